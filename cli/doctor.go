@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/doctor"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -104,7 +105,7 @@ func findingsText(w io.Writer, all finding.List) {
 		counts[f.Severity]++
 		_, _ = fmt.Fprintf(w, "%s\n", findingLine(f))
 		for _, l := range [][2]string{{"why", f.Why}, {"fix", f.Fix}} {
-			_, _ = fmt.Fprintf(w, "    %s: %s\n", l[0], plain(l[1]))
+			_, _ = fmt.Fprintf(w, "    %s: %s\n", l[0], terminal.Plain(l[1]))
 		}
 		_, _ = fmt.Fprintln(w)
 	}
@@ -133,7 +134,7 @@ func findingLine(f finding.Finding) string {
 	mark := map[finding.Severity]string{finding.Fault: "✗", finding.Warning: "!", finding.Unchecked: "?"}[f.Severity]
 	about := ""
 	if f.About != "" {
-		about = plain(f.About) + ": "
+		about = terminal.Plain(f.About) + ": "
 	}
-	return mark + " " + f.Code + "  " + about + plain(f.What)
+	return mark + " " + f.Code + "  " + about + terminal.Plain(f.What)
 }

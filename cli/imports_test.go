@@ -110,7 +110,8 @@ var mayImport = map[string]string{
 	"cli/lan":             "",
 	"cli/completion":      "store/files",
 	"cli/systemd":         "",
-	"cli/setup":           "cli/qr relay relay/finding relay/manage platforms store/files cli/admin cli/config",
+	"cli/terminal":        "",
+	"cli/setup":           "cli/qr cli/terminal relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

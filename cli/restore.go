@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
 	"github.com/hermes-connector/hermes-connector/store/restore"
@@ -118,7 +119,7 @@ func tellRestored(w io.Writer, what string, got restoredHere) {
 	}
 	_, _ = fmt.Fprintf(w, "%s %s%s\n", mark, what, made)
 	if got.KeyFault != "" {
-		_, _ = fmt.Fprintf(w, "The server will not start with it: %s\n", plain(got.KeyFault))
+		_, _ = fmt.Fprintf(w, "The server will not start with it: %s\n", terminal.Plain(got.KeyFault))
 	}
 	if got.FellBack {
 		_, _ = fmt.Fprintln(w, "Its newest commit was unreadable: what was accepted in that is lost, and what it deleted is back.")

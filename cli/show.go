@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -31,14 +32,14 @@ func (a *app) gatewayShow() *cobra.Command {
 // warn writes warnings, a line each.
 func warn(w io.Writer, warnings []string) {
 	for _, warning := range warnings {
-		_, _ = fmt.Fprintln(w, "!", plain(warning))
+		_, _ = fmt.Fprintln(w, "!", terminal.Plain(warning))
 	}
 }
 
 // holdings writes what a gateway holds, a line for each kind.
 func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	line := func(what string, all ...string) {
-		_, _ = fmt.Fprintf(w, "%-17s %s\n", what, plain(strings.Join(all, ", ")))
+		_, _ = fmt.Fprintf(w, "%-17s %s\n", what, terminal.Plain(strings.Join(all, ", ")))
 	}
 	h, people, chats := g.Holds, []string(nil), []string(nil)
 	for _, p := range h.People {

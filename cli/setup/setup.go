@@ -45,15 +45,14 @@ type Flags struct {
 type Options struct {
 	Flags
 	In       io.Reader
-	Terminal bool                // somebody can be asked
-	Clear    bool                // the terminal can be cleared
-	Echo     func(on bool)       // of the terminal
-	Out      io.Writer           // credentials and codes
-	Talk     io.Writer           // everything else
-	Plain    func(string) string // a text without what a terminal would obey
-	Env      []string            // as from os.Environ
-	Config   string              // --config
-	DataDir  string              // --data-dir; it is written down
+	Terminal bool          // somebody can be asked
+	Clear    bool          // the terminal can be cleared
+	Echo     func(on bool) // of the terminal
+	Out      io.Writer     // credentials and codes
+	Talk     io.Writer     // everything else
+	Env      []string      // as from os.Environ
+	Config   string        // --config
+	DataDir  string        // --data-dir; it is written down
 	Kinds    []platforms.Kind
 	Root     bool
 	Address  func() string // of this machine in its network; empty: none
@@ -93,7 +92,7 @@ type setup struct {
 
 // Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
 func Run(ctx context.Context, o Options) (err error) {
-	s := &setup{Options: o, talk: &talk{out: o.Talk, plain: o.Plain, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
+	s := &setup{Options: o, talk: &talk{out: o.Talk, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
 	if o.Terminal && !o.TokenStdin && !o.Yes { // a script does the same at a terminal and without
 		s.lines = read(o.In)
 	}
