@@ -50,7 +50,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 		cfg = f.cfg
 	}
 	if cfg != nil && len(faults) == 0 {
-		if more, ok := errors.AsType[config.Faults](unusable(cfg)); ok {
+		if more, ok := errors.AsType[config.Faults](cfg.Unusable()); ok {
 			for _, f := range more {
 				if f.Path != "tls" { // which doctor looks at itself
 					faults = append(faults, f)

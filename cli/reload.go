@@ -104,7 +104,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	case r.started.File != "" && next.File != r.started.File: // an editor at work, or a mistake: no reason to end every bot
 		err = config.Faults{{Place: config.Place{File: r.started.File}, What: "is not there any more; a restart takes " + cmp.Or(next.File, "the defaults")}}
 	default:
-		err = unusable(next)
+		err = next.Unusable()
 	}
 	if err != nil {
 		return out, err

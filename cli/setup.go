@@ -133,7 +133,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		return ""
 	}
 	o.Certificate = func(cert, key, host string) error {
-		setting, leaf, err := certificate(config.TLS{CertFile: cert, KeyFile: key})
+		setting, leaf, err := config.TLS{CertFile: cert, KeyFile: key}.Certificate()
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", strings.TrimPrefix(setting, "tls."), err)
