@@ -118,12 +118,8 @@ func findingsText(w io.Writer, all finding.List) {
 		severity  finding.Severity
 		one, many string
 	}{{finding.Fault, "fault", "faults"}, {finding.Warning, "warning", "warnings"}, {finding.Unchecked, "thing not looked at", "things not looked at"}} {
-		switch n := counts[s.severity]; n {
-		case 0:
-		case 1:
-			parts = append(parts, "1 "+s.one)
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", n, s.many))
+		if n := counts[s.severity]; n > 0 {
+			parts = append(parts, manage.Counted(n, s.one, s.many))
 		}
 	}
 	_, _ = fmt.Fprintln(w, strings.Join(parts, ", "))

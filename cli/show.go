@@ -103,17 +103,6 @@ func policyLine(r manage.Relevance) string {
 	return out + "; context " + string(r.Context)
 }
 
-// counted is a number of things in words.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // losses are what goes with the last gateway of an instance; empty: nothing goes.
 func losses(h *manage.Holdings) string {
 	if h == nil || len(h.Gateways) > 0 || len(h.People)+len(h.Grants)+h.Waiting == 0 {
@@ -128,7 +117,7 @@ func losses(h *manage.Holdings) string {
 		{h.Waiting, "waiting message, which becomes a dead letter", "waiting messages, which become dead letters"},
 	} {
 		if part.n > 0 {
-			all = append(all, counted(part.n, part.one, part.many))
+			all = append(all, manage.Counted(part.n, part.one, part.many))
 		}
 	}
 	return strings.Join(all, ", ")

@@ -56,7 +56,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		calledTable(w, st.Bots, now)
 	}
 	if f := st.Media; f != nil && f.Files+f.Pending+f.Failed > 0 {
-		_, _ = fmt.Fprintf(w, "\n%s kept (%d KiB), %d to be fetched, %d given up\n", counted(f.Files, "file is", "files are"), f.Bytes>>10, f.Pending, f.Failed)
+		_, _ = fmt.Fprintf(w, "\n%s kept (%d KiB), %d to be fetched, %d given up\n", manage.Counted(f.Files, "file is", "files are"), f.Bytes>>10, f.Pending, f.Failed)
 	}
 	_, _ = fmt.Fprintln(w)
 	if len(st.Instances) == 0 {
@@ -168,7 +168,7 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 	table(w, rows)
 	for _, b := range bots {
 		for _, warning := range b.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", terminal.Plain(string(b.Platform)+":"+string(b.ID)), terminal.Plain(warning))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", terminal.Plain(botName(b)), terminal.Plain(warning))
 		}
 	}
 }
