@@ -52,8 +52,9 @@ func TestChat(t *testing.T) {
 	}
 	chat := ev.Source.ChatID
 
-	a.does(onWeb, relay.Typing{Chat: chat})
-	b.says("is typing")
+	for typing := false; !typing; typing = eval[bool](b, soonTyping) { // a slow page may see it when it is over
+		a.does(onWeb, relay.Typing{Chat: chat})
+	}
 	b.looks("chat typing")
 	res := a.does(onWeb, relay.Send{Chat: chat, Content: "Ja, **gleich**", ReplyTo: ev.MessageID})
 	b.says("Ja, gleich")
@@ -80,6 +81,16 @@ func TestChat(t *testing.T) {
 	b.says("is away since")
 	b.looks("chat away")
 }
+
+// soonTyping is whether the page says within some seconds that the gateway is typing.
+const soonTyping = `new Promise(done => {
+	const end = Date.now() + 5000, look = () => {
+		if (document.body.innerText.includes('is typing')) done(true);
+		else if (Date.now() > end) done(false);
+		else setTimeout(look, 50);
+	};
+	look();
+})`
 
 // marked is what models write, and what they could be made to write.
 const marked = "# Bericht\n\n**fett** *schräg* ~~weg~~ `code` <script>alert(1)</script>\n\n" +

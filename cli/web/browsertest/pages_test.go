@@ -33,7 +33,7 @@ func TestServerGoesAndComes(t *testing.T) {
 		t.Errorf("what could not be sent is %q in the field", got)
 	}
 	status.says("The connection is lost")
-	p.again()
+	p.start()
 	status.says("This page is live")
 	b.await("the room is the next server's", "!document.body.innerText.includes('remember me')")
 	a := p.dial(e, onWeb)
