@@ -78,6 +78,7 @@ func TestKill(t *testing.T) {
 	for range *killCycles {
 		b.cycle(re)
 	}
+	re.steady.Store(true)
 	updates := "poll"
 	if b.bot.postedNow() == 0 {
 		updates = "webhook"
