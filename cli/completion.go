@@ -30,11 +30,11 @@ func newCompletionInstallCmd(a *app) *cobra.Command {
 		Args: cobra.MaximumNArgs(1), ValidArgs: []string{"bash", "zsh", "fish"},
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		name := filepath.Base(a.variable("SHELL"))
+		name := filepath.Base(a.getenv("SHELL"))
 		if len(args) == 1 {
 			name = args[0]
 		}
-		path, then, err := completion.Install(c.Root(), name, a.variable)
+		path, then, err := completion.Install(c.Root(), name, a.getenv)
 		if errors.Is(err, completion.ErrShell) {
 			return usageError{err}
 		}

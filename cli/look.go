@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,9 +15,10 @@ import (
 )
 
 const (
-	firstLook = time.Minute // after the start: until then bots connect
-	nextLook  = time.Hour
-	hostFresh = 30 * time.Second // how long a look at the machine is good: a page may ask every second
+	firstLook  = time.Minute // after the start: until then bots connect
+	nextLook   = time.Hour
+	hostFresh  = 30 * time.Second // how long a look at the machine is good: a page may ask every second
+	hostWithin = time.Second      // how long whoever asks waits for one
 )
 
 // machineLook is what the running server sees of its machine, its database and its snapshots.
@@ -26,21 +28,46 @@ type machineLook struct {
 	cfg   *config.Config
 	began time.Time
 
-	mu     sync.Mutex // guards the fields below
-	looked time.Time
-	host   finding.List
+	mu      sync.Mutex    // guards the fields below; not held while anything is looked at
+	looking chan struct{} // closed when the look under way is done; nil: none is
+	looked  time.Time     // when the last one was done
+	host    finding.List  // what it found
 }
 
 // findings are what is wrong at this moment. Any goroutine.
 func (l *machineLook) findings() finding.List {
 	now := time.Now()
+	host := l.machine(func() finding.List { return doctor.Host(l.cfg, now) })
+	return append(append(host, l.database()...), l.snapshots(now)...)
+}
+
+// machine is what look found on the machine within the last half minute. A look that hangs, on a disk that does not
+// answer, is left behind, and nobody waits for it twice: there is no other until it has ended.
+func (l *machineLook) machine(look func() finding.List) finding.List {
 	l.mu.Lock()
-	if l.looked.IsZero() || now.Sub(l.looked) >= hostFresh {
-		l.looked, l.host = now, doctor.Host(l.cfg, now)
+	looking := l.looking
+	if looking == nil && (l.looked.IsZero() || time.Since(l.looked) >= hostFresh) {
+		looking = make(chan struct{})
+		l.looking = looking
+		go func() { // no context ends a stat on a dead disk
+			found := look()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.looked, l.host, l.looking = time.Now(), found, nil
+			close(looking)
+		}()
 	}
-	out := append(finding.List(nil), l.host...)
 	l.mu.Unlock()
-	return append(append(out, l.database()...), l.snapshots(now)...)
+	if looking != nil {
+		select {
+		case <-looking:
+		case <-time.After(hostWithin):
+			return finding.NotLookedAt.Alone(l.cfg.DataDir, "the data folder did not answer in time", "look at the disk it lies on")
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.host)
 }
 
 func (l *machineLook) database() (out finding.List) {

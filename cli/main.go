@@ -24,6 +24,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/cli/usage"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -72,7 +73,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		text = usage.Misused(cmd, err)
 	}
 	if text != "" {
-		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", plainLines(text))
+		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", terminal.Lines(text))
 	}
 	if !a.began {
 		_, _ = fmt.Fprintf(a.stderr, "Try: %s --help\n", cmd.CommandPath())

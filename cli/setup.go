@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
@@ -85,7 +86,6 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
 	o.DataDir, o.Config, o.In, o.Out, o.Talk, o.Echo = a.dataDir, a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
-	o.Plain = plainLines
 	o.Root, o.Address = os.Geteuid() == 0, func() string {
 		if at := lan.Address(); at.IsValid() {
 			return at.String()
@@ -94,8 +94,8 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	}
 	in, isFile := a.stdin.(*os.File)
 	out, toFile := a.stderr.(*os.File)
-	if isFile && toFile && setup.Terminal(in) && setup.Terminal(out) {
-		echo, restore := setup.Echo(in)
+	if isFile && toFile && terminal.Is(in) && terminal.Is(out) {
+		echo, restore := terminal.Echo(in)
 		defer restore()
 		o.Terminal, o.Clear, o.Echo = true, os.Getenv("TERM") != "dumb", echo
 	}
@@ -133,7 +133,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		return ""
 	}
 	o.Certificate = func(cert, key, host string) error {
-		setting, leaf, err := certificate(config.TLS{CertFile: cert, KeyFile: key})
+		setting, leaf, err := config.TLS{CertFile: cert, KeyFile: key}.Certificate()
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", strings.TrimPrefix(setting, "tls."), err)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
 // told is why a server stops that was told to. For whoever asks, it is an ordinary end of a context.
@@ -31,7 +31,7 @@ func signals(parent context.Context, reload func(context.Context)) (stop, hurry 
 	}
 	came := make(chan os.Signal, 4) // both interrupts fit, so none is missed
 	signal.Notify(came, kinds...)
-	onTerminal := isTerminal(os.Stdin)
+	onTerminal := terminal.Is(os.Stdin)
 	var wg sync.WaitGroup
 	changed := make(chan struct{}, 1) // holds one value: there was a SIGHUP since the last reload began
 	wg.Go(func() {
@@ -53,7 +53,7 @@ func signals(parent context.Context, reload func(context.Context)) (stop, hurry 
 				return
 			}
 			switch {
-			case s == syscall.SIGHUP && reload != nil && !(onTerminal && !isTerminal(os.Stdin)):
+			case s == syscall.SIGHUP && reload != nil && !(onTerminal && !terminal.Is(os.Stdin)):
 				select {
 				case changed <- struct{}{}:
 				default:
@@ -83,10 +83,4 @@ func reason(s os.Signal) string {
 		return "the terminal went away"
 	}
 	return "told to stop (SIGTERM)"
-}
-
-// isTerminal reports whether f is a terminal that is still there.
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return err == nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web"
 	"github.com/hermes-connector/hermes-connector/cli/web/status"
@@ -66,11 +67,11 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 
 // listenWeb listens for the web pages; cfg then says on which port.
 func listenWeb(cfg *config.Config) (net.Listener, error) {
-	l, err := listen(cfg.WebListen)
+	l, err := lan.Listen(cfg.WebListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}
-	cfg.WebListen = bound(cfg.WebListen, l)
+	cfg.WebListen = lan.Bound(cfg.WebListen, l)
 	return l, nil
 }
 

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 	"syscall"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
@@ -25,11 +25,7 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 		if err != nil || port == "0" {
 			continue
 		}
-		network := "tcp"
-		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
-			network = "tcp4"
-		}
-		switch err := m.listen(network, addr); {
+		switch err := m.listen(lan.Network(host), addr); {
 		case err == nil:
 		case errors.Is(err, syscall.EADDRINUSE):
 			out.Add(finding.PortTaken, addr, "the port is taken by "+holder(m.proc, port), "stop that program, or choose another port as "+setting)

@@ -164,9 +164,5 @@ func (s *setup) systemFolders(ctx context.Context, tokens string) error {
 	if s.has("data_dir") {
 		return nil
 	}
-	done, err := s.write(ctx, func(doc *document) error { return doc.set(setting{key: "data_dir", value: text(systemData)}) })
-	if err == nil && !done {
-		err = errStopped
-	}
-	return err
+	return s.write(ctx, func(doc *document) error { return doc.set(setting{key: "data_dir", value: text(systemData)}) })
 }

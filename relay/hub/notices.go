@@ -58,7 +58,7 @@ func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error
 	if err := n.answers(ctx, h, j, before); err != nil || j.answer == "" {
 		return err
 	}
-	if j.answer = h.desk.Ration(ev.Source.Platform, j.answer); j.answer == "" {
+	if j.answer = h.desk.Ration(ev, j.answer); j.answer == "" {
 		j.told = "" // tomorrow's strangers may have more luck today
 	}
 	return nil

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -183,6 +184,17 @@ func Clock(t time.Time) string {
 		form = "2 Jan 15:04"
 	}
 	return t.Local().Format(form)
+}
+
+// Counted is a number of things as people say it: "1 chat", "2 chats".
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }
 
 // command is a line for a shell. Ids come from networks, so each word is quoted where a shell could take it for more than
