@@ -54,8 +54,14 @@ func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 	terminated := strings.HasPrefix(cfg.PublicURL, "https://") && len(cfg.TrustedProxies) > 0
 	for _, l := range listeners(cfg) {
 		setting, addr := l[0], l[1]
-		tls := cfg.TLS.On() && setting != "metrics.listen"
-		if addr == "" || tls || terminated && setting != "metrics.listen" || !config.Remote(addr) {
+		closed := cfg.TLS.On() || terminated
+		switch setting {
+		case "metrics.listen": // it never speaks TLS
+			closed = false
+		case "web.listen": // in the clear it answers this machine and trusted proxies only
+			closed = true
+		}
+		if addr == "" || closed || !config.Remote(addr) {
 			continue
 		}
 		out.Add(finding.InTheClear, addr, fmt.Sprintf("%s is plain http that other machines can reach", setting),

@@ -39,7 +39,7 @@
     on('state', e => keep(() => { if ($('state').outerHTML !== e.data) put(e.data); }));
     on('gone', e => { const old = $(e.data); if (old) old.remove(); });
     on('typing', e => keep(() => { typing.textContent = e.data === '1' ? typing.dataset.words : ''; }));
-    on('reload', () => { leave(); location.reload(); });
+    on('reload', () => { leave(); history.replaceState(text.value, ''); location.reload(); }); // the text outlives it
     on('end', () => { leave(); location.replace('/login?ended'); });
     live.onopen = () => { typing.textContent = ''; };
     live.onerror = () => {
@@ -91,6 +91,8 @@
     e.preventDefault();
     form.requestSubmit();
   });
+  if (history.state) text.value = history.state;
+  history.replaceState(null, '');
   bottom();
   connect();
 })();

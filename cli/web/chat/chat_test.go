@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -203,6 +204,38 @@ func TestRefusals(t *testing.T) {
 	}
 	if n := len(bot.Rooms().View("home", "").Messages); n > 0 {
 		t.Errorf("%d messages were said all the same", n)
+	}
+}
+
+// TestFilesCostTheirSize: of what is posted one copy is made, and none of what is too large.
+func TestFilesCostTheirSize(t *testing.T) {
+	_, bot, h := rig(t)
+	cost := func(size int) uint64 {
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		for _, name := range []string{"a.bin", "b.bin"} {
+			part, _ := form.CreateFormFile("files", name)
+			_, _ = part.Write(bytes.Repeat([]byte(name[:1]), size/2))
+		}
+		_ = form.Close()
+		req := httptest.NewRequest(http.MethodPost, "/chat/home/say", &body)
+		req.Header.Set("Content-Type", form.FormDataContentType())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		h.ServeHTTP(httptest.NewRecorder(), req)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if got := cost(8 << 20); got > 9<<20 {
+		t.Errorf("8 MiB cost %d bytes", got)
+	}
+	for i, f := range bot.Rooms().View("home", "").Messages[0].Files {
+		if _, content, _ := bot.Rooms().File(f.ID); len(content) != 4<<20 || bytes.Count(content, []byte{"ab"[i]}) != 4<<20 {
+			t.Errorf("file %d came as something else", i)
+		}
+	}
+	if got := cost(2 * web.MaxFile); got > 1<<20 {
+		t.Errorf("what is refused costs %d bytes", got)
 	}
 }
 
