@@ -22,6 +22,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 )
 
@@ -94,7 +95,7 @@ type setup struct {
 func Run(ctx context.Context, o Options) (err error) {
 	s := &setup{Options: o, talk: &talk{out: o.Talk, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
 	if o.Terminal && !o.TokenStdin && !o.Yes { // a script does the same at a terminal and without
-		s.lines = read(o.In)
+		s.lines, _ = terminal.Typed(o.In)
 	}
 	defer s.show()
 	if s.lines == nil && o.Flags == (Flags{}) {
