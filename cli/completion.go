@@ -17,6 +17,7 @@ func installCompletion(a *app, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.AddCommand(newCompletionInstallCmd(a))
+			c.Args, c.RunE = cobra.ArbitraryArgs, choose // cobra's own answer to a shell it does not know is its help, and success
 		}
 	}
 }

@@ -142,22 +142,22 @@ func Command() *cobra.Command { return newRoot(&app{}) }
 
 // group is a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			names := make([]string, len(subs))
-			for i, s := range subs {
-				names[i] = s.Name()
-			}
-			choice := strings.Join(names, ", ")
-			if len(args) == 0 {
-				return usageError{fmt.Errorf("%s what? One of: %s", c.CommandPath(), choice)}
-			}
-			return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), usage.Meant(c, args[0]), choice)}
-		},
-	}
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: choose}
 	c.AddCommand(subs...)
 	return c
+}
+
+// choose is what a command does that only holds others: it names them.
+func choose(c *cobra.Command, args []string) error {
+	var names []string
+	for _, s := range c.Commands() {
+		names = append(names, s.Name())
+	}
+	choice := strings.Join(names, ", ")
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("%s what? One of: %s", c.Name(), choice)}
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), usage.Meant(c, args[0]), choice)}
 }
 
 // keepIDs moves arguments such as -100123 (a Telegram group) behind "--", so that they are not

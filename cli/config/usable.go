@@ -37,7 +37,11 @@ func (c *Config) Unusable() error {
 		note("backup.dir", makeable(c.Backup.Dir))
 	}
 	if key := c.Vault.KeyFile; key != "" && filepath.Dir(key) != c.DataDir {
-		note("vault.key_file", makeable(filepath.Dir(key)))
+		err := makeable(filepath.Dir(key))
+		if _, missing := os.Stat(filepath.Dir(key)); err == nil && missing != nil { // the server makes the key, and no folder for it
+			err = fmt.Errorf("%s is not there: make that folder, with mode 700", filepath.Dir(key))
+		}
+		note("vault.key_file", err)
 	}
 	if len(faults) == 0 {
 		return nil

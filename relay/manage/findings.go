@@ -130,7 +130,11 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "make the wake URL answer below 400 to a GET; addresses of your own network need [wake] allow")
 	}
 	if i.Dead > 0 {
-		add(finding.DeadLetters, Counted(i.Dead, "message was given up", "messages were given up"), "`hermes-connector buffer dead "+name+"` shows why; `hermes-connector buffer replay "+name+"` tries again")
+		fix := "`hermes-connector buffer replay " + name + "` tries again"
+		if i.State == Revoked {
+			fix = "`hermes-connector buffer drop " + name + "` deletes them, or `hermes-connector enroll " + name + "` makes a gateway that can get them"
+		}
+		add(finding.DeadLetters, Counted(i.Dead, "message was given up", "messages were given up"), "`hermes-connector buffer dead "+name+"` shows why; "+fix)
 	}
 	return out
 }

@@ -18,6 +18,7 @@ type phrase struct {
 	buffered *buffered // of a delivered one that nobody is known to have taken
 	waits    bool      // it is in the buffer
 	stuck    bool      // because the gateway does not front its bot
+	revoked  bool      // no gateway can serve the instance
 	state    State     // of the gateway
 	// instance is the decision's, where something of it is said; the zero one where it is not there any more.
 	instance store.Instance
@@ -55,7 +56,11 @@ func (p phrase) accepted() (words, change string) {
 	case gate.Waits:
 		return "waiting for " + to + " (" + p.wait() + ")", ""
 	case gate.Dead:
-		return "given up for " + to + ": " + gaveUp(p.buffered.dead[d.Event]), command("buffer", "replay", string(d.Instance), "")
+		words = "given up for " + to + ": " + gaveUp(p.buffered.dead[d.Event])
+		if p.revoked { // what was given up can be replayed to a gateway only
+			return words, command("enroll", string(d.Instance))
+		}
+		return words, command("buffer", "replay", string(d.Instance), "")
 	}
 	return "not in the buffer of " + to + " any more", ""
 }

@@ -244,6 +244,7 @@ func TestStandings(t *testing.T) {
 		"home is connected.": {State: manage.Connected},
 		"home is asleep, and wakes when you write. 1 message waits.":                             {State: manage.Asleep, Backlog: 1},
 		"home has never connected. What you write waits for it. 2 messages wait.":                {State: manage.Away, Backlog: 2},
+		"home was revoked. Nothing can be sent to it.":                                           {State: manage.Revoked},
 		"home is away since " + at.Format("2 Jan 2006 15:04") + ". What you write waits for it.": {State: manage.Away, LastSeenAt: at},
 	} {
 		st.ID = "home"
@@ -318,9 +319,30 @@ func TestLive(t *testing.T) {
 			time.Sleep(look)
 			return nil
 		}, "event: state\n", "never connected", "look &lt;here&gt;")
+		step("revoked, with dead letters", func() error {
+			w.is(manage.InstanceStatus{ID: "home", State: manage.Revoked, Dead: 1})
+			time.Sleep(look)
+			return nil
+		}, "event: state\n", "home was revoked.")
+		for _, path := range []string{"/chat", "/chat/home"} {
+			if page := get(h, path); strings.Contains(page.Body.String(), "Chat with home") || strings.Contains(page.Body.String(), `href="/chat/home"`) {
+				t.Errorf("%s offers a gateway that was revoked: %s", path, page.Body)
+			}
+		}
+		step("enrolled anew", func() error {
+			w.is(manage.InstanceStatus{ID: "home", State: manage.Away})
+			time.Sleep(look)
+			return nil
+		}, "event: state\n", "never connected")
+		step("revoked, and nothing is left", func() error {
+			w.is(manage.InstanceStatus{ID: "kids"})
+			time.Sleep(look)
+			return nil
+		}, "event: state\n", "home was revoked.")
 		step("nothing", func() error { time.Sleep(2 * beat); return nil }, ":\n\n")
 		cancel()
 		<-ended
+		w.is(manage.InstanceStatus{ID: "home"})
 
 		// Another run's page is loaded again.
 		again, stop := context.WithCancel(t.Context())
