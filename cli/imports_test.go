@@ -111,7 +111,7 @@ var mayImport = map[string]string{
 	"cli/completion":      "store/files",
 	"cli/systemd":         "",
 	"cli/terminal":        "",
-	"cli/setup":           "cli/qr cli/terminal relay relay/finding relay/manage platforms store/files cli/admin cli/config",
+	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

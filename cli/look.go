@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/doctor"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/media"
 )
 
 const (
@@ -32,28 +33,40 @@ type machineLook struct {
 	looking chan struct{} // closed when the look under way is done; nil: none is
 	looked  time.Time     // when the last one was done
 	host    finding.List  // what it found
+	free    int64         // bytes on the data folder's disk; negative: not known
 }
 
 // findings are what is wrong at this moment. Any goroutine.
 func (l *machineLook) findings() finding.List {
 	now := time.Now()
-	host := l.machine(func() finding.List { return doctor.Host(l.cfg, now) })
+	host, _ := l.machine()
 	return append(append(host, l.database()...), l.snapshots(now)...)
 }
 
-// machine is what look found on the machine within the last half minute. A look that hangs, on a disk that does not
-// answer, is left behind, and nobody waits for it twice: there is no other until it has ended.
-func (l *machineLook) machine(look func() finding.List) finding.List {
+// machine is what is wrong with the machine, and how many bytes its disk has free.
+func (l *machineLook) machine() (finding.List, int64) {
+	return l.shared(func() (finding.List, int64) {
+		free, err := media.Free(l.cfg.DataDir)
+		if err != nil {
+			free = -1
+		}
+		return doctor.Host(l.cfg, time.Now()), free
+	})
+}
+
+// shared is what look found on the machine within the last half minute. A look that hangs, on a disk that does not
+// answer, is left behind: whoever asks waits a second for it, and there is no other until it has ended.
+func (l *machineLook) shared(look func() (finding.List, int64)) (finding.List, int64) {
 	l.mu.Lock()
 	looking := l.looking
 	if looking == nil && (l.looked.IsZero() || time.Since(l.looked) >= hostFresh) {
 		looking = make(chan struct{})
 		l.looking = looking
 		go func() { // no context ends a stat on a dead disk
-			found := look()
+			host, free := look()
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.looked, l.host, l.looking = time.Now(), found, nil
+			l.looked, l.host, l.free, l.looking = time.Now(), host, free, nil
 			close(looking)
 		}()
 	}
@@ -62,12 +75,12 @@ func (l *machineLook) machine(look func() finding.List) finding.List {
 		select {
 		case <-looking:
 		case <-time.After(hostWithin):
-			return finding.NotLookedAt.Alone(l.cfg.DataDir, "the data folder did not answer in time", "look at the disk it lies on")
+			return finding.NotLookedAt.Alone(l.cfg.DataDir, "the data folder did not answer in time", "look at the disk it lies on"), -1
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.host)
+	return slices.Clone(l.host), l.free
 }
 
 func (l *machineLook) database() (out finding.List) {

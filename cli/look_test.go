@@ -71,12 +71,18 @@ func TestALookThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &machineLook{cfg: &config.Config{DataDir: "/data"}}
 		dead, looks := make(chan struct{}), 0
-		look := func() finding.List {
+		look := func() (finding.List, int64) {
 			looks++
 			<-dead
-			return finding.DiskLow.Alone("/data", "12 MB are free", "make room")
+			return finding.DiskLow.Alone("/data", "12 MB are free", "make room"), 12 << 20
 		}
-		code := func() string { return l.machine(look)[0].Code }
+		code := func() string {
+			found, free := l.shared(look)
+			if known := free == 12<<20; known != (found[0].Code == finding.DiskLow.Code) || !known && free >= 0 {
+				t.Errorf("%s, and %d bytes are free", found[0].Code, free)
+			}
+			return found[0].Code
+		}
 		for range 3 {
 			began := time.Now()
 			if got := code(); got != finding.NotLookedAt.Code || time.Since(began) != hostWithin {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 )
 
@@ -55,7 +56,6 @@ type Options struct {
 	DataDir  string        // --data-dir; it is written down
 	Kinds    []platforms.Kind
 	Root     bool
-	Address  func() string // of this machine in its network; empty: none
 	// Serve runs the server of the configuration file until ctx ends, and logs what is wrong; after Loud, all that the
 	// configuration wants.
 	Serve func(ctx context.Context, file string) error
@@ -67,9 +67,6 @@ type Options struct {
 	Reload func(ctx context.Context, file string) (left []string, err error)
 	// Owner is the configuration of the server that left word of itself for the data folder; empty: none did.
 	Owner func(dataDir string) string
-	// Certificate is nil when the server can serve https with the files, and when the certificate names the host.
-	Certificate func(certFile, keyFile, host string) error
-	Unit        string // the systemd unit of the system
 	// Command runs another program, and shows what that says.
 	Command func(ctx context.Context, name string, args ...string) error
 }
@@ -94,7 +91,7 @@ type setup struct {
 func Run(ctx context.Context, o Options) (err error) {
 	s := &setup{Options: o, talk: &talk{out: o.Talk, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
 	if o.Terminal && !o.TokenStdin && !o.Yes { // a script does the same at a terminal and without
-		s.lines = read(o.In)
+		s.lines, _ = terminal.Typed(o.In)
 	}
 	defer s.show()
 	if s.lines == nil && o.Flags == (Flags{}) {
@@ -147,7 +144,7 @@ func (s *setup) farewell(ctx context.Context) error {
 func (s *setup) judgeFlags(ctx context.Context) error {
 	for _, q := range []question{
 		{flag: "reach", given: s.Reach, options: reaches}, {flag: "secure", given: s.Secure, options: secures},
-		{flag: "address", given: s.Flags.Address, check: inNetwork}, {flag: "public-url", given: s.PublicURL, check: https},
+		{flag: "address", given: s.Address, check: inNetwork}, {flag: "public-url", given: s.PublicURL, check: https},
 		{flag: "gateway", given: s.Gateway, check: gatewayName},
 	} {
 		if q.given != "" {

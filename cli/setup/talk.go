@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -29,19 +28,6 @@ type talk struct {
 	yes   bool          // the default is the answer to whatever has one
 
 	notes strings.Builder // said, and not shown yet
-}
-
-// read has lines come from r. A read from a terminal cannot be interrupted: the goroutine ends with the input.
-func read(r io.Reader) <-chan string {
-	out := make(chan string)
-	go func() {
-		defer close(out)
-		s := bufio.NewScanner(r)
-		for s.Scan() {
-			out <- s.Text()
-		}
-	}()
-	return out
 }
 
 // say notes a line for the person. It is shown with the next question, or by show.

@@ -22,34 +22,36 @@ func message(room relay.InstanceID, m web.Message) html.Node {
 	if m.Mine {
 		class, who = "message mine", "You"
 	}
-	nodes := []html.Node{html.Attr("id", elementID(m.ID)), html.Attr("class", class), head(who, m)}
+	var quote, text, asked, chosen, notice, reactions html.Node
 	if m.Quote != "" {
-		nodes = append(nodes, html.Form(`<p class="quote">{}</p>`, m.Quote))
-	}
-	for _, f := range m.Files {
-		nodes = append(nodes, file(room, f))
+		quote = html.Form(`<p class="quote">{}</p>`, m.Quote)
 	}
 	switch {
 	case m.Text == "":
 	case m.Mine:
-		nodes = append(nodes, html.Form(`<div class="text said">{}</div>`, m.Text))
+		text = html.Form(`<div class="text said">{}</div>`, m.Text)
 	default:
-		nodes = append(nodes, html.Form(`<div class="text">{}</div>`, markup(m.Text)))
+		text = html.Form(`<div class="text">{}</div>`, markup(m.Text))
 	}
 	if len(m.Options) > 0 {
-		nodes = append(nodes, buttons(room, m))
+		asked = buttons(room, m)
 	}
 	if m.Chosen != "" {
-		nodes = append(nodes, html.Form(`<p class="dim">You chose: {}</p>`, m.Chosen))
+		chosen = html.Form(`<p class="dim">You chose: {}</p>`, m.Chosen)
 	}
 	if m.Notice != "" {
-		nodes = append(nodes, html.Form(`<p class="warn" role="alert">{}</p>`, m.Notice))
+		notice = html.Form(`<p class="warn" role="alert">{}</p>`, m.Notice)
 	}
 	if len(m.Reactions) > 0 {
 		all := strings.Join(m.Reactions, " ")
-		nodes = append(nodes, html.Form(`<p class="reactions" role="img" aria-label="Reactions: {}">{}</p>`, all, all))
+		reactions = html.Form(`<p class="reactions" role="img" aria-label="Reactions: {}">{}</p>`, all, all)
 	}
-	return html.El("li", nodes...)
+	var files []html.Node
+	for _, f := range m.Files {
+		files = append(files, file(room, f))
+	}
+	return html.Form(`<li id="{}" class="{}">{}{}{}{}{}{}{}{}</li>`, elementID(m.ID), class,
+		head(who, m), quote, html.Group(files...), text, asked, chosen, notice, reactions)
 }
 
 // head says who wrote a message, when, and what became of it.
