@@ -19,8 +19,8 @@ type reloader struct {
 	*victim
 	rand *rand.Rand
 
-	// The bot is removed no more: a server that lives for long gives a file up whose bot was away at each of three tries
-	// within six seconds, and here it is away for a fifth of the time.
+	// The bot is removed no more: what is left when nobody kills the server waits for no bot that comes and goes, however slow
+	// the machine is.
 	steady atomic.Bool
 
 	mu   sync.Mutex // guards the fields below
