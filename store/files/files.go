@@ -12,8 +12,14 @@ import (
 	"syscall"
 )
 
-// Temp makes an empty file (mode 0600) beside path, under a name that pattern matches.
-func Temp(path, pattern string) (*os.File, error) { return os.CreateTemp(filepath.Dir(path), pattern) }
+// Temp makes an empty file (mode 0600) beside path, under a name that pattern matches. Its error names the folder.
+func Temp(path, pattern string) (*os.File, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), pattern)
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		pe.Path = filepath.Dir(path)
+	}
+	return f, err
+}
 
 // Give gives f, when root has made it, to the owner of the file at path, or else to the owner of its folder. The
 // server must be able to open what an operator makes as root.

@@ -99,3 +99,11 @@ func TestReplaceKeeps(t *testing.T) {
 		t.Errorf("%q, kept %q; the folder holds %v", is, kept, names(t, path))
 	}
 }
+
+func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	err := Create(filepath.Join(dir, "file"), ".file-*", func(*os.File) error { return nil })
+	if want := "open " + dir + ": no such file or directory"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
