@@ -16,7 +16,7 @@ import (
 const (
 	firstLook = time.Minute // after the start: until then bots connect
 	nextLook  = time.Hour
-	hostFresh = 30 * time.Second // how long a look at the machine is good: a page may ask every second
+	hostFresh = 2 * time.Second // how long a look at the machine is good: a page may ask every second
 )
 
 // machineLook is what the running server sees of its machine, its database and its snapshots.
@@ -31,11 +31,12 @@ type machineLook struct {
 	host   finding.List
 }
 
-// findings are what is wrong at this moment. Any goroutine.
-func (l *machineLook) findings() finding.List {
+// findings are what is wrong at this moment. afresh: a look of some seconds ago is not enough, as whoever has just mended
+// something asks whether it is. Any goroutine.
+func (l *machineLook) findings(afresh bool) finding.List {
 	now := time.Now()
 	l.mu.Lock()
-	if l.looked.IsZero() || now.Sub(l.looked) >= hostFresh {
+	if afresh || l.looked.IsZero() || now.Sub(l.looked) >= hostFresh {
 		l.looked, l.host = now, doctor.Host(l.cfg, now)
 	}
 	out := append(finding.List(nil), l.host...)

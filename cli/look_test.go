@@ -3,10 +3,16 @@ package cli
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 func TestAChangeIsLoggedOnce(t *testing.T) {
@@ -42,6 +48,38 @@ func TestAChangeIsLoggedOnce(t *testing.T) {
 			if !strings.Contains(lines[i], want) {
 				t.Errorf("step %d: %q, want %q", n, lines[i], want)
 			}
+		}
+	}
+}
+
+// TestWhatWasMendedIsGone: doctor asks again right after the mend.
+func TestWhatWasMendedIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	key := config.Vault{KeyFile: filepath.Join(dir, "vault.key")}
+	if _, err := vault.Open(t.Context(), db, key.Key()); err != nil {
+		t.Fatal(err)
+	}
+	look := &machineLook{core: &core{db: db}, cfg: &config.Config{DataDir: dir, Vault: key}}
+	open := func(afresh bool) bool {
+		return slices.ContainsFunc(look.findings(afresh), func(f finding.Finding) bool { return f.Code == finding.DataOpen.Code })
+	}
+	for _, step := range []struct {
+		mode         os.FileMode
+		afresh, want bool
+	}{{0o755, false, true}, {0o700, true, false}, {0o755, true, true}} {
+		if err := os.Chmod(dir, step.mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := open(step.afresh); got != step.want {
+			t.Errorf("mode %04o: said to be open: %t", step.mode, got)
 		}
 	}
 }
