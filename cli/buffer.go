@@ -66,7 +66,7 @@ func (a *app) bufferDrop() *cobra.Command {
 	args := func(pos []string) (manage.Letters, error) {
 		what := "all dead letters"
 		if len(pos) > 1 {
-			what = counted(len(pos)-1, "message", "messages")
+			what = manage.Counted(len(pos)-1, "message", "messages")
 		}
 		if !*yes && !a.confirmed(fmt.Sprintf("Delete %s of %s for good?", what, pos[0])) {
 			return manage.Letters{}, errors.New("nothing was deleted: answer y, or give --yes")

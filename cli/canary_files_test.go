@@ -22,6 +22,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -59,7 +60,7 @@ func TestFilesLeaveNoTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // for all of it
 	defer cancel()
 	home, kids := enrolled(t, b, "home", "home"), enrolled(t, b, "kids", "kids")
 	for _, args := range [][]string{{"bind", "home", "telegram", "1001"}, {"bind", "kids", "discord", discord}} {
@@ -305,13 +306,13 @@ func (p *presser) say(t *testing.T, user, address string) {
 	})
 }
 
-// freeAddr is an address that nobody listens on.
+// freeAddr is an address that the server may listen on, and that nobody else is given before the test ends.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, release, err := platformtest.HoldPort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(release)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -29,7 +29,7 @@ func TestCapabilitiesOfTheBinary(t *testing.T) {
 	if err := b.command("bind", "home", "discord", "4001").Run(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // for all of it
 	defer cancel()
 	const (
 		token   = "CANARY-interaction-token"

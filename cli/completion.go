@@ -17,6 +17,7 @@ func installCompletion(a *app, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.AddCommand(newCompletionInstallCmd(a))
+			c.Args, c.RunE = cobra.ArbitraryArgs, choose // cobra's own answer to a shell it does not know is its help, and success
 		}
 	}
 }
@@ -29,11 +30,11 @@ func newCompletionInstallCmd(a *app) *cobra.Command {
 		Args: cobra.MaximumNArgs(1), ValidArgs: []string{"bash", "zsh", "fish"},
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		name := filepath.Base(a.variable("SHELL"))
+		name := filepath.Base(a.getenv("SHELL"))
 		if len(args) == 1 {
 			name = args[0]
 		}
-		path, then, err := completion.Install(c.Root(), name, a.variable)
+		path, then, err := completion.Install(c.Root(), name, a.getenv)
 		if errors.Is(err, completion.ErrShell) {
 			return usageError{err}
 		}

@@ -46,6 +46,7 @@ type core struct {
 	service *manage.Service
 	waker   *wake.Waker
 	keeper  *backup.Keeper // nil: no nightly snapshots
+	look    *machineLook
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
@@ -75,8 +76,8 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	})
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
-	look := &machineLook{core: c, cfg: cfg, began: time.Now()}
-	set.Run, set.Findings = rand.Text(), look.findings
+	c.look = &machineLook{core: c, cfg: cfg, began: time.Now()}
+	set.Run, set.Findings = rand.Text(), c.look.findings
 	set.Hooks, set.Files = c.hooks, c.files
 	set.Reload = func(ctx context.Context, by string) (manage.Reloaded, error) {
 		if c.reload == nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/echo"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/platforms/web"
@@ -177,7 +177,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 
 // demoTalk says every line of stdin as the person, and waits for what the bot does about it, until stdin ends.
 func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin io.Reader) error {
-	lines, ends := readLines(stdin)
+	lines, ends := terminal.Typed(stdin)
 	for said := 0; ; {
 		var line string
 		var ok bool
@@ -240,19 +240,4 @@ func (h *hops) gateway(sent bool, f wire.Frame) {
 		}
 		h.print("gateway", "%s outbound_result %s: %s", verb, f.ID, became)
 	}
-}
-
-// readLines reads in the background, because a read from a terminal cannot be interrupted. ends
-// yields the reader's error, nil at the end of the input.
-func readLines(r io.Reader) (lines <-chan string, ends <-chan error) {
-	out, end := make(chan string), make(chan error, 1)
-	go func() { // ends with the input; nobody can wait for a terminal
-		defer close(out)
-		s := bufio.NewScanner(r)
-		for s.Scan() {
-			out <- s.Text()
-		}
-		end <- s.Err()
-	}()
-	return out, end
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/doctor"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -49,7 +50,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 		cfg = f.cfg
 	}
 	if cfg != nil && len(faults) == 0 {
-		if more, ok := errors.AsType[config.Faults](unusable(cfg)); ok {
+		if more, ok := errors.AsType[config.Faults](cfg.Unusable()); ok {
 			for _, f := range more {
 				if f.Path != "tls" { // which doctor looks at itself
 					faults = append(faults, f)
@@ -104,7 +105,7 @@ func findingsText(w io.Writer, all finding.List) {
 		counts[f.Severity]++
 		_, _ = fmt.Fprintf(w, "%s\n", findingLine(f))
 		for _, l := range [][2]string{{"why", f.Why}, {"fix", f.Fix}} {
-			_, _ = fmt.Fprintf(w, "    %s: %s\n", l[0], plain(l[1]))
+			_, _ = fmt.Fprintf(w, "    %s: %s\n", l[0], terminal.Plain(l[1]))
 		}
 		_, _ = fmt.Fprintln(w)
 	}
@@ -117,12 +118,8 @@ func findingsText(w io.Writer, all finding.List) {
 		severity  finding.Severity
 		one, many string
 	}{{finding.Fault, "fault", "faults"}, {finding.Warning, "warning", "warnings"}, {finding.Unchecked, "thing not looked at", "things not looked at"}} {
-		switch n := counts[s.severity]; n {
-		case 0:
-		case 1:
-			parts = append(parts, "1 "+s.one)
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", n, s.many))
+		if n := counts[s.severity]; n > 0 {
+			parts = append(parts, manage.Counted(n, s.one, s.many))
 		}
 	}
 	_, _ = fmt.Fprintln(w, strings.Join(parts, ", "))
@@ -133,7 +130,7 @@ func findingLine(f finding.Finding) string {
 	mark := map[finding.Severity]string{finding.Fault: "✗", finding.Warning: "!", finding.Unchecked: "?"}[f.Severity]
 	about := ""
 	if f.About != "" {
-		about = plain(f.About) + ": "
+		about = terminal.Plain(f.About) + ": "
 	}
-	return mark + " " + f.Code + "  " + about + plain(f.What)
+	return mark + " " + f.Code + "  " + about + terminal.Plain(f.What)
 }

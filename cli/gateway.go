@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -185,7 +186,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		goes := losses(g.Holds)
-		question := fmt.Sprintf("Revoke %s? Its credentials die at once", plain(string(g.ID)))
+		question := fmt.Sprintf("Revoke %s? Its credentials die at once", terminal.Plain(string(g.ID)))
 		if goes != "" {
 			question += ". With them go: " + goes
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -50,6 +51,25 @@ func TestHangups(t *testing.T) {
 	release() // it waits for the reload
 	if got := context.Cause(stop).Error(); got != "told to stop (SIGTERM)" {
 		t.Errorf("cause %q", got)
+	}
+}
+
+// TestHangupsUnderNohup: who is deaf to the end of a terminal reloads all the same.
+func TestHangupsUnderNohup(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGHUP)
+	reloaded := make(chan struct{}, 1)
+	stop, _, release := signals(t.Context(), func(context.Context) { reloaded <- struct{}{} })
+	defer release()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-reloaded:
+	case <-stop.Done():
+		t.Errorf("it stopped: %v", context.Cause(stop))
+	case <-time.After(time.Minute):
+		t.Error("no reload")
 	}
 }
 

@@ -228,16 +228,21 @@ func (p *posted) post(ctx context.Context, r *http.Request) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// await waits until all that was said has come, and looks at how it came.
+// await waits until all that was said has come, as long as more comes, and looks at how it came.
 func (p *posted) await(c caller, said, kills int) {
 	p.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond) // what is written down can only be looked at
 	defer tick.Stop()
-	giveUp := time.After(time.Minute)
+	giveUp, before := time.NewTimer(time.Minute), 0
+	defer giveUp.Stop()
 	for {
 		p.mu.Lock()
 		heard := p.heard[c.kind.Name]
 		p.mu.Unlock()
+		if len(heard) > before {
+			before = len(heard)
+			giveUp.Reset(time.Minute)
+		}
 		last, again := 0, 0
 		for _, n := range heard {
 			switch n {
@@ -257,7 +262,7 @@ func (p *posted) await(c caller, said, kills int) {
 		}
 		select {
 		case <-tick.C:
-		case <-giveUp:
+		case <-giveUp.C:
 			p.t.Fatalf("%s: %d of %d came", c.kind.Name, last, said)
 		}
 	}

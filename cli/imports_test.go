@@ -89,7 +89,7 @@ var mayImport = map[string]string{
 	"store/restore":       "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files vault",
+	"cli/config":          "cli/terminal relay relay/identity relay/guard platforms store/backup store/files vault",
 	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/admin":           "relay/manage store store/audit store/backup",
 	"cli/echo":            "relay relay/token relay/wire",
@@ -105,12 +105,13 @@ var mayImport = map[string]string{
 	".":                   "cli",
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/login relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile store/files vault cli/admin cli/config",
+	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/completion":      "store/files",
 	"cli/systemd":         "",
-	"cli/setup":           "cli/qr relay relay/finding relay/manage platforms store/files cli/admin cli/config",
+	"cli/terminal":        "",
+	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

@@ -78,6 +78,7 @@ func TestKill(t *testing.T) {
 	for range *killCycles {
 		b.cycle(re)
 	}
+	re.steady.Store(true)
 	updates := "poll"
 	if b.bot.postedNow() == 0 {
 		updates = "webhook"
@@ -208,8 +209,7 @@ func (b *victim) start() {
 			b.serving.Store(b.cmd.Process)
 			return
 		}
-		said := bytes.TrimSpace(b.log())
-		if !bytes.Contains(said[bytes.LastIndexByte(said, '\n')+1:], []byte(store.ErrLocked.Error())) {
+		if !b.lockedOut() {
 			break
 		}
 		_ = b.cmd.Wait() // it has said why it ends
@@ -226,11 +226,17 @@ func (b *victim) stop(sig os.Signal) {
 	b.serving.Store(nil)
 	_ = cmd.Process.Signal(sig) // it may have ended by itself, which shows below
 	switch err := cmd.Wait(); {
-	case sig == os.Kill && cmd.ProcessState.ExitCode() >= 0: // no signal ended it
+	case sig == os.Kill && cmd.ProcessState.ExitCode() >= 0 && !b.lockedOut(): // no signal ended it
 		b.t.Errorf("before it was killed, the server ended with %v:\n%s", err, b.log())
 	case sig != os.Kill && err != nil:
 		b.t.Errorf("stopped in order, the server ends with %v:\n%s", err, b.log())
 	}
+}
+
+// lockedOut reports whether the server ended since a command of the operator's was at the database for too long.
+func (b *victim) lockedOut() bool {
+	said := bytes.TrimSpace(b.log())
+	return bytes.Contains(said[bytes.LastIndexByte(said, '\n')+1:], []byte(store.ErrLocked.Error()))
 }
 
 // log is the end of what the server wrote.

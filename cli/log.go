@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
 // logger is the server's log, on stderr. Its level can be changed while it runs.
@@ -17,7 +18,7 @@ func (a *app) logger(c config.Log, level *slog.LevelVar) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(a.stderr, o))
 	}
 	w := a.stderr
-	if f, ok := w.(*os.File); ok && isTerminal(f) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" {
+	if f, ok := w.(*os.File); ok && terminal.Is(f) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" {
 		w = colours{w}
 	}
 	return slog.New(slog.NewTextHandler(w, o))

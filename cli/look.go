@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,12 +12,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/doctor"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/media"
 )
 
 const (
-	firstLook = time.Minute // after the start: until then bots connect
-	nextLook  = time.Hour
-	hostFresh = 2 * time.Second // how long a look at the machine is good: a page may ask every second
+	firstLook  = time.Minute // after the start: until then bots connect
+	nextLook   = time.Hour
+	hostFresh  = 2 * time.Second // how long a look at the machine is good: a page may ask every second
+	hostWithin = time.Second     // how long whoever asks waits for one
 )
 
 // machineLook is what the running server sees of its machine, its database and its snapshots.
@@ -26,22 +29,59 @@ type machineLook struct {
 	cfg   *config.Config
 	began time.Time
 
-	mu     sync.Mutex // guards the fields below
-	looked time.Time
-	host   finding.List
+	mu      sync.Mutex    // guards the fields below; not held while anything is looked at
+	looking chan struct{} // closed when the look under way is done; nil: none is
+	looked  time.Time     // when the last one was done
+	host    finding.List  // what it found
+	free    int64         // bytes on the data folder's disk; negative: not known
 }
 
 // findings are what is wrong at this moment. afresh: a look of some seconds ago is not enough, as whoever has just mended
 // something asks whether it is. Any goroutine.
 func (l *machineLook) findings(afresh bool) finding.List {
 	now := time.Now()
+	host, _ := l.machine(afresh)
+	return append(append(host, l.database()...), l.snapshots(now)...)
+}
+
+// machine is what is wrong with the machine, and how many bytes its disk has free.
+func (l *machineLook) machine(afresh bool) (finding.List, int64) {
+	return l.shared(afresh, func() (finding.List, int64) {
+		free, err := media.Free(l.cfg.DataDir)
+		if err != nil {
+			free = -1
+		}
+		return doctor.Host(l.cfg, time.Now()), free
+	})
+}
+
+// shared is what look found on the machine within the last two seconds, or now. A look that hangs, on a disk that does not
+// answer, is left behind: whoever asks waits a second for it, and there is no other until it has ended.
+func (l *machineLook) shared(afresh bool, look func() (finding.List, int64)) (finding.List, int64) {
 	l.mu.Lock()
-	if afresh || l.looked.IsZero() || now.Sub(l.looked) >= hostFresh {
-		l.looked, l.host = now, doctor.Host(l.cfg, now)
+	looking := l.looking
+	if looking == nil && (afresh || l.looked.IsZero() || time.Since(l.looked) >= hostFresh) {
+		looking = make(chan struct{})
+		l.looking = looking
+		go func() { // no context ends a stat on a dead disk
+			host, free := look()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.looked, l.host, l.free, l.looking = time.Now(), host, free, nil
+			close(looking)
+		}()
 	}
-	out := append(finding.List(nil), l.host...)
 	l.mu.Unlock()
-	return append(append(out, l.database()...), l.snapshots(now)...)
+	if looking != nil {
+		select {
+		case <-looking:
+		case <-time.After(hostWithin):
+			return finding.NotLookedAt.Alone(l.cfg.DataDir, "the data folder did not answer in time", "look at the disk it lies on"), -1
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.host), l.free
 }
 
 func (l *machineLook) database() (out finding.List) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -99,4 +101,39 @@ func TestTheWorstInOneLine(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
+}
+
+// TestALookThatHangs: whoever asks is answered all the same, and one look at a time is left behind.
+func TestALookThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &machineLook{cfg: &config.Config{DataDir: "/data"}}
+		dead, looks := make(chan struct{}), 0
+		look := func() (finding.List, int64) {
+			looks++
+			<-dead
+			return finding.DiskLow.Alone("/data", "12 MB are free", "make room"), 12 << 20
+		}
+		code := func() string {
+			found, free := l.shared(false, look)
+			if known := free == 12<<20; known != (found[0].Code == finding.DiskLow.Code) || !known && free >= 0 {
+				t.Errorf("%s, and %d bytes are free", found[0].Code, free)
+			}
+			return found[0].Code
+		}
+		for range 3 {
+			began := time.Now()
+			if got := code(); got != finding.NotLookedAt.Code || time.Since(began) != hostWithin {
+				t.Errorf("a disk that hangs: %s after %v", got, time.Since(began))
+			}
+		}
+		close(dead)
+		synctest.Wait()
+		if got := code(); got != finding.DiskLow.Code || looks != 1 {
+			t.Errorf("the disk answers: %s after %d looks, want one", got, looks)
+		}
+		time.Sleep(hostFresh)
+		if got := code(); got != finding.DiskLow.Code || looks != 2 {
+			t.Errorf("half a minute later: %s after %d looks, want two", got, looks)
+		}
+	})
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/cli/usage"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -72,7 +73,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		text = usage.Misused(cmd, err)
 	}
 	if text != "" {
-		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", plainLines(text))
+		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", terminal.Lines(text))
 	}
 	if !a.began {
 		_, _ = fmt.Fprintf(a.stderr, "Try: %s --help\n", cmd.CommandPath())
@@ -141,22 +142,22 @@ func Command() *cobra.Command { return newRoot(&app{}) }
 
 // group is a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			names := make([]string, len(subs))
-			for i, s := range subs {
-				names[i] = s.Name()
-			}
-			choice := strings.Join(names, ", ")
-			if len(args) == 0 {
-				return usageError{fmt.Errorf("%s what? One of: %s", c.CommandPath(), choice)}
-			}
-			return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), usage.Meant(c, args[0]), choice)}
-		},
-	}
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: choose}
 	c.AddCommand(subs...)
 	return c
+}
+
+// choose is what a command does that only holds others: it names them.
+func choose(c *cobra.Command, args []string) error {
+	var names []string
+	for _, s := range c.Commands() {
+		names = append(names, s.Name())
+	}
+	choice := strings.Join(names, ", ")
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("%s what? One of: %s", c.Name(), choice)}
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), usage.Meant(c, args[0]), choice)}
 }
 
 // keepIDs moves arguments such as -100123 (a Telegram group) behind "--", so that they are not

@@ -9,14 +9,11 @@ import (
 	"io"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/spf13/cobra"
@@ -42,7 +39,7 @@ func (a *app) print(asJSON bool, v any, human func(w io.Writer)) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(a.stdout, plainJSON(buf.String()))
+	_, err := io.WriteString(a.stdout, terminal.JSON(buf.String()))
 	return err
 }
 
@@ -59,61 +56,23 @@ func (o *observed) Write(b []byte) (n int, err error) {
 	return n, o.err
 }
 
-// plain is s without what a terminal would obey: names come from networks and gateways. What cannot
-// be seen is spelled as Go would.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
-func plain(s string) string { return spell(s, "", quoted) }
-
-// plainLines is plain for text of several lines.
-func plainLines(s string) string { return spell(s, "\n", quoted) }
-
-func quoted(r rune) string { return strings.Trim(strconv.QuoteRune(r), "'") }
-
-// plainJSON is plain for JSON, where such characters can only stand in strings.
-func plainJSON(s string) string {
-	return spell(s, "\n", func(r rune) string {
-		var b strings.Builder
-		for _, u := range utf16.Encode([]rune{r}) {
-			_, _ = fmt.Fprintf(&b, `\u%04x`, u)
-		}
-		return b.String()
-	})
-}
-
-// spell replaces what cannot be seen, but for the runes in keep.
-func spell(s, keep string, by func(rune) string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) || strings.ContainsRune(keep, r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(by(r))
-		}
-	}
-	return b.String()
-}
-
 // say writes a line about what was done, to stderr.
 func (a *app) say(format string, args ...any) {
-	_, _ = fmt.Fprintln(a.stderr, plainLines(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintln(a.stderr, terminal.Lines(fmt.Sprintf(format, args...)))
 }
 
 // table writes aligned rows; the first is the heading.
 func table(w io.Writer, rows [][]any) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		cells := make([]string, len(r))
-		for i, v := range r {
+	lines := make([][]string, len(rows))
+	for n, r := range rows {
+		for _, v := range r {
 			if at, ok := v.(time.Time); ok {
 				v = at.Local().Format(time.DateTime)
 			}
-			cells[i] = cmp.Or(plain(fmt.Sprint(v)), "-")
+			lines[n] = append(lines[n], cmp.Or(terminal.Plain(fmt.Sprint(v)), "-"))
 		}
-		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	_ = t.Flush()
+	_, _ = io.WriteString(w, terminal.Columns(lines))
 }
 
 // asking makes c a command that asks for one operation and prints what comes back. args reads the

@@ -153,13 +153,13 @@ func (p *presser) socket(w http.ResponseWriter, r *http.Request) {
 		case 1:
 			send(fields{"op": 11})
 		case 2:
-			p.mu.Lock()
-			p.send, p.seq = send, 1
-			p.mu.Unlock()
 			send(fields{"op": 0, "t": "READY", "s": 1, "d": fields{
 				"v": 10, "session_id": "s", "resume_gateway_url": "ws" + strings.TrimPrefix(p.server.URL, "http"),
 				"user": fields{"id": presserBot, "username": "pi", "bot": true}, "application": fields{"id": presserBot}, "guilds": []fields{},
 			}})
+			p.mu.Lock() // nothing happens before READY
+			p.send, p.seq = send, 1
+			p.mu.Unlock()
 		case 6:
 			send(fields{"op": 9, "d": false})
 		}
@@ -217,7 +217,7 @@ func TestPassthroughOfTheBinary(t *testing.T) {
 	if err := b.command("bind", "home", "discord", "4001").Run(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // for all of it
 	defer cancel()
 	const token = "CANARY-interaction-token"
 	now := (time.Now().UnixMilli() - 1420070400000) << 22

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
@@ -104,7 +105,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	case r.started.File != "" && next.File != r.started.File: // an editor at work, or a mistake: no reason to end every bot
 		err = config.Faults{{Place: config.Place{File: r.started.File}, What: "is not there any more; a restart takes " + cmp.Or(next.File, "the defaults")}}
 	default:
-		err = unusable(next)
+		err = next.Unusable()
 	}
 	if err != nil {
 		return out, err
@@ -221,7 +222,7 @@ func tellReloaded(w io.Writer, out manage.Reloaded) {
 		of   []string
 	}{{"started", out.Added}, {"started anew", out.Changed}, {"stopped", out.Removed}} {
 		for _, b := range list.of {
-			_, _ = fmt.Fprintf(w, "  %s: %s\n", plain(b), list.what)
+			_, _ = fmt.Fprintf(w, "  %s: %s\n", terminal.Plain(b), list.what)
 		}
 	}
 	if len(out.Added)+len(out.Changed)+len(out.Removed) == 0 {
@@ -250,7 +251,7 @@ func newHealthcheckCmd(a *app) *cobra.Command {
 				_, _ = fmt.Fprintln(w, "✓ the server takes messages in")
 				return
 			}
-			_, _ = fmt.Fprintln(w, "✗", plain(h.Why))
+			_, _ = fmt.Fprintln(w, "✗", terminal.Plain(h.Why))
 		}); err != nil || ok {
 			return err
 		}

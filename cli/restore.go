@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
 	"github.com/hermes-connector/hermes-connector/store/restore"
@@ -118,13 +120,13 @@ func tellRestored(w io.Writer, what string, got restoredHere) {
 	}
 	_, _ = fmt.Fprintf(w, "%s %s%s\n", mark, what, made)
 	if got.KeyFault != "" {
-		_, _ = fmt.Fprintf(w, "The server will not start with it: %s\n", plain(got.KeyFault))
+		_, _ = fmt.Fprintf(w, "The server will not start with it: %s\n", terminal.Plain(got.KeyFault))
 	}
 	if got.FellBack {
 		_, _ = fmt.Fprintln(w, "Its newest commit was unreadable: what was accepted in that is lost, and what it deleted is back.")
 	}
 	if got.Damaged > 0 {
-		_, _ = fmt.Fprintf(w, "%s damaged and set aside: hermes-connector buffer quarantine\n", counted(got.Damaged, "of its records is", "of its records are"))
+		_, _ = fmt.Fprintf(w, "%s damaged and set aside: hermes-connector buffer quarantine\n", manage.Counted(got.Damaged, "of its records is", "of its records are"))
 	}
 	if len(got.Unread) > 0 {
 		_, _ = fmt.Fprintf(w, "Not read, and not in the new database:\n  %s\n", strings.Join(got.Unread, "\n  "))

@@ -72,7 +72,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 // environ is the script's environment for a child that the script's own exec does not start.
 func environ(ts *testscript.TestScript) []string {
 	env := []string{}
-	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR", "RUNTIME_DIRECTORY", "NOTIFY_SOCKET"} {
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR", "RUNTIME_DIRECTORY", "NOTIFY_SOCKET", "XDG_CONFIG_HOME"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
@@ -249,8 +249,17 @@ func freeport(ts *testscript.TestScript, neg bool, args []string) {
 const partnersEnv = "HERMES_CONNECTOR_PARTNERS"
 
 func condition(name string) (bool, error) {
-	if name == "telegram-test-api" {
+	switch name {
+	case "telegram-test-api":
 		return os.Getenv(partnersEnv) != "", nil
+	case "installed":
+		return installed(), nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
+}
+
+// installed reports whether this machine has a configuration of its own, which is taken where there is no other.
+func installed() bool {
+	_, err := os.Stat("/etc/hermes-connector/connector.toml")
+	return err == nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/pointer"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -75,16 +76,16 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
-	l, err := listen(cfg.Listen)
+	l, err := lan.Listen(cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer func() { _ = l.Close() }() // closed already when it was served
 	var metrics net.Listener         // nil: none are wanted
-	addr := bound(cfg.Listen, l)
+	addr := lan.Bound(cfg.Listen, l)
 	listeners := []string{addr}
 	if cfg.MetricsListen != "" {
-		if metrics, err = listen(cfg.MetricsListen); err != nil {
+		if metrics, err = lan.Listen(cfg.MetricsListen); err != nil {
 			return fmt.Errorf("listen for metrics: %w", err)
 		}
 		defer func() { _ = metrics.Close() }() // as l
@@ -128,7 +129,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		remove = func() error { return nil }
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	for _, at := range dialable(addr) { // the first line is for scripts: that address can be dialled from here
+	for _, at := range lan.Dialable(addr) { // the first line is for scripts: that address can be dialled from here
 		if _, err := fmt.Fprintf(s.app.stdout, "listening on %s://%s\n", cfg.Scheme(), at); err != nil {
 			return fmt.Errorf("stdout: %w", err)
 		}

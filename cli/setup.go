@@ -8,18 +8,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/pointer"
-	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
@@ -43,7 +40,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 	f.BoolVar(&o.TokenStdin, "token-stdin", false, "read the bot's token from stdin")
 	f.StringVar(&o.APIBase, "api-base", "", "the `URL` of the network's API, when it is not the network's own")
 	f.StringVar(&o.Reach, "reach", "", "where the gateways run: here, lan or internet")
-	f.StringVar(&o.Flags.Address, "address", "", "with --reach lan: this machine's address there")
+	f.StringVar(&o.Address, "address", "", "with --reach lan: this machine's address there")
 	f.StringVar(&o.Secure, "secure", "", "with --reach lan: tailscale, tls, or plain (others there can read along)")
 	f.StringVar(&o.CertFile, "cert-file", "", "with --secure tls: the certificate's `file`")
 	f.StringVar(&o.KeyFile, "key-file", "", "with --secure tls: its key's `file`")
@@ -85,17 +82,11 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
 	o.DataDir, o.Config, o.In, o.Out, o.Talk, o.Echo = a.dataDir, a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
-	o.Plain = plainLines
-	o.Root, o.Address = os.Geteuid() == 0, func() string {
-		if at := lan.Address(); at.IsValid() {
-			return at.String()
-		}
-		return ""
-	}
+	o.Root = os.Geteuid() == 0
 	in, isFile := a.stdin.(*os.File)
 	out, toFile := a.stderr.(*os.File)
-	if isFile && toFile && setup.Terminal(in) && setup.Terminal(out) {
-		echo, restore := setup.Echo(in)
+	if isFile && toFile && terminal.Is(in) && terminal.Is(out) {
+		echo, restore := terminal.Echo(in)
 		defer restore()
 		o.Terminal, o.Clear, o.Echo = true, os.Getenv("TERM") != "dumb", echo
 	}
@@ -132,19 +123,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		}
 		return ""
 	}
-	o.Certificate = func(cert, key, host string) error {
-		setting, leaf, err := certificate(config.TLS{CertFile: cert, KeyFile: key})
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", strings.TrimPrefix(setting, "tls."), err)
-		case time.Now().After(leaf.NotAfter):
-			return errors.New("it has expired on " + leaf.NotAfter.Local().Format(time.DateOnly))
-		case host != "" && leaf.VerifyHostname(host) != nil:
-			return errors.New("it is not made for " + host)
-		}
-		return nil
-	}
-	o.Command, o.Unit = a.command, service.Unit
+	o.Command = a.command
 	return setup.Run(ctx, o)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -31,14 +32,14 @@ func (a *app) gatewayShow() *cobra.Command {
 // warn writes warnings, a line each.
 func warn(w io.Writer, warnings []string) {
 	for _, warning := range warnings {
-		_, _ = fmt.Fprintln(w, "!", plain(warning))
+		_, _ = fmt.Fprintln(w, "!", terminal.Plain(warning))
 	}
 }
 
 // holdings writes what a gateway holds, a line for each kind.
 func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	line := func(what string, all ...string) {
-		_, _ = fmt.Fprintf(w, "%-17s %s\n", what, plain(strings.Join(all, ", ")))
+		_, _ = fmt.Fprintf(w, "%-17s %s\n", what, terminal.Plain(strings.Join(all, ", ")))
 	}
 	h, people, chats := g.Holds, []string(nil), []string(nil)
 	for _, p := range h.People {
@@ -102,17 +103,6 @@ func policyLine(r manage.Relevance) string {
 	return out + "; context " + string(r.Context)
 }
 
-// counted is a number of things in words.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // losses are what goes with the last gateway of an instance; empty: nothing goes.
 func losses(h *manage.Holdings) string {
 	if h == nil || len(h.Gateways) > 0 || len(h.People)+len(h.Grants)+h.Waiting == 0 {
@@ -127,7 +117,7 @@ func losses(h *manage.Holdings) string {
 		{h.Waiting, "waiting message, which becomes a dead letter", "waiting messages, which become dead letters"},
 	} {
 		if part.n > 0 {
-			all = append(all, counted(part.n, part.one, part.many))
+			all = append(all, manage.Counted(part.n, part.one, part.many))
 		}
 	}
 	return strings.Join(all, ", ")

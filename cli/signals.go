@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
 // told is why a server stops that was told to. For whoever asks, it is an ordinary end of a context.
@@ -20,18 +20,20 @@ func (told) Is(err error) bool { return err == context.Canceled }
 
 // signals are two contexts: the first ends with the first SIGINT or SIGTERM, the second with the second one. reload is
 // called for SIGHUPs, one at a time and again for those that came meanwhile, until the first context ends; one that says
-// that the terminal went away is a SIGTERM, as every one is with no reload. However long a reload takes, it holds up no
-// other signal. The cause of the first context's end says which it was.
+// that the terminal went away is a SIGTERM, as every one is with no reload. Where SIGHUP was ignored before (nohup), no
+// terminal's end ends anything. However long a reload takes, it holds up no other signal. The cause of the first
+// context's end says which it was.
 func signals(parent context.Context, reload func(context.Context)) (stop, hurry context.Context, release func()) {
 	stop, cancelStop := context.WithCancelCause(parent)
 	hurry, cancelHurry := context.WithCancel(parent)
 	kinds := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup
+	immune := signal.Ignored(syscall.SIGHUP) // nohup
+	if reload != nil || !immune {
 		kinds = append(kinds, syscall.SIGHUP)
 	}
 	came := make(chan os.Signal, 4) // both interrupts fit, so none is missed
 	signal.Notify(came, kinds...)
-	onTerminal := isTerminal(os.Stdin)
+	onTerminal := terminal.Is(os.Stdin)
 	var wg sync.WaitGroup
 	changed := make(chan struct{}, 1) // holds one value: there was a SIGHUP since the last reload began
 	wg.Go(func() {
@@ -53,7 +55,7 @@ func signals(parent context.Context, reload func(context.Context)) (stop, hurry 
 				return
 			}
 			switch {
-			case s == syscall.SIGHUP && reload != nil && !(onTerminal && !isTerminal(os.Stdin)):
+			case s == syscall.SIGHUP && reload != nil && (immune || !onTerminal || terminal.Is(os.Stdin)):
 				select {
 				case changed <- struct{}{}:
 				default:
@@ -83,10 +85,4 @@ func reason(s os.Signal) string {
 		return "the terminal went away"
 	}
 	return "told to stop (SIGTERM)"
-}
-
-// isTerminal reports whether f is a terminal that is still there.
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return err == nil
 }

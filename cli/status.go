@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -47,7 +48,7 @@ func newStatusCmd(a *app) *cobra.Command {
 }
 
 func statusTable(w io.Writer, st manage.Status, now time.Time) {
-	_, _ = fmt.Fprintf(w, "hermes-connector %s\n\n%s\n\n", st.Version, plainLines(summary(st)))
+	_, _ = fmt.Fprintf(w, "hermes-connector %s\n\n%s\n\n", st.Version, terminal.Lines(summary(st)))
 	if len(st.Bots) == 0 {
 		_, _ = fmt.Fprintln(w, "No bot is configured. Next: hermes-connector setup")
 	} else {
@@ -55,7 +56,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		calledTable(w, st.Bots, now)
 	}
 	if f := st.Media; f != nil && f.Files+f.Pending+f.Failed > 0 {
-		_, _ = fmt.Fprintf(w, "\n%s kept (%d KiB), %d to be fetched, %d given up\n", counted(f.Files, "file is", "files are"), f.Bytes>>10, f.Pending, f.Failed)
+		_, _ = fmt.Fprintf(w, "\n%s kept (%d KiB), %d to be fetched, %d given up\n", manage.Counted(f.Files, "file is", "files are"), f.Bytes>>10, f.Pending, f.Failed)
 	}
 	_, _ = fmt.Fprintln(w)
 	if len(st.Instances) == 0 {
@@ -89,7 +90,7 @@ func worstLine(all []finding.Finding) string {
 	if wrong(all) == 0 {
 		return ""
 	}
-	line := findingLine(all[0]) + "; " + plain(all[0].Fix)
+	line := findingLine(all[0]) + "; " + terminal.Plain(all[0].Fix)
 	if n := wrong(all) - 1; n > 0 {
 		line += fmt.Sprintf(" (%d more: hermes-connector doctor)", n)
 	}
@@ -131,7 +132,7 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 	table(w, narrow(rows))
 	for _, i := range all {
 		for _, warning := range i.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, plain(warning))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, terminal.Plain(warning))
 		}
 	}
 }
@@ -167,7 +168,7 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 	table(w, rows)
 	for _, b := range bots {
 		for _, warning := range b.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", plain(string(b.Platform)+":"+string(b.ID)), plain(warning))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", terminal.Plain(botName(b)), terminal.Plain(warning))
 		}
 	}
 }
@@ -196,22 +197,22 @@ func newExplainCmd(a *app) *cobra.Command {
 
 // explained writes one verdict: what it is about, and below it what became of it, and what would change that.
 func explained(w io.Writer, d gate.Decision) {
-	_, _ = fmt.Fprintf(w, "%s  %s", d.At.Local().Format(time.TimeOnly), plain(d.Bot().String()))
+	_, _ = fmt.Fprintf(w, "%s  %s", d.At.Local().Format(time.TimeOnly), terminal.Plain(d.Bot().String()))
 	for _, about := range []struct{ what, id string }{{"person", string(d.User)}, {"chat", string(d.Chat)}, {"event", string(d.Event)}} {
 		if about.id != "" {
-			_, _ = fmt.Fprintf(w, "  %s %s", about.what, plain(about.id))
+			_, _ = fmt.Fprintf(w, "  %s %s", about.what, terminal.Plain(about.id))
 		}
 	}
 	says := d.Says
 	if d.Reason != gate.Delivered && d.Reason != gate.Undecided { // the word to search for
 		says += " (" + string(d.Reason) + ")"
 	}
-	_, _ = fmt.Fprintf(w, "\n  %s\n", plain(says))
+	_, _ = fmt.Fprintf(w, "\n  %s\n", terminal.Plain(says))
 	for _, f := range d.Media {
-		_, _ = fmt.Fprintf(w, "  its %s is %s\n", f.Kind, plain(strings.ReplaceAll(string(f.State), "_", " ")))
+		_, _ = fmt.Fprintf(w, "  its %s is %s\n", f.Kind, terminal.Plain(strings.ReplaceAll(string(f.State), "_", " ")))
 	}
 	if d.Change != "" {
-		_, _ = fmt.Fprintf(w, "  To change that: %s\n", plain(d.Change))
+		_, _ = fmt.Fprintf(w, "  To change that: %s\n", terminal.Plain(d.Change))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +88,7 @@ func (f former) key(a *app) (key vault.Key, err error) {
 	case f.keyFile != "":
 		key = vault.FileKey(f.keyFile)
 	case f.credential != "":
-		key = vault.CredentialKey(a.variable("CREDENTIALS_DIRECTORY"), f.credential)
+		key = vault.CredentialKey(a.getenv("CREDENTIALS_DIRECTORY"), f.credential)
 	case f.passphraseFile != "":
 		words, err := config.SecretFile(f.passphraseFile)
 		if err != nil {
@@ -98,15 +97,6 @@ func (f former) key(a *app) (key vault.Key, err error) {
 		key = vault.PassphraseKey(words)
 	}
 	return key, nil
-}
-
-func (a *app) variable(name string) (value string) {
-	for _, v := range a.env {
-		if k, is, _ := strings.Cut(v, "="); k == name {
-			value = is
-		}
-	}
-	return value
 }
 
 // rekeyed is what a rekey did.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web"
 	"github.com/hermes-connector/hermes-connector/cli/web/status"
@@ -22,7 +23,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -66,11 +66,11 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 
 // listenWeb listens for the web pages; cfg then says on which port.
 func listenWeb(cfg *config.Config) (net.Listener, error) {
-	l, err := listen(cfg.WebListen)
+	l, err := lan.Listen(cfg.WebListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}
-	cfg.WebListen = bound(cfg.WebListen, l)
+	cfg.WebListen = lan.Bound(cfg.WebListen, l)
 	return l, nil
 }
 
@@ -89,7 +89,7 @@ func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log 
 	for _, k := range networks() {
 		labels[k.Name] = k.Label
 	}
-	look := status.New(status.Options{Service: c.service, Machine: func() status.Machine { return c.machine(cfg) }, Labels: labels})
+	look := status.New(status.Options{Service: c.service, Machine: c.machine, Labels: labels})
 	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
 		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: c.tls,
 		Refused: func() { c.count(count.CallerRefused) },
@@ -98,14 +98,12 @@ func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log 
 }
 
 // machine is what the connector stands on, for the status page.
-func (c *core) machine(cfg *config.Config) status.Machine {
-	m := status.Machine{DiskFree: -1, Database: c.db.Stats().FileBytes}
+func (c *core) machine() status.Machine {
+	m := status.Machine{Database: c.db.Stats().FileBytes}
+	_, m.DiskFree = c.look.machine(false)
 	if c.keeper != nil {
 		s := c.keeper.Stats()
 		m.Snapshots, m.SnapshotAt, m.SnapshotFailed = true, s.LastAt, s.Err != nil
-	}
-	if free, err := media.Free(cfg.DataDir); err == nil {
-		m.DiskFree = free
 	}
 	if c.tls != nil {
 		if pair, err := c.tls.GetCertificate(&tls.ClientHelloInfo{}); err == nil && pair.Leaf != nil {

@@ -61,6 +61,10 @@ type Traits struct {
 	Addressed bool `json:"addr,omitempty"`
 	// OtherCommand: a command addressed to another bot.
 	OtherCommand bool `json:"other,omitempty"`
+	// DeepLink: a link of ours was opened, and the text is the network's command for that with what the link carried.
+	DeepLink bool `json:"deep,omitempty"`
+	// Costly: the operator pays for each answer.
+	Costly bool `json:"costly,omitempty"`
 	// Press: a button was pressed, or something was chosen from a menu.
 	Press bool `json:"press,omitempty"`
 }

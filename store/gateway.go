@@ -94,8 +94,13 @@ func (t *tx) crowded(i Instance) bool {
 	if table.Has(t.Tx, BucketInstances, table.Key(i.ID)) {
 		return false
 	}
-	all := table.Readable[Instance](t.Tx, BucketInstances)
-	return len(slices.DeleteFunc(all, func(o Instance) bool { return o.Tenant != i.Tenant })) >= maxInstances
+	n := 0
+	for _, o := range table.Readable[Instance](t.Tx, BucketInstances) {
+		if o.Tenant == i.Tenant {
+			n++
+		}
+	}
+	return n >= maxInstances
 }
 
 // pruneProvisioned forgets the gateways of i that provisioned themselves, but for newest and those

@@ -55,7 +55,11 @@ func validity(about string, c *x509.Certificate, now time.Time) finding.List {
 	case now.Before(c.NotBefore):
 		return finding.CertificateDoubt.Alone(about, "the certificate is not valid before "+c.NotBefore.Format(day), "look at this machine's clock, or get another")
 	case c.NotAfter.Sub(now) < endsWithin:
-		return finding.CertificateEnds.Alone(about, fmt.Sprintf("the certificate expires on %s, in %d days", c.NotAfter.Format(day), int(c.NotAfter.Sub(now).Hours()/24)), renew)
+		what := "the certificate expires on " + c.NotAfter.Format(day)
+		if days := int(c.NotAfter.Sub(now).Hours() / 24); days > 1 {
+			what += fmt.Sprintf(", in %d days", days)
+		}
+		return finding.CertificateEnds.Alone(about, what, renew)
 	}
 	return nil
 }

@@ -145,7 +145,8 @@ func TestSeeded(t *testing.T) {
 		"no folder for a copy": {func(t *testing.T, o *Options) {
 			o.machine.copies = []string{filepath.Join(t.TempDir(), "none")}
 		}, []string{"HC590 DATA/connector.db"}},
-		"metrics in the clear": {func(_ *testing.T, o *Options) { o.Config.MetricsListen = ":0" }, []string{"HC205 :0"}},
+		"web pages for a proxy": {func(_ *testing.T, o *Options) { o.Config.WebListen = "0.0.0.0:0" }, nil},
+		"metrics in the clear":  {func(_ *testing.T, o *Options) { o.Config.MetricsListen = ":0" }, []string{"HC205 :0"}},
 
 		"a damaged database, and a bot's dead token": {func(t *testing.T, o *Options) {
 			if err := os.Truncate(o.Config.Database(), 8192); err != nil {

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 	"syscall"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
@@ -25,11 +25,7 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 		if err != nil || port == "0" {
 			continue
 		}
-		network := "tcp"
-		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
-			network = "tcp4"
-		}
-		switch err := m.listen(network, addr); {
+		switch err := m.listen(lan.Network(host), addr); {
 		case err == nil:
 		case errors.Is(err, syscall.EADDRINUSE):
 			out.Add(finding.PortTaken, addr, "the port is taken by "+holder(m.proc, port), "stop that program, or choose another port as "+setting)
@@ -58,8 +54,14 @@ func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 	terminated := strings.HasPrefix(cfg.PublicURL, "https://") && len(cfg.TrustedProxies) > 0
 	for _, l := range listeners(cfg) {
 		setting, addr := l[0], l[1]
-		tls := cfg.TLS.On() && setting != "metrics.listen"
-		if addr == "" || tls || terminated && setting != "metrics.listen" || !config.Remote(addr) {
+		closed := cfg.TLS.On() || terminated
+		switch setting {
+		case "metrics.listen": // it never speaks TLS
+			closed = false
+		case "web.listen": // in the clear it answers this machine and trusted proxies only
+			closed = true
+		}
+		if addr == "" || closed || !config.Remote(addr) {
 			continue
 		}
 		out.Add(finding.InTheClear, addr, fmt.Sprintf("%s is plain http that other machines can reach", setting),

@@ -111,6 +111,20 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// TestTheEndOfACertificate: days are counted while there are several.
+func TestTheEndOfACertificate(t *testing.T) {
+	for left, want := range map[time.Duration]string{
+		13*24*time.Hour + time.Hour: "the certificate expires on 4 December 2026, in 13 days",
+		30 * time.Hour:              "the certificate expires on 22 November 2026",
+		time.Hour:                   "the certificate expires on 21 November 2026",
+	} {
+		found := validity("c", &x509.Certificate{NotBefore: noon.Add(-time.Hour), NotAfter: noon.Add(left)}, noon)
+		if len(found) != 1 || found[0].What != want {
+			t.Errorf("%v: %v, want %s", left, found, want)
+		}
+	}
+}
+
 // ours answers as a server whose run is that one; upgrade is the status of the answer to a WebSocket.
 func ours(run string, upgrade int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

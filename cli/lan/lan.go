@@ -1,4 +1,4 @@
-// Package lan knows under which addresses other machines reach this one. It sends nothing.
+// Package lan knows under which addresses other machines reach this one, and listens on them. It sends nothing.
 package lan
 
 import (

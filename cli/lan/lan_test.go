@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -46,5 +47,36 @@ func TestReach(t *testing.T) {
 func TestAddress(t *testing.T) {
 	if a := Address(); a.IsValid() && (!usable(a) || a.IsLoopback()) {
 		t.Errorf("Address = %v", a)
+	}
+}
+
+// TestListenOnWhatWasAsked: every IPv4 address is no IPv6 address, and what is said about it can be dialled.
+func TestListenOnWhatWasAsked(t *testing.T) {
+	for asked, network := range map[string]string{"0.0.0.0:0": "0.0.0.0", "127.0.0.1:0": "127.0.0.1", ":0": ""} {
+		l, err := Listen(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := Bound(asked, l)
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil || host != network || port == "0" {
+			t.Errorf("%s: bound %q", asked, addr)
+		}
+		if ip := l.Addr().(*net.TCPAddr).IP; asked == "0.0.0.0:0" && ip.To4() == nil {
+			t.Errorf("%s listens on %v", asked, ip)
+		}
+		all := Dialable(addr)
+		if all[0] != "127.0.0.1:"+port || strings.Contains(strings.Join(all, " "), "0.0.0.0") {
+			t.Errorf("%s: dialable are %q", asked, all)
+		}
+		if conn, err := net.Dial("tcp", all[0]); err != nil {
+			t.Error(err)
+		} else {
+			_ = conn.Close()
+		}
+		if p := Proposed(addr); strings.HasPrefix(p, "0.0.0.0") && len(all) > 1 {
+			t.Errorf("%s: proposed is %q", asked, p)
+		}
+		_ = l.Close()
 	}
 }

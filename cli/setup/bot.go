@@ -290,16 +290,13 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 	if rel, err := filepath.Rel(filepath.Dir(s.file), file); err == nil && filepath.IsLocal(rel) {
 		named = rel
 	}
-	done, err := s.write(ctx, func(d *document) error {
+	err := s.write(ctx, func(d *document) error {
 		keys := []setting{{key: "platform", value: text(string(kind.Name))}, {key: "token_file", value: text(named)}}
 		if s.APIBase != "" {
 			keys = append(keys, setting{key: "api_base", value: text(s.APIBase)})
 		}
 		return d.addBot(keys...)
 	})
-	if err == nil && !done {
-		err = errStopped
-	}
 	s.added = string(kind.Name)
 	return err
 }

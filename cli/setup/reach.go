@@ -10,6 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 )
 
 // The answers to where gateways run, and to how their connections are kept from others.
@@ -60,7 +64,7 @@ func (s *setup) reach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.write(ctx, func(d *document) error {
+	err = s.write(ctx, func(d *document) error {
 		d.drop(changes, "public_url", "insecure", "tls.cert_file", "tls.key_file") // they belong to another answer
 		for _, c := range changes {
 			if err := d.set(c); err != nil {
@@ -69,9 +73,6 @@ func (s *setup) reach(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err == nil && !done {
-		err = errStopped
-	}
 	if err == nil {
 		s.say("✓ gateways dial %s", s.cfg.URL(s.cfg.Listen))
 	}
@@ -116,7 +117,7 @@ func (s *setup) lan(ctx context.Context) ([]setting, error) {
 		return s.behind(address), err
 	}
 	address, err := s.ask(ctx, question{
-		flag: "address", given: s.Flags.Address, def: s.Options.Address(), text: "The address of this machine in that network:", check: inNetwork,
+		flag: "address", given: s.Address, def: ours(), text: "The address of this machine in that network:", check: inNetwork,
 	})
 	if err != nil {
 		return nil, err
@@ -135,6 +136,14 @@ func (s *setup) lan(ctx context.Context) ([]setting, error) {
 		}
 	}
 	return []setting{listen, {key: "insecure", value: "true"}}, nil
+}
+
+// ours is this machine's address in its network; empty: it has none.
+func ours() string {
+	if a := lan.Address(); a.IsValid() {
+		return a.String()
+	}
+	return ""
 }
 
 // inNetwork accepts the address of an interface that other machines reach.
@@ -158,7 +167,7 @@ func (s *setup) certificate(ctx context.Context, listen setting, address string)
 	key, err := s.ask(ctx, question{flag: "key-file", given: s.KeyFile, text: "The file with its private key:", check: func(a string) (string, error) {
 		path, err := aFile(a)
 		if err == nil {
-			err = s.Certificate(cert, path, "")
+			err = fits(cert, path, "")
 		}
 		return path, err
 	}})
@@ -168,11 +177,25 @@ func (s *setup) certificate(ctx context.Context, listen setting, address string)
 	s.Flags.PublicURL = orElse(s.Flags.PublicURL, s.lines == nil, "https://"+net.JoinHostPort(address, s.port()))
 	at, err := s.publicURL(ctx, "The address that gateways dial, with the name in the certificate (https://NAME:"+s.port()+"):")
 	if u, e := url.Parse(at); err == nil && e == nil {
-		if e := s.Certificate(cert, key, u.Hostname()); e != nil {
+		if e := fits(cert, key, u.Hostname()); e != nil {
 			s.say("! Gateways will refuse the certificate: %v", e)
 		}
 	}
 	return []setting{listen, {key: "public_url", value: text(at)}, {"tls", "key_file", text(key)}, {"tls", "cert_file", text(cert)}}, err
+}
+
+// fits is nil when the server can serve https with the files, and, where a host is given, when the certificate names it.
+func fits(cert, key, host string) error {
+	setting, leaf, err := config.TLS{CertFile: cert, KeyFile: key}.Certificate()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(setting, "tls."), err)
+	case time.Now().After(leaf.NotAfter):
+		return errors.New("it has expired on " + leaf.NotAfter.Local().Format(time.DateOnly))
+	case host != "" && leaf.VerifyHostname(host) != nil:
+		return errors.New("it is not made for " + host)
+	}
+	return nil
 }
 
 func orElse(given string, when bool, other string) string {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
@@ -103,7 +104,7 @@ func (s *setup) service(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	d := systemd{root: s.Root, program: program, config: s.file, folder: "/etc/systemd/system", unit: s.Unit}
+	d := systemd{root: s.Root, program: program, config: s.file, folder: "/etc/systemd/system", unit: service.Unit}
 	if !s.Root {
 		dir, err := os.UserConfigDir()
 		if err != nil {
@@ -164,9 +165,5 @@ func (s *setup) systemFolders(ctx context.Context, tokens string) error {
 	if s.has("data_dir") {
 		return nil
 	}
-	done, err := s.write(ctx, func(doc *document) error { return doc.set(setting{key: "data_dir", value: text(systemData)}) })
-	if err == nil && !done {
-		err = errStopped
-	}
-	return err
+	return s.write(ctx, func(doc *document) error { return doc.set(setting{key: "data_dir", value: text(systemData)}) })
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 )
 
@@ -45,18 +46,16 @@ type Flags struct {
 type Options struct {
 	Flags
 	In       io.Reader
-	Terminal bool                // somebody can be asked
-	Clear    bool                // the terminal can be cleared
-	Echo     func(on bool)       // of the terminal
-	Out      io.Writer           // credentials and codes
-	Talk     io.Writer           // everything else
-	Plain    func(string) string // a text without what a terminal would obey
-	Env      []string            // as from os.Environ
-	Config   string              // --config
-	DataDir  string              // --data-dir; it is written down
+	Terminal bool          // somebody can be asked
+	Clear    bool          // the terminal can be cleared
+	Echo     func(on bool) // of the terminal
+	Out      io.Writer     // credentials and codes
+	Talk     io.Writer     // everything else
+	Env      []string      // as from os.Environ
+	Config   string        // --config
+	DataDir  string        // --data-dir; it is written down
 	Kinds    []platforms.Kind
 	Root     bool
-	Address  func() string // of this machine in its network; empty: none
 	// Serve runs the server of the configuration file until ctx ends, and logs what is wrong; after Loud, all that the
 	// configuration wants.
 	Serve func(ctx context.Context, file string) error
@@ -68,9 +67,6 @@ type Options struct {
 	Reload func(ctx context.Context, file string) (left []string, err error)
 	// Owner is the configuration of the server that left word of itself for the data folder; empty: none did.
 	Owner func(dataDir string) string
-	// Certificate is nil when the server can serve https with the files, and when the certificate names the host.
-	Certificate func(certFile, keyFile, host string) error
-	Unit        string // the systemd unit of the system
 	// Command runs another program, and shows what that says.
 	Command func(ctx context.Context, name string, args ...string) error
 }
@@ -93,9 +89,9 @@ type setup struct {
 
 // Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
 func Run(ctx context.Context, o Options) (err error) {
-	s := &setup{Options: o, talk: &talk{out: o.Talk, plain: o.Plain, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
+	s := &setup{Options: o, talk: &talk{out: o.Talk, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
 	if o.Terminal && !o.TokenStdin && !o.Yes { // a script does the same at a terminal and without
-		s.lines = read(o.In)
+		s.lines, _ = terminal.Typed(o.In)
 	}
 	defer s.show()
 	if s.lines == nil && o.Flags == (Flags{}) {
@@ -148,7 +144,7 @@ func (s *setup) farewell(ctx context.Context) error {
 func (s *setup) judgeFlags(ctx context.Context) error {
 	for _, q := range []question{
 		{flag: "reach", given: s.Reach, options: reaches}, {flag: "secure", given: s.Secure, options: secures},
-		{flag: "address", given: s.Flags.Address, check: inNetwork}, {flag: "public-url", given: s.PublicURL, check: https},
+		{flag: "address", given: s.Address, check: inNetwork}, {flag: "public-url", given: s.PublicURL, check: https},
 		{flag: "gateway", given: s.Gateway, check: gatewayName},
 	} {
 		if q.given != "" {
@@ -171,11 +167,7 @@ func (s *setup) data(ctx context.Context) error {
 	if s.DataDir == "" {
 		return nil
 	}
-	done, err := s.write(ctx, func(d *document) error { return d.set(setting{key: "data_dir", value: text(s.cfg.DataDir)}) })
-	if err == nil && !done {
-		err = errStopped
-	}
-	return err
+	return s.write(ctx, func(d *document) error { return d.set(setting{key: "data_dir", value: text(s.cfg.DataDir)}) })
 }
 
 // find finds the configuration, or says where it will be.
@@ -227,39 +219,42 @@ func (s *setup) judge(text []byte) (*config.Config, error) {
 	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Env: s.Env, Kinds: s.Kinds, DataDir: s.DataDir})
 }
 
-// write shows what edit changes in the configuration, and writes it when the person agrees. done: there is nothing to
-// change, or it is written.
-func (s *setup) write(ctx context.Context, edit func(*document) error) (done bool, err error) {
+// write shows what edit changes in the configuration, if it does, and writes it when the person agrees; errStopped: he
+// does not.
+func (s *setup) write(ctx context.Context, edit func(*document) error) error {
 	d := newDocument(s.text)
 	before := newDocument(s.text).lines
 	if err := edit(d); err != nil {
-		return false, fmt.Errorf("%s: %w", s.file, err)
+		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	text := d.bytes()
 	if len(difference(before, d.lines)) == 0 || string(text) == string(s.text) {
-		return true, nil
+		return nil
 	}
 	cfg, err := s.judge(text)
 	if err != nil {
-		return false, err
+		return err
 	}
 	s.say("\n%s becomes:\n", s.file)
 	for _, line := range difference(before, d.lines) {
 		s.say("  %s", line)
 	}
-	if ok, err := s.yesNo(ctx, "yes", "Write this?", "yes"); err != nil || !ok {
-		return false, err
+	switch ok, err := s.yesNo(ctx, "yes", "Write this?", "yes"); {
+	case err != nil:
+		return err
+	case !ok:
+		return errStopped
 	}
 	mode := os.FileMode(0o644)
 	if st, err := os.Stat(s.file); err == nil {
 		mode = st.Mode().Perm()
 	}
 	if err := replace(s.file, text, mode); err != nil {
-		return false, fmt.Errorf("configuration: %w", err)
+		return fmt.Errorf("configuration: %w", err)
 	}
 	s.say("✓ %s is written", s.file)
 	s.text, s.cfg, s.changed = text, cfg, true
-	return true, nil
+	return nil
 }
 
 // has reports whether the configuration says something about a key.

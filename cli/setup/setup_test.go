@@ -29,7 +29,7 @@ func options(t *testing.T, typed io.Reader, said io.Writer) Options {
 	}
 	return Options{
 		Owner:    func(string) string { return "" },
-		Terminal: true, In: typed, Talk: said, Out: said, Echo: func(bool) {}, Plain: func(s string) string { return s },
+		Terminal: true, In: typed, Talk: said, Out: said, Echo: func(bool) {},
 		Config: filepath.Join(t.TempDir(), "connector.toml"), Env: []string{"HOME=" + t.TempDir()}, Kinds: []platforms.Kind{kind},
 	}
 }

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
 // UsageError is an answer that makes no sense, or one that is missing where nobody can be asked.
@@ -21,31 +22,17 @@ var errStopped = errors.New("stopped; hermes-connector setup goes on from here")
 // talk is a conversation: questions and answers with a person at a terminal, or answers from flags.
 type talk struct {
 	out   io.Writer
-	plain func(string) string // names come from networks
-	lines <-chan string       // what is typed; nil: nobody can be asked
-	echo  func(on bool)       // of the terminal
-	clear bool                // each question begins a screen
-	yes   bool                // the default is the answer to whatever has one
+	lines <-chan string // what is typed; nil: nobody can be asked
+	echo  func(on bool) // of the terminal
+	clear bool          // each question begins a screen
+	yes   bool          // the default is the answer to whatever has one
 
 	notes strings.Builder // said, and not shown yet
 }
 
-// read has lines come from r. A read from a terminal cannot be interrupted: the goroutine ends with the input.
-func read(r io.Reader) <-chan string {
-	out := make(chan string)
-	go func() {
-		defer close(out)
-		s := bufio.NewScanner(r)
-		for s.Scan() {
-			out <- s.Text()
-		}
-	}()
-	return out
-}
-
 // say notes a line for the person. It is shown with the next question, or by show.
 func (t *talk) say(format string, args ...any) {
-	t.notes.WriteString(t.plain(fmt.Sprintf(format+"\n", args...)))
+	t.notes.WriteString(terminal.Lines(fmt.Sprintf(format+"\n", args...))) // names come from networks
 }
 
 // show shows what was said.

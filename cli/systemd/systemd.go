@@ -32,11 +32,8 @@ func Of(env func(name string) string) Manager {
 // Asked reports whether somebody listens.
 func (m Manager) Asked() bool { return m.socket != "" }
 
-// Ready says that the start, or a reload, is done.
+// Ready says that the start, or a reload, is done, and in a line how the server is.
 func (m Manager) Ready(status string) { m.tell("READY=1", "STATUS="+status) }
-
-// Status says in a line how the server is.
-func (m Manager) Status(status string) { m.tell("STATUS=" + status) }
 
 // Reloading says that the configuration is being read again; Ready ends it.
 func (m Manager) Reloading() {

@@ -42,7 +42,7 @@ func TestWhatIsTold(t *testing.T) {
 	}
 	for want, tell := range map[string]func(){
 		`^READY=1\nSTATUS=2 bots$`:               func() { m.Ready("2 bots") },
-		`^STATUS=a b$`:                           func() { m.Status("a\nb") },
+		`^READY=1\nSTATUS=a b$`:                  func() { m.Ready("a\nb") },
 		`^RELOADING=1\nMONOTONIC_USEC=[1-9]\d+$`: func() { m.Reloading() },
 		`^STOPPING=1\nSTATUS=stopping: why$`:     func() { m.Stopping("why") },
 	} {
@@ -76,8 +76,8 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	<-hangs
-	m.Status("after")
-	if got := hear(); got != "STATUS=after" {
+	m.Ready("after")
+	if got := hear(); got != "READY=1\nSTATUS=after" {
 		t.Errorf("while the check hangs: heard %q", got)
 	}
 	cancel()

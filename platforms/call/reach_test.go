@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,23 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
+
+// late is a context whose deadline passes when over is closed: a real one may pass before the resolver is asked at all.
+type late struct {
+	context.Context
+	over chan struct{}
+}
+
+func (l late) Done() <-chan struct{} { return l.over }
+
+func (l late) Err() error {
+	select {
+	case <-l.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
 
 // TestBlock: what keeps a call from the network is told apart, and so is what is said about it.
 func TestBlock(t *testing.T) {
@@ -41,7 +59,10 @@ func TestBlock(t *testing.T) {
 	defer no.Close()
 	refuses := &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return url.Parse(no.URL) }}
 	defer refuses.CloseIdleConnections()
+	untilAsked := late{t.Context(), make(chan struct{})}
+	asked := sync.OnceFunc(func() { close(untilAsked.over) })
 	silent := &http.Transport{DialContext: (&net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		asked()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}}).DialContext}
@@ -60,12 +81,11 @@ func TestBlock(t *testing.T) {
 		"no TLS at all":            {nil, strings.Replace(plain.URL, "http:", "https:", 1), Between, finding.Between},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within := 20 * time.Second
-			if tc.via == silent {
-				within = 50 * time.Millisecond
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), within)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
+			if tc.via == silent {
+				ctx = untilAsked
+			}
 			_, f := get(t, ctx, client(t, colons, tc.via), tc.address)
 			if f == nil || f.Block != tc.block {
 				t.Fatalf("%+v, want block %d", f, tc.block)

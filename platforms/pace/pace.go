@@ -98,6 +98,8 @@ type waiter struct {
 	by     relay.InstanceID
 	looks  bool // only to know when it could enter
 	inside bool // it belongs to the holder of the turn, and waits for the rates only
+	// due is when it could enter, by its last look. From then on those behind it wait for it.
+	due time.Time
 }
 
 // New makes an open limiter.
@@ -217,7 +219,10 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 			return c, nil
 		case at.After(deadline) || !now.Before(deadline):
 			err = context.DeadlineExceeded
+		case at.After(now) && !w.due.After(now): // another chat took what it could have had: who is behind it may go first
+			c.wakeLocked()
 		}
+		w.due = at
 		if err != nil {
 			return nil, platforms.NotSent(at.Sub(now), err)
 		}

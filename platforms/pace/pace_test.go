@@ -180,6 +180,37 @@ func TestNobodyWaitsForAnotherInstancesShare(t *testing.T) { // invariant 1
 	})
 }
 
+// TestATokenThatAnotherChatTook: in one chat nobody waits for another instance's action that was about to enter, and
+// whose token went to a chat of its own.
+func TestATokenThatAnotherChatTook(t *testing.T) { // invariant 1
+	const tick = 40 * time.Millisecond // everything is a multiple of it, so that much happens at one moment
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(pace.Rates{Bot: pace.Rate{Every: tick, Burst: 5}, Instance: pace.Rate{Every: 3 * tick, Burst: 1}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		for _, id := range []relay.ChatID{chat, "w1", "w2", "w3"} {
+			wg.Go(func() {
+				for {
+					release, err := g.Acquire(platforms.For(ctx, "wild"), id, pace.Signal, forever)
+					if err != nil {
+						return
+					}
+					<-time.After(tick)
+					release()
+				}
+			})
+		}
+		for range 2000 {
+			<-time.After(13 * tick)
+			if d := pass(t, g, platforms.For(t.Context(), "calm"), chat, pace.Message); d > 3*tick {
+				t.Fatalf("waited %s; want no more than one action of the other's and two of the bot's turns", d)
+			}
+		}
+	})
+}
+
 func TestZeroLimitsOnlyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := pace.New(pace.Rates{})

@@ -93,7 +93,7 @@ func (p *Platform) event(form url.Values, now time.Time) (ev relay.Event, ok boo
 			Platform: Name, ChatID: relay.ChatID(from), ChatType: relay.ChatDM, ChatName: name,
 			UserID: relay.UserID(from), UserName: name, UserDisplayName: name, MessageID: id,
 		},
-		Traits: relay.Traits{Addressed: true, Own: from == p.from || from == form.Get("To")},
+		Traits: relay.Traits{Addressed: true, Costly: true, Own: from == p.from || from == form.Get("To")},
 	}, true
 }
 

@@ -41,29 +41,13 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
 	}
-	return p.turns.Post(ctx, a.Chat, &letter{p: p, to: string(a.Chat), parts: parts})
-}
-
-// letter is a text on its way, in parts.
-type letter struct {
-	p     *Platform
-	to    string
-	parts []string
-}
-
-func (l *letter) Left() int { return len(l.parts) }
-
-func (l *letter) Skip(error) bool { return false }
-
-func (l *letter) Send(ctx context.Context, t *turn.Turn) (id relay.MessageID, err error) {
-	err = t.Do(ctx, turn.Call{Do: func(ctx context.Context) (err error) {
-		id, err = l.p.post(ctx, l.to, l.parts[0])
-		return err
+	return p.turns.Post(ctx, a.Chat, &turn.Plain{Parts: parts, Part: func(ctx context.Context, t *turn.Turn, part string) (id relay.MessageID, err error) {
+		err = t.Do(ctx, turn.Call{Do: func(ctx context.Context) (err error) {
+			id, err = p.post(ctx, string(a.Chat), part)
+			return err
+		}})
+		return id, err
 	}})
-	if err == nil {
-		l.parts = l.parts[1:]
-	}
-	return id, err
 }
 
 // post sends one message. Its error is a *call.Fault.

@@ -136,7 +136,7 @@ func TestReceive(t *testing.T) {
 				Platform: Name, ChatID: person, ChatType: relay.ChatDM, ChatName: person, UserID: person, UserName: person, UserDisplayName: person,
 				MessageID: "SM00000000000000000000000000000001",
 			},
-			Traits: relay.Traits{Addressed: true},
+			Traits: relay.Traits{Addressed: true, Costly: true},
 		}
 		change(&ev)
 		return ev

@@ -111,9 +111,20 @@ func (n normaliser) message(m *message, edit string) (reading, error) {
 	n.reply(m, &ev)
 	ev.Attachments, o.own = attachments(m)
 	ev.Traits.OtherCommand = a.otherCommand
+	ev.Traits.DeepLink = ev.Source.ChatType == relay.ChatDM && opened(ev.Text)
 	ev.Traits.Addressed = a.me || ev.ReplyTo != nil && ev.ReplyTo.IsOwn
 	o.event = &ev
 	return o, nil
+}
+
+// opened reports whether a text is what Telegram sends when somebody opens a deep link: "/start" with what it carries.
+func opened(text string) bool {
+	words := strings.Fields(text)
+	if len(words) != 2 {
+		return false
+	}
+	name, _, _ := strings.Cut(words[0], "@") // another bot's is Traits.OtherCommand
+	return strings.EqualFold(name, "/start")
 }
 
 // own reports whether the bot itself wrote m, or somebody let it write through inline mode.

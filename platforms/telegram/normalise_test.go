@@ -331,3 +331,15 @@ func FuzzNormalise(f *testing.F) {
 		}
 	})
 }
+
+// TestOpened: what Telegram sends for a deep link is "/start" and one word.
+func TestOpened(t *testing.T) {
+	for text, want := range map[string]bool{
+		"/start 7KQ2-9F4M": true, "/Start@our_bot 7KQ2-9F4M": true, " /start\n7KQ2-9F4M ": true,
+		"/start": false, "/start 7KQ2 9F4M": false, "/started 7KQ2": false, "start 7KQ2": false, "": false,
+	} {
+		if got := opened(text); got != want {
+			t.Errorf("opened(%q) = %t, want %t", text, got, want)
+		}
+	}
+}

@@ -33,14 +33,18 @@ func TestRichMessage(t *testing.T) {
 func TestRichMessageIsReadOnce(t *testing.T) {
 	const depth = 4000
 	raw := strings.Repeat(`{"blocks":[`, depth) + `{"text":"deep"}` + strings.Repeat(`]}`, depth)
-	begin := time.Now()
-	var r richMessage
-	if err := json.Unmarshal([]byte(raw), &r); err != nil || r.text != "deep" {
-		t.Errorf("text = %q, %v", r.text, err)
+	least := time.Hour
+	for range 5 { // of which a busy machine may stop some
+		begin := time.Now()
+		var r richMessage
+		if err := json.Unmarshal([]byte(raw), &r); err != nil || r.text != "deep" {
+			t.Errorf("text = %q, %v", r.text, err)
+		}
+		if least = min(least, time.Since(begin)); least <= 2*time.Second {
+			return
+		}
 	}
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	t.Errorf("it took %v at least", least)
 }
 
 // TestRichMention: a text_mention of the bot addresses it, as in an ordinary message.

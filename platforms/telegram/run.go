@@ -213,9 +213,18 @@ func (l *runner) answered(waiting int) {
 func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []json.RawMessage) bool {
 	looking, enough := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer enough()
-	wg.Go(func() { l.lookOut(looking, of) })
+	wg.Add(1)
+	late := time.AfterFunc(lookAfter, func() { // nearly always the disk is quicker, so no goroutine stands by
+		defer wg.Done()
+		l.lookOut(looking, of)
+	})
+	defer func() {
+		enough()
+		if late.Stop() {
+			wg.Done()
+		}
+		wg.Wait()
+	}()
 	retry := backoff.Backoff{First: l.opts.Duration(keyRetryWait), Max: l.opts.Duration(keyRetryMax)}
 	return retry.Keep(ctx, func() error {
 		err := l.in.Accept(ctx, b)
@@ -229,12 +238,12 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []json.RawMe
 	})
 }
 
-// lookOut has presses answered that come while those updates wait for the disk: it asks again, with the same offset,
-// which confirms nothing. What else comes is the next poll's.
+// lookOut has presses answered that come while those updates wait for the disk, as they have for lookAfter: it asks
+// again, with the same offset, which confirms nothing. What else comes is the next poll's.
 func (l *runner) lookOut(ctx context.Context, of []json.RawMessage) {
 	known := newSheaf()
 	known.add(of)
-	for backoff.Pause(ctx, lookAfter) {
+	for ok := ctx.Err() == nil; ok; ok = backoff.Pause(ctx, lookAfter) {
 		raws, err := l.fetch(ctx, 0, batchSize)
 		if err != nil {
 			continue

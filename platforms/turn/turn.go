@@ -267,6 +267,28 @@ type Text interface {
 	Skip(err error) bool
 }
 
+// Plain is a text of parts of which none may be missing: after one that cannot be sent nothing more is.
+type Plain struct {
+	Parts []string
+	// Part posts one of them in the turn's chat.
+	Part func(ctx context.Context, t *Turn, part string) (relay.MessageID, error)
+}
+
+// Left implements Text.
+func (x *Plain) Left() int { return len(x.Parts) }
+
+// Skip implements Text.
+func (x *Plain) Skip(error) bool { return false }
+
+// Send implements Text.
+func (x *Plain) Send(ctx context.Context, t *Turn) (relay.MessageID, error) {
+	id, err := x.Part(ctx, t, x.Parts[0])
+	if err == nil {
+		x.Parts = x.Parts[1:]
+	}
+	return id, err
+}
+
 // Post posts a text in a chat, in order.
 func (s *Turns) Post(ctx context.Context, chat relay.ChatID, x Text) (relay.Result, error) {
 	t, err := s.Enter(ctx, chat, pace.Message)

@@ -108,8 +108,8 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 		err := in.Accept(ctx, next.batch(p.rooms))
 		switch {
 		case err == nil:
+			p.board.Blocked("") // before whoever said it is told, who may look
 			p.rooms.accepted()
-			p.board.Blocked("")
 			pause.Reset()
 		case ctx.Err() == nil:
 			d := pause.Next()

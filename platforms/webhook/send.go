@@ -49,7 +49,9 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	case markdown.TooLong(content):
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "the message is too long"}
 	}
-	return p.turns.Post(ctx, a.Chat, &letter{p: p, to: a, parts: parts(content)})
+	return p.turns.Post(ctx, a.Chat, &turn.Plain{Parts: parts(content), Part: func(ctx context.Context, t *turn.Turn, text string) (relay.MessageID, error) {
+		return p.part(ctx, t, a, text)
+	}})
 }
 
 // parts cuts a text between characters where it is longer than a message may be.
@@ -60,32 +62,18 @@ func parts(text string) (out []string) {
 	return out
 }
 
-// letter is a text on its way, in parts.
-type letter struct {
-	p     *Platform
-	to    relay.Send
-	parts []string
-}
-
-func (l *letter) Left() int { return len(l.parts) }
-
-func (l *letter) Skip(error) bool { return false }
-
-func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+// part posts one message, as the answer to what a asks for, within a turn.
+func (p *Platform) part(ctx context.Context, t *turn.Turn, a relay.Send, text string) (relay.MessageID, error) {
 	id := "msg_" + relay.RandomText(relay.TokenLen/2)
-	user, chat, _ := strings.Cut(string(l.to.Chat), "/")
+	user, chat, _ := strings.Cut(string(a.Chat), "/")
 	_, person, _ := strings.Cut(user, ":")
-	body, err := json.Marshal(answer{Type: "message", Text: l.parts[0], Chat: chat, User: person, ReplyTo: string(l.to.ReplyTo)})
+	body, err := json.Marshal(answer{Type: "message", Text: text, Chat: chat, User: person, ReplyTo: string(a.ReplyTo)})
 	if err != nil {
 		return "", err
 	}
 	// Again: the receiver knows a repetition by its id.
-	err = t.Do(ctx, turn.Call{Again: true, Do: func(ctx context.Context) error { return l.p.post(ctx, id, body) }})
-	if err != nil {
-		return "", err
-	}
-	l.parts = l.parts[1:]
-	return relay.MessageID(id), nil
+	err = t.Do(ctx, turn.Call{Again: true, Do: func(ctx context.Context) error { return p.post(ctx, id, body) }})
+	return relay.MessageID(id), err
 }
 
 // post posts a message once. Its error is a *call.Fault.

@@ -33,7 +33,8 @@ func (h *Hub) replies() Replies {
 	return h.opts.Replies
 }
 
-// absence is how long a gateway must be gone, and this process be up, before anybody is told: restarts are shorter.
+// absence is how long this process must be up before anybody is told of a gateway that was here before: it may be on its
+// way back.
 const absence = time.Minute
 
 const answerAway = "`%s` is not reachable; your message is kept."
@@ -71,7 +72,7 @@ func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error
 	if err := n.answers(ctx, h, j, before); err != nil || j.answer == "" {
 		return err
 	}
-	if j.answer = h.desk.Ration(ev.Source.Platform, j.answer); j.answer == "" {
+	if j.answer = h.desk.Ration(ev, j.answer); j.answer == "" {
 		j.told = "" // tomorrow's strangers may have more luck today
 	}
 	return nil
@@ -81,10 +82,9 @@ func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error
 // is woken, and so needs no excuse.
 func (h *Hub) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
 	since := i.LastSeenAt
-	if h.began.After(since) {
-		since = h.began
+	if !since.IsZero() && h.began.After(since) {
+		since = h.began.Add(absence)
 	}
-	since = since.Add(absence)
 	if !h.replies().Away || i.Asleep || !addressable(j.event) || h.Connected(i.ID) || time.Now().Before(since) {
 		return nil
 	}

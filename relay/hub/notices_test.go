@@ -103,7 +103,8 @@ func TestWhoWritesToAnAbsentGatewayIsToldOnce(t *testing.T) {
 		}
 	}
 	gone(time.Now())
-	says("ann", 0, "in an absence that just began")
+	says("ann", 1, "in an absence that just began")
+	says("ann", 0, "in the same")
 	gone(time.Now().Add(-2 * absence))
 	says("bob", 1, "in an absence")
 	says("bob", 0, "in the same")
@@ -130,5 +131,9 @@ func TestNobodyIsToldOfARestart(t *testing.T) {
 	r.update("home", func(i *store.Instance) { i.LastSeenAt = time.Now().Add(-time.Hour) })
 	if got := r.hears(loopback.Message{User: "ann", Text: "hello"}); len(got) > 0 {
 		t.Errorf("just after the start, ann is told %q", got)
+	}
+	r.enroll("attic", "cat")
+	if got := r.hears(loopback.Message{User: "cat", Text: "hello"}); len(got) != 1 {
+		t.Errorf("just after the start, of a gateway that never came, cat is told %q", got)
 	}
 }

@@ -48,9 +48,9 @@ func parseCode(typed string) (code string, ok bool) {
 }
 
 // Command reports whether ev is a control message, which reaches no agent, and what was typed after the
-// command: possibly nothing, and not necessarily a code. In a direct message that is every "/link", and on
-// Telegram "/start" with a code, which a deep link sends. Elsewhere it is "/link" with a code, which must not
-// be seen by more people. A command addressed to another bot is never one.
+// command: possibly nothing, and not necessarily a code. In a direct message that is every "/link", and a deep link
+// with a code. Elsewhere it is "/link" with a code, which must not be seen by more people. A command addressed to
+// another bot is never one.
 func Command(ev relay.Event) (typed string, ok bool) {
 	text := strings.TrimSpace(ev.Text)
 	if !strings.HasPrefix(text, "/") || ev.Traits.OtherCommand {
@@ -66,9 +66,9 @@ func Command(ev relay.Event) (typed string, ok bool) {
 	switch {
 	case strings.EqualFold(name, "/link"):
 		ok = direct || shaped
-	case strings.EqualFold(name, "/start"):
-		// A deep link's payload is one word; more words are somebody talking.
-		ok = direct && shaped && !strings.ContainsFunc(arg, unicode.IsSpace) && ev.Source.Platform == "telegram"
+	case ev.Traits.DeepLink:
+		// What a deep link carries is one word; more words are somebody talking.
+		ok = direct && shaped && !strings.ContainsFunc(arg, unicode.IsSpace)
 	}
 	if !ok {
 		return "", false

@@ -64,6 +64,7 @@ func TestCommand(t *testing.T) {
 		chat     relay.ChatType // empty: a direct message
 		platform relay.PlatformID
 		other    bool
+		deep     bool // the network says that a deep link was opened
 		want     string
 		ok       bool
 	}{
@@ -80,24 +81,25 @@ func TestCommand(t *testing.T) {
 		"a code in a sentence":             {text: "type /link 7KQ2-9F4M"},
 		"nothing":                          {text: ""},
 		"a slash":                          {text: "/"},
-		"deep link":                        {text: "/start 7KQ2-9F4M", want: "7KQ2-9F4M", ok: true},
-		"deep link without dash":           {text: "/start 7KQ29F4M", want: "7KQ29F4M", ok: true},
+		"deep link":                        {deep: true, text: "/start 7KQ2-9F4M", want: "7KQ2-9F4M", ok: true},
+		"deep link without dash":           {deep: true, text: "/start 7KQ29F4M", want: "7KQ29F4M", ok: true},
 		"deep link elsewhere":              {text: "/start 7KQ2-9F4M", platform: "discord"},
-		"bot opened for the first time":    {text: "/start"},
-		"deep link with another payload":   {text: "/start invite_77"},
-		"start with eight letters of talk": {text: "/start 7KQ2 9F4M"},
+		"deep link of another name":        {text: "/begin 7KQ2-9F4M", platform: "discord", deep: true, want: "7KQ2-9F4M", ok: true},
+		"bot opened for the first time":    {deep: true, text: "/start"},
+		"deep link with another payload":   {deep: true, text: "/start invite_77"},
+		"start with eight letters of talk": {deep: true, text: "/start 7KQ2 9F4M"},
 		"group: link with a code":          {text: "/link 7KQ2-9F4M", chat: relay.ChatGroup, want: "7KQ2-9F4M", ok: true},
 		"channel: link with a code":        {text: "/link 7KQ2-9F4M", chat: relay.ChatChannel, want: "7KQ2-9F4M", ok: true},
 		"thread: link with a code":         {text: "/link 7KQ2-9F4M", chat: relay.ChatThread, want: "7KQ2-9F4M", ok: true},
 		"unnamed place: link with a code":  {text: "/link 7KQ2-9F4M", chat: "other", want: "7KQ2-9F4M", ok: true},
 		"group: link without a code":       {text: "/link", chat: relay.ChatGroup},
 		"group: link with something else":  {text: "/link my account", chat: relay.ChatGroup},
-		"group: deep link":                 {text: "/start 7KQ2-9F4M", chat: relay.ChatGroup},
+		"group: deep link":                 {deep: true, text: "/start 7KQ2-9F4M", chat: relay.ChatGroup},
 		"group: link for another bot":      {text: "/link@their_bot 7KQ2-9F4M", chat: relay.ChatGroup, other: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := event("ann", tc.text)
-			ev.Traits.OtherCommand = tc.other
+			ev.Traits.OtherCommand, ev.Traits.DeepLink = tc.other, tc.deep
 			if tc.chat != "" {
 				ev.Source.ChatType = tc.chat
 			}
@@ -122,6 +124,7 @@ func FuzzCommand(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, group bool) {
 		ev := event("ann", text)
+		ev.Traits.DeepLink = strings.HasPrefix(strings.TrimSpace(text), "/start")
 		if group {
 			ev.Source.ChatType = relay.ChatGroup
 		}

@@ -28,9 +28,6 @@ import (
 // lifetime is how long a code can be redeemed.
 const lifetime = 10 * time.Minute
 
-// costly is the network on which the operator pays for each message.
-const costly relay.PlatformID = "sms"
-
 // Purpose names the key of the codes' MACs.
 const Purpose = "link"
 
@@ -101,9 +98,9 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 	if !shaped {
 		if typed == "" {
-			return d.Ration(ev.Source.Platform, answerHow), nil
+			return d.Ration(ev, answerHow), nil
 		}
-		return d.Ration(ev.Source.Platform, answerWrong), nil
+		return d.Ration(ev, answerWrong), nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
 	person := audit.Actor{Kind: audit.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)}
@@ -114,17 +111,17 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		d.tries.refund(who)
 		return fmt.Sprintf(answerLinked, strings.ReplaceAll(string(linked.Instance), "`", "'")), nil
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExpired), errors.Is(err, store.ErrUsed):
-		return d.Ration(ev.Source.Platform, answerWrong), nil
+		return d.Ration(ev, answerWrong), nil
 	default:
 		d.tries.refund(who)
 		return "", fmt.Errorf("redeem link code: %w", err)
 	}
 }
 
-// Ration is an answer that links nobody, or nothing. Where answers cost money, all people of the network together get as many as
-// one person does elsewhere: strangers have numbers enough, and may write from forged ones.
-func (d *Desk) Ration(p relay.PlatformID, answer string) string {
-	if p == costly && !d.tries.take(trier{platform: p}, d.now()) {
+// Ration is an answer to ev that links nobody, or nothing. Where answers cost money, all people of the network together get
+// as many as one person does elsewhere: strangers have numbers enough, and may write from forged ones.
+func (d *Desk) Ration(ev relay.Event, answer string) string {
+	if ev.Traits.Costly && !d.tries.take(trier{platform: ev.Source.Platform}, d.now()) {
 		return ""
 	}
 	return answer

@@ -33,6 +33,12 @@ func inGroup(ev relay.Event) relay.Event {
 	return ev
 }
 
+// opened is ev as a network brings it when somebody opened a deep link.
+func opened(ev relay.Event) relay.Event {
+	ev.Traits.DeepLink = true
+	return ev
+}
+
 type macer struct{}
 
 func (macer) MAC(purpose string, token relay.Secret) []byte {
@@ -175,7 +181,7 @@ func TestRedeem(t *testing.T) {
 
 func TestDeepLinkRedeems(t *testing.T) {
 	b := newBench(t)
-	if got := b.say(t, event("ann", "/start "+b.mint(t, "kids", "telegram"))); !strings.Contains(got, "kids") {
+	if got := b.say(t, opened(event("ann", "/start "+b.mint(t, "kids", "telegram")))); !strings.Contains(got, "kids") {
 		t.Errorf("answer %q, want one that names kids", got)
 	}
 }
@@ -283,7 +289,7 @@ func TestFiveTriesThenSilence(t *testing.T) {
 		"the right code":  event("ann", "/link "+code),
 		"no code":         event("ann", "/link"),
 		"one in a group":  inGroup(wrong),
-		"on the deeplink": event("ann", "/start "+code),
+		"on the deeplink": opened(event("ann", "/start "+code)),
 	} {
 		if got := b.say(t, ev); got != "" {
 			t.Errorf("sixth try, %s: %q, want silence", what, got)
@@ -392,7 +398,7 @@ func TestAnswersThatCost(t *testing.T) {
 	b := newBench(t)
 	texted := func(user relay.UserID, text string) relay.Event {
 		ev := event(user, text)
-		ev.Source.Platform = "sms"
+		ev.Source.Platform, ev.Traits.Costly = "sms", true
 		return ev
 	}
 	answers := 0

@@ -29,7 +29,7 @@ func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 	}
 	out := []gate.Decision{}
 	look := lookout{service: s, at: make(map[relay.InstanceID]*buffered)}
-	if look.only, err = s.onlyInstance(ctx); err != nil {
+	if look.live, err = s.liveGateways(ctx); err != nil {
 		return nil, err
 	}
 	for _, d := range s.live.Decisions() {
@@ -51,14 +51,13 @@ func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 	return out, nil
 }
 
-// onlyInstance is the one instance that a gateway can serve; empty: there is none, or there are several.
-func (s *Service) onlyInstance(ctx context.Context) (only relay.InstanceID, err error) {
-	live, err := s.liveGateways(ctx)
-	if len(live) == 1 {
-		for only = range live {
+// only is the one instance that a gateway can serve; empty: there is none, or there are several.
+func (l *lookout) only() (only relay.InstanceID) {
+	if len(l.live) == 1 {
+		for only = range l.live {
 		}
 	}
-	return only, err
+	return only
 }
 
 // buffered is what one instance's buffer holds of the events that are explained.
@@ -72,7 +71,7 @@ type buffered struct {
 // lookout explains the decisions of one question. It reads each buffer once.
 type lookout struct {
 	service *Service
-	only    relay.InstanceID
+	live    map[relay.InstanceID]bool // that a gateway can serve
 	at      map[relay.InstanceID]*buffered
 }
 
@@ -117,7 +116,7 @@ func (l *lookout) instance(ctx context.Context, i relay.InstanceID) (store.Insta
 
 // explain puts d into words.
 func (l *lookout) explain(ctx context.Context, d *gate.Decision) error {
-	p := phrase{d: d, name: cmp.Or(string(l.only), "NAME")}
+	p := phrase{d: d, name: cmp.Or(string(l.only()), "NAME"), revoked: !l.live[d.Instance]}
 	switch {
 	case d.Reason == gate.Undecided:
 		d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"

@@ -64,6 +64,12 @@ func TestExplainNeverSaysDeliveredOfWhatWaits(t *testing.T) {
 	if diff := cmp.Diff(want, explained(t, w)); diff != "" {
 		t.Errorf("explain (-want +got):\n%s", diff)
 	}
+	if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := explained(t, w)[4], `dead: given up for "new": the gateway was revoked -> hermes-connector enroll new`; got != want {
+		t.Errorf("of one that was revoked: %s, want %s", got, want)
+	}
 }
 
 // TestEveryVerdictIsASentence: each reason has words, and what is refused for a reason that the operator can change names

@@ -3,7 +3,6 @@ package manage
 import (
 	"cmp"
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -124,24 +123,20 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 		add(finding.Copied, "two programs dial with its credential and push each other out", "stop one of them, or `hermes-connector enroll OTHER-NAME` for the second")
 	}
 	if i.State != Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && now.Sub(i.LastSeenAt) > longSilence {
-		what := "it has not been here since " + Clock(i.LastSeenAt) + ", and " + counted(i.Backlog, "message waits", "messages wait") + " for it"
+		what := "it has not been here since " + Clock(i.LastSeenAt) + ", and " + Counted(i.Backlog, "message waits", "messages wait") + " for it"
 		add(finding.GatewaySilent, what, "start the gateway; `hermes-connector gateway show "+name+"` shows what is known of it")
 	}
 	if i.Poke != nil && !i.Poke.Woken && i.State != Connected {
 		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "make the wake URL answer below 400 to a GET; addresses of your own network need [wake] allow")
 	}
 	if i.Dead > 0 {
-		add(finding.DeadLetters, counted(i.Dead, "message was given up", "messages were given up"), "`hermes-connector buffer dead "+name+"` shows why; `hermes-connector buffer replay "+name+"` tries again")
+		fix := "`hermes-connector buffer replay " + name + "` tries again"
+		if i.State == Revoked {
+			fix = "`hermes-connector buffer drop " + name + "` deletes them, or `hermes-connector enroll " + name + "` makes a gateway that can get them"
+		}
+		add(finding.DeadLetters, Counted(i.Dead, "message was given up", "messages were given up"), "`hermes-connector buffer dead "+name+"` shows why; "+fix)
 	}
 	return out
-}
-
-// counted is a number of things in words.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }
 
 // ofGateway is what is wrong with a credential.

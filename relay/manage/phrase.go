@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ type phrase struct {
 	buffered *buffered // of a delivered one that nobody is known to have taken
 	waits    bool      // it is in the buffer
 	stuck    bool      // because the gateway does not front its bot
+	revoked  bool      // no gateway can serve the instance
 	state    State     // of the gateway
 	// instance is the decision's, where something of it is said; the zero one where it is not there any more.
 	instance store.Instance
@@ -54,7 +56,11 @@ func (p phrase) accepted() (words, change string) {
 	case gate.Waits:
 		return "waiting for " + to + " (" + p.wait() + ")", ""
 	case gate.Dead:
-		return "given up for " + to + ": " + gaveUp(p.buffered.dead[d.Event]), command("buffer", "replay", string(d.Instance), "")
+		words = "given up for " + to + ": " + gaveUp(p.buffered.dead[d.Event])
+		if p.revoked { // what was given up can be replayed to a gateway only
+			return words, command("enroll", string(d.Instance))
+		}
+		return words, command("buffer", "replay", string(d.Instance), "")
 	}
 	return "not in the buffer of " + to + " any more", ""
 }
@@ -178,6 +184,17 @@ func Clock(t time.Time) string {
 		form = "2 Jan 15:04"
 	}
 	return t.Local().Format(form)
+}
+
+// Counted is a number of things as people say it: "1 chat", "2 chats".
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }
 
 // command is a line for a shell. Ids come from networks, so each word is quoted where a shell could take it for more than

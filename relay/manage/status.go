@@ -128,6 +128,9 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, fou
 		ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
 		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i),
 	}
+	if !live {
+		st.State = Revoked
+	}
 	if s.set.Poke != nil {
 		st.Poke = s.set.Poke(i.ID)
 	}

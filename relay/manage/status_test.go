@@ -2,6 +2,8 @@ package manage_test
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -39,10 +42,13 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 		}},
 		"instances": []any{
 			map[string]any{"instanceId": "attic", "tenant": "home", "state": "asleep", "backlog": 2.0, "dead": 0.0, "prompts": 0.0, "oldestAt": "2026-11-21T12:00:00Z"},
-			map[string]any{"instanceId": "gone", "tenant": "home", "state": "away", "backlog": 0.0, "dead": 1.0, "prompts": 0.0},
+			map[string]any{"instanceId": "gone", "tenant": "home", "state": "revoked", "backlog": 0.0, "dead": 1.0, "prompts": 0.0},
 			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential", "warnings": []any{"its credential is used in two places at once: hermes-connector gateway rotate home makes a new one"}},
 		},
 		"counters": map[string]any{"delivered": 7.0},
+	}
+	if !slices.ContainsFunc(st.Findings, func(f finding.Finding) bool { return strings.Contains(f.Fix, "`hermes-connector enroll gone`") }) {
+		t.Errorf("what mends the dead letters of a revoked gateway is not said: %v", st.Findings)
 	}
 	st.Findings = nil // TestFindings looks at them
 	if diff := cmp.Diff(want, keysOf(t, st)); diff != "" {

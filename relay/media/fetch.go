@@ -21,6 +21,7 @@ type job struct {
 	size    int64            // that it may take; 0: its record was not looked at yet
 	paidBy  relay.InstanceID // whose place among the running ones it takes
 	tried   int
+	hosts   int       // Keeper.hosts at the last try that found no bot
 	after   time.Time // not before
 	running bool
 	cramped bool // it waits for room
@@ -212,6 +213,9 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 		k.log.Warn("the disk took no more of a file; trying again", "media", r.ID, "in", silentFor)
 		k.again(j, silentFor)
 	default:
+		if errors.Is(err, errNoBot) {
+			k.awaits(j)
+		}
 		if j.tried++; j.tried < tries {
 			k.log.Info("a file was not fetched; trying again", "bot", r.Bot.String(), "event", r.Event, "media", r.ID)
 			k.log.Debug("a file was not fetched", "media", r.ID, "err", err)
@@ -224,6 +228,15 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 			why = errNoBot.Error()
 		}
 		k.settle(ctx, j, media.Record{State: relay.MediaGone, Why: why})
+	}
+}
+
+// awaits counts the tries of a job without a bot anew when bots came or went since the last: it may have been there in between.
+func (k *Keeper) awaits(j *job) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if j.hosts != k.hosts {
+		j.hosts, j.tried = k.hosts, 0
 	}
 }
 

@@ -544,3 +544,21 @@ func TestABotThatComesBack(t *testing.T) {
 		}
 	})
 }
+
+// TestABotThatComesAndGoes: one that was away at each try, but not all the time, has its files fetched when it stays.
+func TestABotThatComesAndGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Timeout: 5 * time.Minute}, "i1")
+		r.net.has("a", []byte("abc"))
+		r.k.Host(nil)
+		ev, _ := r.accept(one, 3, "a")
+		for range 4 { // nobody is there at the tries, which come after 0, 2 and 6 seconds
+			time.Sleep(1500 * time.Millisecond)
+			r.k.Host([]platforms.Platform{r.net})
+			r.k.Host(nil)
+		}
+		time.Sleep(time.Second)
+		r.k.Host([]platforms.Platform{r.net})
+		r.want(ev, relay.MediaHeld)
+	})
+}

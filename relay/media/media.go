@@ -86,6 +86,7 @@ type Keeper struct {
 
 	mu     sync.Mutex // guards the fields below
 	bots   []platforms.Platform
+	hosts  int // how often they changed
 	jobs   map[relay.MediaID]*job
 	queue  []*job                   // the same, in the order they came
 	sound  map[relay.MediaID]bool   // files whose bytes were written or compared in this run
@@ -124,6 +125,7 @@ func (k *Keeper) Host(bots []platforms.Platform) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.bots = bots
+	k.hosts++
 }
 
 // Run brings the folder in order, and fetches files and removes them until ctx ends, and returns nil then. An error

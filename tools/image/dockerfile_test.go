@@ -122,6 +122,55 @@ func TestGoIsNewEnough(t *testing.T) {
 	}
 }
 
+// TestNothingIsMissing: what the engine leaves out of the build is no file of the commit, for git would call the clone
+// changed then, and the program its version "+dirty".
+func TestNothingIsMissing(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "packaging", "Dockerfile.dockerignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type rule struct {
+		keep bool
+		is   *regexp.Regexp
+	}
+	var rules []rule
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		pattern, keep := strings.CutPrefix(line, "!")
+		pattern = regexp.QuoteMeta(strings.TrimPrefix(pattern, "/"))
+		pattern = strings.NewReplacer(`\*\*/`, `(.*/)?`, `\*`, `[^/]*`).Replace(pattern)
+		rules = append(rules, rule{keep, regexp.MustCompile("^" + pattern + "(/|$)")})
+	}
+	ignored := func(file string) (yes bool) {
+		for _, r := range rules { // the last one that fits counts
+			if r.is.MatchString(file) {
+				yes = !r.keep
+			}
+		}
+		return yes
+	}
+	for file, want := range map[string]bool{
+		"telegram.token": true, "packaging/secrets/home.env": true, "packaging/.env": true, "data/connector.db": true, "data/vault.key": true,
+		"dist/x.deb": true, "hermes-connector": true, "main.go": false, ".git/HEAD": false,
+	} {
+		if ignored(file) != want {
+			t.Errorf("%s is left out: %v, want %v", file, !want, want)
+		}
+	}
+	out, err := exec.Command("git", "-C", repository, "ls-files").Output()
+	if err != nil {
+		t.Skip("no clone: ", err)
+	}
+	for file := range strings.Lines(string(out)) {
+		if file = strings.TrimSpace(file); ignored(file) {
+			t.Errorf("%s is left out of the build", file)
+		}
+	}
+}
+
 // TestBuildSteps runs the step of the first stage, its root folders moved, and starts the program in what it leaves.
 func TestBuildSteps(t *testing.T) {
 	all := instructions(t)

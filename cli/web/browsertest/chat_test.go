@@ -24,7 +24,7 @@ var pixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\
 func (b *tab) writes(text string) {
 	b.t.Helper()
 	b.do("write", chromedp.Focus("#text", chromedp.ByQuery), input.InsertText(text), chromedp.KeyEvent(kb.Enter))
-	b.await("it was sent", "document.getElementById('text').value === ''")
+	b.await("it was sent", "document.getElementById('text').value === '' && !document.querySelector('#say button').disabled")
 }
 
 // TestChat: a gateway and a person talk, and everything that a gateway can do is seen as it happens.
@@ -52,8 +52,9 @@ func TestChat(t *testing.T) {
 	}
 	chat := ev.Source.ChatID
 
-	a.does(onWeb, relay.Typing{Chat: chat})
-	b.says("is typing")
+	for typing := false; !typing; typing = eval[bool](b, soonTyping) { // a slow page may see it when it is over
+		a.does(onWeb, relay.Typing{Chat: chat})
+	}
 	b.looks("chat typing")
 	res := a.does(onWeb, relay.Send{Chat: chat, Content: "Ja, **gleich**", ReplyTo: ev.MessageID})
 	b.says("Ja, gleich")
@@ -80,6 +81,46 @@ func TestChat(t *testing.T) {
 	b.says("is away since")
 	b.looks("chat away")
 }
+
+// TestOneMessageAtATime: a key that is pressed twice sends once, and what is written meanwhile stays, as does what was not sent.
+func TestOneMessageAtATime(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "")
+	a := p.dial(p.enroll("home"), onWeb)
+	b := p.login()
+	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	eval[int](b, "window.posts = 0, window.net = fetch, window.fetch = (...all) => (posts++, new Promise((yes, no) => { window.pass = () => yes(net(...all)); window.fall = no; })), 0")
+	send := func(first, meanwhile string) {
+		t.Helper()
+		b.await("no message is under way", "!document.querySelector('#say button').disabled")
+		eval[int](b, fmt.Sprintf("text.value = %q, say.requestSubmit(), say.requestSubmit(), text.value += %q, 0", first, meanwhile))
+	}
+	send("eins", "zwei")
+	if n := eval[int](b, "posts"); n != 1 {
+		t.Errorf("%d messages are under way", n)
+	}
+	eval[int](b, "pass(), 0")
+	if ev := a.hears(); ev.Text != "eins" {
+		t.Errorf("the gateway hears %q", ev.Text)
+	}
+	b.await("what was written meanwhile stands", "text.value === 'zwei' && !document.querySelector('#say button').disabled")
+
+	eval[int](b, "text.value = '', 0")
+	send("drei", "vier")
+	eval[int](b, "fall(new Error()), 0")
+	b.says("Nothing was sent")
+	b.await("both stand", "text.value === 'dreivier' && !document.querySelector('#say button').disabled")
+}
+
+// soonTyping is whether the page says within some seconds that the gateway is typing.
+const soonTyping = `new Promise(done => {
+	const end = Date.now() + 5000, look = () => {
+		if (document.body.innerText.includes('is typing')) done(true);
+		else if (Date.now() > end) done(false);
+		else setTimeout(look, 50);
+	};
+	look();
+})`
 
 // marked is what models write, and what they could be made to write.
 const marked = "# Bericht\n\n**fett** *schräg* ~~weg~~ `code` <script>alert(1)</script>\n\n" +

@@ -33,9 +33,10 @@ func TestServerGoesAndComes(t *testing.T) {
 		t.Errorf("what could not be sent is %q in the field", got)
 	}
 	status.says("The connection is lost")
-	p.again()
+	p.start()
 	status.says("This page is live")
-	b.await("the room is the next server's", "!document.body.innerText.includes('remember me')")
+	b.await("the room is the next server's, and what was written stands", "!document.body.innerText.includes('remember me') && document.getElementById('text')?.value.trim() === 'lost?'")
+	eval[int](b, "text.value = '', 0")
 	a := p.dial(e, onWeb)
 	b.says("is connected")
 	if ev := a.hears(); ev.Text != "remember me" { // the gateway's copy is on the disk

@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -74,7 +75,7 @@ func serve(t *testing.T, configuration string) *program {
 	t.Helper()
 	inBrowser(t)
 	p := &program{t: t, dir: t.TempDir()}
-	text := "listen = \"127.0.0.1:0\"\ndata_dir = \"data\"\n" + configuration + "\n[web]\nlisten = \"127.0.0.1:0\"\n"
+	text := fmt.Sprintf("listen = %q\ndata_dir = \"data\"\n%s\n[web]\nlisten = %q\n", address(t), configuration, address(t))
 	if err := os.WriteFile(filepath.Join(p.dir, "connector.toml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +84,18 @@ func serve(t *testing.T, configuration string) *program {
 	return p
 }
 
+// address is one that the program's servers, one after the other, may listen on, and nobody else.
+func address(t *testing.T) string {
+	t.Helper()
+	port, release, err := platformtest.HoldPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+// start starts the server, or the next one.
 func (p *program) start() {
 	p.t.Helper()
 	out := &lines{more: make(chan struct{})}
@@ -111,23 +124,6 @@ func (p *program) stop() {
 	if strings.Contains(p.errs.String(), "panic") {
 		p.t.Errorf("the server's log: %s", p.errs)
 	}
-}
-
-// again starts the next server, at the same addresses.
-func (p *program) again() {
-	p.t.Helper()
-	file := filepath.Join(p.dir, "connector.toml")
-	text, err := os.ReadFile(file)
-	for _, address := range []string{p.door, p.site} { // in the file's order
-		text = bytes.Replace(text, []byte("127.0.0.1:0"), []byte(strings.TrimPrefix(address, "http://")), 1)
-	}
-	if err == nil {
-		err = os.WriteFile(file, text, 0o600)
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.start()
 }
 
 // command is the program, with arguments.

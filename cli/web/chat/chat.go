@@ -13,7 +13,6 @@ import (
 	"context"
 	_ "embed"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
@@ -89,14 +88,23 @@ func (s *Section) known(h func(http.ResponseWriter, *http.Request, manage.Instan
 			unreadable(w)
 			return
 		}
-		name := relay.InstanceID(r.PathValue("gateway"))
-		i := slices.IndexFunc(st.Instances, func(i manage.InstanceStatus) bool { return i.ID == name })
-		if i < 0 {
+		i := standsFor(st, relay.InstanceID(r.PathValue("gateway")))
+		if i.State == manage.Revoked {
 			fail(w, r, http.StatusNotFound, "There is no such gateway", "It was revoked, or never enrolled.")
 			return
 		}
-		h(w, r, st.Instances[i])
+		h(w, r, i)
 	})
+}
+
+// standsFor is the instance of that id. One that there is not counts as revoked.
+func standsFor(st manage.Status, id relay.InstanceID) manage.InstanceStatus {
+	for _, i := range st.Instances {
+		if i.ID == id {
+			return i
+		}
+	}
+	return manage.InstanceStatus{ID: id, State: manage.Revoked}
 }
 
 // unreadable answers when the database cannot be asked.

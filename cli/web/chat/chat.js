@@ -2,7 +2,7 @@
 // What comes by itself: messages, how the gateway is, and that it types. Without this script the page still works.
 (() => {
   const $ = id => document.getElementById(id);
-  const log = $('log'), list = $('messages'), typing = $('typing'), form = $('say'), text = $('text'), trouble = $('trouble');
+  const log = $('log'), list = $('messages'), typing = $('typing'), form = $('say'), text = $('text'), files = $('files'), trouble = $('trouble');
   const bottom = () => scrollTo(0, document.documentElement.scrollHeight);
   const atBottom = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 160;
 
@@ -39,7 +39,7 @@
     on('state', e => keep(() => { if ($('state').outerHTML !== e.data) put(e.data); }));
     on('gone', e => { const old = $(e.data); if (old) old.remove(); });
     on('typing', e => keep(() => { typing.textContent = e.data === '1' ? typing.dataset.words : ''; }));
-    on('reload', () => { leave(); location.reload(); });
+    on('reload', () => { leave(); history.replaceState(text.value, ''); location.reload(); }); // the text outlives it
     on('end', () => { leave(); location.replace('/login?ended'); });
     live.onopen = () => { typing.textContent = ''; };
     live.onerror = () => {
@@ -72,13 +72,15 @@
     }
     return false;
   };
+  // One message is under way at a time. What was sent goes from the form, and what was written meanwhile stays.
   form.addEventListener('submit', async e => {
     e.preventDefault();
-    if (await send(form.action, new FormData(form), e.submitter || form.querySelector('button'))) {
-      form.reset();
-      text.focus();
-      bottom();
-    }
+    const button = form.querySelector('button'), words = text.value, picked = files.files[0];
+    if (button.disabled || !await send(form.action, new FormData(form), button)) return;
+    if (text.value.startsWith(words)) text.value = text.value.slice(words.length).trimStart();
+    if (files.files[0] === picked) files.value = '';
+    text.focus();
+    bottom();
   });
   list.addEventListener('submit', e => {
     e.preventDefault();
@@ -89,6 +91,8 @@
     e.preventDefault();
     form.requestSubmit();
   });
+  if (history.state) text.value = history.state;
+  history.replaceState(null, '');
   bottom();
   connect();
 })();

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -206,6 +207,38 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestFilesCostTheirSize: of what is posted one copy is made, and none of what is too large.
+func TestFilesCostTheirSize(t *testing.T) {
+	_, bot, h := rig(t)
+	cost := func(size int) uint64 {
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		for _, name := range []string{"a.bin", "b.bin"} {
+			part, _ := form.CreateFormFile("files", name)
+			_, _ = part.Write(bytes.Repeat([]byte(name[:1]), size/2))
+		}
+		_ = form.Close()
+		req := httptest.NewRequest(http.MethodPost, "/chat/home/say", &body)
+		req.Header.Set("Content-Type", form.FormDataContentType())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		h.ServeHTTP(httptest.NewRecorder(), req)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if got := cost(8 << 20); got > 9<<20 {
+		t.Errorf("8 MiB cost %d bytes", got)
+	}
+	for i, f := range bot.Rooms().View("home", "").Messages[0].Files {
+		if _, content, _ := bot.Rooms().File(f.ID); len(content) != 4<<20 || bytes.Count(content, []byte{"ab"[i]}) != 4<<20 {
+			t.Errorf("file %d came as something else", i)
+		}
+	}
+	if got := cost(2 * web.MaxFile); got > 1<<20 {
+		t.Errorf("what is refused costs %d bytes", got)
+	}
+}
+
 // press presses a button of the room home.
 func press(h http.Handler, message, option string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(http.MethodPost, "/chat/home/press", strings.NewReader(url.Values{"message": {message}, "option": {option}}.Encode()))
@@ -244,6 +277,7 @@ func TestStandings(t *testing.T) {
 		"home is connected.": {State: manage.Connected},
 		"home is asleep, and wakes when you write. 1 message waits.":                             {State: manage.Asleep, Backlog: 1},
 		"home has never connected. What you write waits for it. 2 messages wait.":                {State: manage.Away, Backlog: 2},
+		"home was revoked. Nothing can be sent to it.":                                           {State: manage.Revoked},
 		"home is away since " + at.Format("2 Jan 2006 15:04") + ". What you write waits for it.": {State: manage.Away, LastSeenAt: at},
 	} {
 		st.ID = "home"
@@ -318,9 +352,30 @@ func TestLive(t *testing.T) {
 			time.Sleep(look)
 			return nil
 		}, "event: state\n", "never connected", "look &lt;here&gt;")
+		step("revoked, with dead letters", func() error {
+			w.is(manage.InstanceStatus{ID: "home", State: manage.Revoked, Dead: 1})
+			time.Sleep(look)
+			return nil
+		}, "event: state\n", "home was revoked.")
+		for _, path := range []string{"/chat", "/chat/home"} {
+			if page := get(h, path); strings.Contains(page.Body.String(), "Chat with home") || strings.Contains(page.Body.String(), `href="/chat/home"`) {
+				t.Errorf("%s offers a gateway that was revoked: %s", path, page.Body)
+			}
+		}
+		step("enrolled anew", func() error {
+			w.is(manage.InstanceStatus{ID: "home", State: manage.Away})
+			time.Sleep(look)
+			return nil
+		}, "event: state\n", "never connected")
+		step("revoked, and nothing is left", func() error {
+			w.is(manage.InstanceStatus{ID: "kids"})
+			time.Sleep(look)
+			return nil
+		}, "event: state\n", "home was revoked.")
 		step("nothing", func() error { time.Sleep(2 * beat); return nil }, ":\n\n")
 		cancel()
 		<-ended
+		w.is(manage.InstanceStatus{ID: "home"})
 
 		// Another run's page is loaded again.
 		again, stop := context.WithCancel(t.Context())

@@ -63,11 +63,8 @@ func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.Instance
 			return
 		case <-changed:
 		case <-tick.C:
-			all, err := s.gateways.Status(r.Context(), struct{}{})
-			for _, now := range all.Instances {
-				if err == nil && now.ID == i.ID {
-					st.i = now
-				}
+			if now, err := s.gateways.Status(r.Context(), struct{}{}); err == nil {
+				st.i = standsFor(now, i.ID)
 			}
 		}
 	}

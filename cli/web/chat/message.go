@@ -22,54 +22,53 @@ func message(room relay.InstanceID, m web.Message) html.Node {
 	if m.Mine {
 		class, who = "message mine", "You"
 	}
-	nodes := []html.Node{html.Attr("id", elementID(m.ID)), html.Attr("class", class), head(who, m)}
+	var quote, text, asked, chosen, notice, reactions html.Node
 	if m.Quote != "" {
-		nodes = append(nodes, html.El("p", html.Attr("class", "quote"), html.Text(m.Quote)))
-	}
-	for _, f := range m.Files {
-		nodes = append(nodes, file(room, f))
+		quote = html.Form(`<p class="quote">{}</p>`, m.Quote)
 	}
 	switch {
 	case m.Text == "":
 	case m.Mine:
-		nodes = append(nodes, html.El("div", html.Attr("class", "text said"), html.Text(m.Text)))
+		text = html.Form(`<div class="text said">{}</div>`, m.Text)
 	default:
-		nodes = append(nodes, html.El("div", html.Attr("class", "text"), markup(m.Text)))
+		text = html.Form(`<div class="text">{}</div>`, markup(m.Text))
 	}
 	if len(m.Options) > 0 {
-		nodes = append(nodes, buttons(room, m))
+		asked = buttons(room, m)
 	}
 	if m.Chosen != "" {
-		nodes = append(nodes, html.El("p", html.Attr("class", "dim"), html.Text("You chose: "+m.Chosen)))
+		chosen = html.Form(`<p class="dim">You chose: {}</p>`, m.Chosen)
 	}
 	if m.Notice != "" {
-		nodes = append(nodes, html.El("p", html.Attr("class", "warn"), html.Attr("role", "alert"), html.Text(m.Notice)))
+		notice = html.Form(`<p class="warn" role="alert">{}</p>`, m.Notice)
 	}
 	if len(m.Reactions) > 0 {
-		nodes = append(nodes, html.El("p", html.Attr("class", "reactions"), html.Attr("role", "img"),
-			html.Attr("aria-label", "Reactions: "+strings.Join(m.Reactions, " ")), html.Text(strings.Join(m.Reactions, " "))))
+		all := strings.Join(m.Reactions, " ")
+		reactions = html.Form(`<p class="reactions" role="img" aria-label="Reactions: {}">{}</p>`, all, all)
 	}
-	return html.El("li", nodes...)
+	var files []html.Node
+	for _, f := range m.Files {
+		files = append(files, file(room, f))
+	}
+	return html.Form(`<li id="{}" class="{}">{}{}{}{}{}{}{}{}</li>`, elementID(m.ID), class,
+		head(who, m), quote, html.Group(files...), text, asked, chosen, notice, reactions)
 }
 
 // head says who wrote a message, when, and what became of it.
 func head(who string, m web.Message) html.Node {
-	nodes := []html.Node{html.Attr("class", "head"),
-		html.El("b", html.Text(who)), html.Text(" "),
-		html.El("time", html.Attr("datetime", m.At.UTC().Format(time.RFC3339)), html.Text(clock(m.At)))}
+	became := ""
 	if m.Edited {
-		nodes = append(nodes, html.Text(" · edited"))
+		became = " · edited"
 	}
 	if m.Waiting {
-		nodes = append(nodes, html.Text(" · not stored yet"))
+		became += " · not stored yet"
 	}
-	return html.El("p", nodes...)
+	return html.Form(`<p class="head"><b>{}</b> <time datetime="{}">{}</time>{}</p>`, who, m.At.UTC().Format(time.RFC3339), clock(m.At), became)
 }
 
 // buttons are those of a question.
 func buttons(room relay.InstanceID, m web.Message) html.Node {
-	nodes := []html.Node{html.Attr("class", "buttons"), html.Attr("method", "post"), html.Attr("action", path(room, "/press")),
-		html.El("input", html.Attr("type", "hidden"), html.Attr("name", "message"), html.Attr("value", string(m.ID)))}
+	var all []html.Node
 	for _, o := range m.Options {
 		class := "quiet"
 		if slices.Contains([]string{"primary", "success", "danger"}, o.Style) {
@@ -79,9 +78,10 @@ func buttons(room relay.InstanceID, m web.Message) html.Node {
 		if strings.TrimSpace(label) == "" {
 			label = o.ID
 		}
-		nodes = append(nodes, html.El("button", html.Attr("class", class), html.Attr("name", "option"), html.Attr("value", o.ID), html.Text(label)))
+		all = append(all, html.Form(`<button class="{}" name="option" value="{}">{}</button>`, class, o.ID, label))
 	}
-	return html.El("form", nodes...)
+	return html.Form(`<form class="buttons" method="post" action="{}"><input type="hidden" name="message" value="{}">{}</form>`,
+		path(room, "/press"), string(m.ID), html.Group(all...))
 }
 
 // shown are the formats that browsers show, by the element that does. Other pictures could hold script.
@@ -99,20 +99,19 @@ func file(room relay.InstanceID, f web.File) html.Node {
 	}
 	words := name + " (" + bytesOf(f.Size) + ")"
 	if f.Lost {
-		return html.El("p", html.Attr("class", "file dim"), html.Text(words+": not kept any more"))
+		return html.Form(`<p class="file dim">{}: not kept any more</p>`, words)
 	}
 	at := path(room, "/files/"+url.PathEscape(f.ID))
-	link := html.El("a", html.Attr("href", at), html.Attr("download", name), html.Text(words))
 	var seen html.Node
 	switch shown[f.Format] {
 	case "img":
 		seen = html.El("img", html.Attr("src", at), html.Attr("alt", name), size("width", f.Width), size("height", f.Height))
 	case "video":
-		seen = html.El("video", html.Attr("src", at), html.Attr("aria-label", name), html.Flag("controls", true), html.Attr("preload", "metadata"))
+		seen = html.Form(`<video src="{}" aria-label="{}" controls="" preload="metadata"></video>`, at, name)
 	case "audio":
-		seen = html.El("audio", html.Attr("src", at), html.Attr("aria-label", name), html.Flag("controls", true), html.Attr("preload", "metadata"))
+		seen = html.Form(`<audio src="{}" aria-label="{}" controls="" preload="metadata"></audio>`, at, name)
 	}
-	return html.El("div", html.Attr("class", "file"), seen, html.El("p", link))
+	return html.Form(`<div class="file">{}<p><a href="{}" download="{}">{}</a></p></div>`, seen, at, name, words)
 }
 
 // size is an attribute of a picture's, so that the page does not move when it comes; nil if it is not known.

@@ -26,22 +26,19 @@ func (s *Section) list(w http.ResponseWriter, r *http.Request) {
 	}
 	var cards []html.Node
 	for _, i := range st.Instances {
+		if i.State == manage.Revoked {
+			continue
+		}
 		mark, sentence := standing(i)
-		cards = append(cards, html.El("li", html.Attr("class", "card"),
-			html.El("h2", html.El("a", html.Attr("href", path(i.ID, "")), html.Text(string(i.ID)))),
-			html.El("p", html.Attr("class", mark), html.Text(sentence)),
-		))
+		cards = append(cards, html.Form(`<li class="card"><h2><a href="{}">{}</a></h2><p class="{}">{}</p></li>`, path(i.ID, ""), string(i.ID), mark, sentence))
 	}
-	main := []html.Node{html.El("h1", html.Text("Chat"))}
+	below := html.Form(`<p>Pick a gateway and talk to it. What you write goes the way of every message, so an answer shows that all of it works.</p>`+
+		`<ul class="plain cards chats">{}</ul>`, html.Group(cards...))
 	if len(cards) == 0 {
-		main = append(main, html.El("p", html.Text("There is no gateway yet. On the machine of the server, run:")),
-			html.El("pre", html.El("code", html.Text("hermes-connector enroll home"))),
-			html.El("p", html.Text("It prints the lines that the gateway needs in its .env.")))
-	} else {
-		main = append(main, html.El("p", html.Text("Pick a gateway and talk to it. What you write goes the way of every message, so an answer shows that all of it works.")),
-			html.El("ul", append([]html.Node{html.Attr("class", "plain cards chats")}, cards...)...))
+		below = html.Form(`<p>There is no gateway yet. On the machine of the server, run:</p><pre><code>hermes-connector enroll home</code></pre>` +
+			`<p>It prints the lines that the gateway needs in its .env.</p>`)
 	}
-	page.Answer(w, http.StatusOK, page.Page{Title: "Chat", Here: page.Chat, Styles: []string{style.Path}, Main: main})
+	page.Answer(w, http.StatusOK, page.Page{Title: "Chat", Here: page.Chat, Styles: []string{style.Path}, Main: []html.Node{html.Form("<h1>Chat</h1>{}", below)}})
 }
 
 // standing is how a gateway is, in a sentence, and the class of the words.
@@ -50,6 +47,8 @@ func standing(i manage.InstanceStatus) (mark, sentence string) {
 	switch {
 	case i.State == manage.Connected:
 		mark, sentence = "good", name+" is connected."
+	case i.State == manage.Revoked:
+		return "bad", name + " was revoked. Nothing can be sent to it."
 	case i.State == manage.Asleep:
 		mark, sentence = "good", name+" is asleep, and wakes when you write."
 	case i.LastSeenAt.IsZero():
@@ -101,27 +100,17 @@ func (s *Section) room(w http.ResponseWriter, r *http.Request, i manage.Instance
 			html.El("p", html.El("a", html.Attr("href", page.Chat), html.Text("All gateways"))),
 			html.El("h1", html.Text("Chat with "+name)),
 			state(i),
-			html.El("div", html.Attr("id", "log"), html.Attr("role", "log"), html.Attr("aria-label", "Messages"),
-				html.Attr("data-live", path(i.ID, "/live")), html.Attr("data-since", v.Mark),
-				html.El("ul", items...)),
-			html.El("p", html.Attr("id", "typing"), html.Attr("class", "dim"), html.Attr("role", "status"), html.Attr("data-words", name+" is typing …")),
+			html.Form(`<div id="log" role="log" aria-label="Messages" data-live="{}" data-since="{}">{}</div>`+
+				`<p id="typing" class="dim" role="status" data-words="{}"></p>`, path(i.ID, "/live"), v.Mark, html.El("ul", items...), name+" is typing …"),
 			sayForm(i.ID),
-			html.El("noscript", html.El("p", html.Attr("class", "dim"), html.Text("Without script, answers show when you load the page again."))),
+			html.Form(`<noscript><p class="dim">Without script, answers show when you load the page again.</p></noscript>`),
 		},
 	})
 }
 
 // sayForm is where the person writes.
 func sayForm(id relay.InstanceID) html.Node {
-	return html.El("form", html.Attr("id", "say"), html.Attr("method", "post"), html.Attr("action", path(id, "/say")),
-		html.Attr("enctype", "multipart/form-data"),
-		html.El("p", html.Attr("id", "trouble"), html.Attr("class", "bad"), html.Attr("role", "alert")),
-		html.El("label", html.Attr("for", "text"), html.Text("Message")),
-		html.El("textarea", html.Attr("id", "text"), html.Attr("name", "text"), html.Attr("rows", "2"), html.Flag("autofocus", true)),
-		html.El("div", html.Attr("class", "row"),
-			html.El("span",
-				html.El("label", html.Attr("for", "files"), html.Text("Files")),
-				html.El("input", html.Attr("id", "files"), html.Attr("type", "file"), html.Attr("name", "files"), html.Flag("multiple", true))),
-			html.El("button", html.Text("Send"))),
-	)
+	return html.Form(`<form id="say" method="post" action="{}" enctype="multipart/form-data"><p id="trouble" class="bad" role="alert"></p>`+
+		`<label for="text">Message</label><textarea id="text" name="text" rows="2" autofocus=""></textarea><div class="row"><span>`+
+		`<label for="files">Files</label><input id="files" type="file" name="files" multiple=""></span><button>Send</button></div></form>`, path(id, "/say"))
 }

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -105,10 +106,16 @@ func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 // read reads what is posted, part by part.
 func (s *Section) read(w http.ResponseWriter, r *http.Request) (said web.Said, err error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxPost)
+	if r.ContentLength > maxPost { // it is read as far as the bound, for a browser shows no answer before that
+		_, err := io.Copy(io.Discard, r.Body)
+		return said, tooLarge(err)
+	}
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return said, errForm
 	}
+	// One file behind the other, so that they cost their size in memory, and no multiple of it.
+	files := bytes.NewBuffer(make([]byte, 0, max(0, r.ContentLength)+bytes.MinRead))
 	for {
 		part, err := parts.NextPart()
 		switch {
@@ -126,10 +133,11 @@ func (s *Section) read(w http.ResponseWriter, r *http.Request) (said web.Said, e
 			if len(said.Files) == relay.MaxAttachments {
 				return said, web.ErrFiles
 			}
-			content, err := io.ReadAll(part)
-			if err != nil {
+			from := files.Len()
+			if _, err := files.ReadFrom(part); err != nil {
 				return said, tooLarge(err)
 			}
+			content := files.Bytes()[from:files.Len():files.Len()]
 			said.Files = append(said.Files, web.Upload{Name: fileName(part.FileName()), Facts: s.o.Facts(content), Content: content})
 		}
 	}

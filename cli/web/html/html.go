@@ -50,16 +50,6 @@ func El(n name, content ...Node) Node { return &node{kind: element, name: n, nod
 //go:noinline
 func Attr(n name, value string) Node { return &node{kind: attr, name: n, value: value} }
 
-// Flag is an attribute without a value, if on.
-//
-//go:noinline
-func Flag(n name, on bool) Node {
-	if !on {
-		return nil
-	}
-	return &node{kind: attr, name: n}
-}
-
 // Text is what a person reads.
 //
 //go:noinline

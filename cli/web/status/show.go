@@ -30,7 +30,7 @@ func (s *Section) summary(v view) html.Node {
 		return worst
 	}
 	return html.Form(`{}<details id="more"><summary>{} to be looked at</summary>{}</details>`,
-		worst, counted(len(more), "other thing is", "other things are"), cards("plain", more))
+		worst, manage.Counted(len(more), "other thing is", "other things are"), cards("plain", more))
 }
 
 // sentence is what was found, as doctor says it, as a heading begins.
@@ -152,7 +152,7 @@ func (s *Section) gateways(v view) html.Node {
 func (s *Section) gateway(g manage.Gateway, i manage.InstanceStatus, tenants bool, now time.Time) html.Node {
 	waiting := html.Text("nothing")
 	if i.Backlog > 0 {
-		waiting = html.Form("{}, the oldest from {}", counted(i.Backlog, "message", "messages"), ago(i.OldestAt, now, "just now"))
+		waiting = html.Form("{}, the oldest from {}", manage.Counted(i.Backlog, "message", "messages"), ago(i.OldestAt, now, "just now"))
 	}
 	var tenant, instance, dead html.Node
 	if tenants {
@@ -162,7 +162,7 @@ func (s *Section) gateway(g manage.Gateway, i manage.InstanceStatus, tenants boo
 		instance = html.Text(string(g.Instance))
 	}
 	if i.Dead > 0 {
-		dead = html.Form(`<span class="warn">{}</span>`, counted(i.Dead, "dead letter", "dead letters"))
+		dead = html.Form(`<span class="warn">{}</span>`, manage.Counted(i.Dead, "dead letter", "dead letters"))
 	}
 	rows := []html.Node{
 		row("Tenant", tenant), row("Instance", instance), row("Last seen", ago(g.LastSeenAt, now, "never")),
@@ -195,7 +195,7 @@ func (s *Section) holds(h *manage.Holdings, now time.Time) []html.Node {
 	}
 	speaks := map[relay.PrincipalPolicy]string{
 		relay.OwnerOnly: "only who is linked", relay.AnyOne: "everybody in its chats",
-		relay.AllowList: "who is linked, and " + counted(len(h.Principal.Allow), "person", "people") + " on its list",
+		relay.AllowList: "who is linked, and " + manage.Counted(len(h.Principal.Allow), "person", "people") + " on its list",
 	}[h.Principal.Policy]
 	var wake html.Node
 	switch {
@@ -273,7 +273,7 @@ func machine(v view) html.Node {
 		certificate = html.Text(words + " (" + m.CertificateUntil.Local().Format(time.DateOnly) + ")")
 	}
 	if f := v.status.Media; f != nil && f.Files+f.Pending > 0 {
-		files = html.Text(counted(f.Files, "file", "files") + " (" + size(f.Bytes) + "), " + strconv.Itoa(f.Pending) + " to be fetched")
+		files = html.Text(manage.Counted(f.Files, "file", "files") + " (" + size(f.Bytes) + "), " + strconv.Itoa(f.Pending) + " to be fetched")
 	}
 	return section("This server", html.Form("<dl>{}{}{}{}{}</dl>",
 		row("Newest snapshot", snapshot), row("Disk", disk), row("Files", files), row("Certificate", certificate),

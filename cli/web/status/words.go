@@ -11,28 +11,17 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// counted is a number of things: "1 chat", "2 chats".
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // span is a distance in time as one would say it, in steps so coarse that a page does not change with every second.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return "less than a minute"
 	case d < time.Hour:
-		return counted(int(d/time.Minute), "minute", "minutes")
+		return manage.Counted(int(d/time.Minute), "minute", "minutes")
 	case d < 48*time.Hour:
-		return counted(int(d/time.Hour), "hour", "hours")
+		return manage.Counted(int(d/time.Hour), "hour", "hours")
 	}
-	return counted(int(d/(24*time.Hour)), "day", "days")
+	return manage.Counted(int(d/(24*time.Hour)), "day", "days")
 }
 
 // ago is when t was, as a node that also holds the exact time; none says what a zero t means.

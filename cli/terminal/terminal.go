@@ -1,6 +1,7 @@
 //go:build unix
 
-package setup
+// Package terminal knows whether somebody sits at a file, whether what is typed there shows, and what must not be sent there.
+package terminal
 
 import (
 	"os"
@@ -9,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal reports whether f is one, at which somebody can be asked.
-func Terminal(f *os.File) bool {
+// Is reports whether f is a terminal that is still there, at which somebody can be asked.
+func Is(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
 	return err == nil
 }

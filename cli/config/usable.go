@@ -1,0 +1,125 @@
+package config
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+)
+
+// Unusable is nil, or the faults of files and folders that the server alone uses: it would not start with them.
+func (c *Config) Unusable() error {
+	var faults Faults
+	note := func(setting string, err error) {
+		if err != nil {
+			faults = append(faults, Fault{Place: c.Place(setting), What: err.Error()})
+		}
+	}
+	if c.TLS.On() {
+		setting, _, err := c.TLS.Certificate()
+		note(setting, err)
+	}
+	if _, err := identity.New(nil, nil, nil, c.Identity); err != nil {
+		setting, what, _ := strings.Cut(err.Error(), ": ") // it names its setting
+		note(setting, errors.New(what))
+	}
+	note("data_dir", makeable(c.DataDir))
+	if c.Backup.Nightly && c.Backup.Dir != filepath.Join(c.DataDir, "snapshots") {
+		note("backup.dir", makeable(c.Backup.Dir))
+	}
+	if key := c.Vault.KeyFile; key != "" && filepath.Dir(key) != c.DataDir {
+		err := makeable(filepath.Dir(key))
+		if _, missing := os.Stat(filepath.Dir(key)); err == nil && missing != nil { // the server makes the key, and no folder for it
+			err = fmt.Errorf("%s is not there: make that folder, with mode 700", filepath.Dir(key))
+		}
+		note("vault.key_file", err)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults
+}
+
+// Outdated is nil, or the fault of a certificate that is not valid now: the server starts with it, and gateways
+// refuse it.
+func (c *Config) Outdated(now time.Time) error {
+	if !c.TLS.On() {
+		return nil
+	}
+	_, leaf, err := c.TLS.Certificate()
+	var what string
+	switch {
+	case err != nil: // Unusable says so
+		return nil
+	case now.After(leaf.NotAfter):
+		what = "expired on " + leaf.NotAfter.Local().Format(time.DateOnly) + ": gateways refuse it"
+	case now.Before(leaf.NotBefore):
+		what = "is not valid before " + leaf.NotBefore.Local().Format(time.DateTime) + ": gateways refuse it; look at this machine's clock"
+	default:
+		return nil
+	}
+	return Faults{{Place: c.Place("tls.cert_file"), What: what}}
+}
+
+// Certificate reads the pair as the server does. With an error it names the setting at fault.
+func (t TLS) Certificate() (setting string, leaf *x509.Certificate, err error) {
+	cert, err := os.ReadFile(t.CertFile)
+	if err != nil {
+		return "tls.cert_file", nil, unread(err)
+	}
+	key, err := os.ReadFile(t.KeyFile)
+	if err != nil {
+		return "tls.key_file", nil, unread(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err == nil {
+		return "", pair.Leaf, nil
+	}
+	switch {
+	case !bytes.Contains(cert, []byte("BEGIN CERTIFICATE-----")):
+		return "tls.cert_file", nil, errors.New("that file holds no certificate in PEM form")
+	case !bytes.Contains(key, []byte("PRIVATE KEY-----")):
+		return "tls.key_file", nil, errors.New("that file holds no private key in PEM form")
+	}
+	if strings.Contains(err.Error(), "does not match") {
+		return "tls.key_file", nil, errors.New("that key does not belong to the certificate in cert_file")
+	}
+	return "tls.cert_file", nil, errors.New("that file and the key in key_file cannot be used together: one of them is damaged")
+}
+
+// unread is why a file cannot be read, without its path, which stands on the line that is named.
+func unread(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	}
+	return fmt.Errorf("cannot be read: %w", err)
+}
+
+// makeable is why this user can make no file in a folder, which need not be there yet.
+func makeable(dir string) error {
+	for at := dir; ; at = filepath.Dir(at) {
+		st, err := os.Stat(at)
+		if err != nil && at != filepath.Dir(at) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
+			continue // what is above it decides
+		}
+		const write, enter = 2, 1
+		switch {
+		case err != nil:
+			return err
+		case !st.IsDir():
+			return fmt.Errorf("%s is no folder", at)
+		case syscall.Access(at, write|enter) != nil:
+			return fmt.Errorf("this user may make no file in %s", at)
+		}
+		return nil
+	}
+}
