@@ -91,7 +91,9 @@ The second line is a secret; hermes-connector gateway identity %s --revoke revok
 
 // warnLocal says so when other machines cannot reach what a gateway is told to dial, or may know it by another name.
 func (a *app) warnLocal(dialed string) {
-	if u, err := url.Parse(dialed); err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
+	if u, err := url.Parse(dialed); err == nil && u.Port() == "0" {
+		a.say("! The port is not known until the server runs: write the one that hermes-connector serve prints into GATEWAY_RELAY_URL, or name one as listen.")
+	} else if err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
 		a.say("! %s can be reached from this machine only. For a gateway on another one: hermes-connector setup --reach lan (or internet).", dialed)
 	} else if err == nil && u.Scheme == "http" && u.Hostname() == lan.Address().String() {
 		a.say("! %s is this machine's address in its network. Where gateways know it by another name, set public_url.", dialed)

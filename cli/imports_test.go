@@ -105,7 +105,7 @@ var mayImport = map[string]string{
 	".":                   "cli",
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/login relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile store/files vault cli/admin cli/config cli/lan",
+	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/completion":      "store/files",

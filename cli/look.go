@@ -18,8 +18,8 @@ import (
 const (
 	firstLook  = time.Minute // after the start: until then bots connect
 	nextLook   = time.Hour
-	hostFresh  = 30 * time.Second // how long a look at the machine is good: a page may ask every second
-	hostWithin = time.Second      // how long whoever asks waits for one
+	hostFresh  = 2 * time.Second // how long a look at the machine is good: a page may ask every second
+	hostWithin = time.Second     // how long whoever asks waits for one
 )
 
 // machineLook is what the running server sees of its machine, its database and its snapshots.
@@ -36,16 +36,17 @@ type machineLook struct {
 	free    int64         // bytes on the data folder's disk; negative: not known
 }
 
-// findings are what is wrong at this moment. Any goroutine.
-func (l *machineLook) findings() finding.List {
+// findings are what is wrong at this moment. afresh: a look of some seconds ago is not enough, as whoever has just mended
+// something asks whether it is. Any goroutine.
+func (l *machineLook) findings(afresh bool) finding.List {
 	now := time.Now()
-	host, _ := l.machine()
+	host, _ := l.machine(afresh)
 	return append(append(host, l.database()...), l.snapshots(now)...)
 }
 
 // machine is what is wrong with the machine, and how many bytes its disk has free.
-func (l *machineLook) machine() (finding.List, int64) {
-	return l.shared(func() (finding.List, int64) {
+func (l *machineLook) machine(afresh bool) (finding.List, int64) {
+	return l.shared(afresh, func() (finding.List, int64) {
 		free, err := media.Free(l.cfg.DataDir)
 		if err != nil {
 			free = -1
@@ -54,12 +55,12 @@ func (l *machineLook) machine() (finding.List, int64) {
 	})
 }
 
-// shared is what look found on the machine within the last half minute. A look that hangs, on a disk that does not
+// shared is what look found on the machine within the last two seconds, or now. A look that hangs, on a disk that does not
 // answer, is left behind: whoever asks waits a second for it, and there is no other until it has ended.
-func (l *machineLook) shared(look func() (finding.List, int64)) (finding.List, int64) {
+func (l *machineLook) shared(afresh bool, look func() (finding.List, int64)) (finding.List, int64) {
 	l.mu.Lock()
 	looking := l.looking
-	if looking == nil && (l.looked.IsZero() || time.Since(l.looked) >= hostFresh) {
+	if looking == nil && (afresh || l.looked.IsZero() || time.Since(l.looked) >= hostFresh) {
 		looking = make(chan struct{})
 		l.looking = looking
 		go func() { // no context ends a stat on a dead disk

@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +13,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 func TestAChangeIsLoggedOnce(t *testing.T) {
@@ -49,6 +54,38 @@ func TestAChangeIsLoggedOnce(t *testing.T) {
 	}
 }
 
+// TestWhatWasMendedIsGone: doctor asks again right after the mend.
+func TestWhatWasMendedIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	key := config.Vault{KeyFile: filepath.Join(dir, "vault.key")}
+	if _, err := vault.Open(t.Context(), db, key.Key()); err != nil {
+		t.Fatal(err)
+	}
+	look := &machineLook{core: &core{db: db}, cfg: &config.Config{DataDir: dir, Vault: key}}
+	open := func(afresh bool) bool {
+		return slices.ContainsFunc(look.findings(afresh), func(f finding.Finding) bool { return f.Code == finding.DataOpen.Code })
+	}
+	for _, step := range []struct {
+		mode         os.FileMode
+		afresh, want bool
+	}{{0o755, false, true}, {0o700, true, false}, {0o755, true, true}} {
+		if err := os.Chmod(dir, step.mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := open(step.afresh); got != step.want {
+			t.Errorf("mode %04o: said to be open: %t", step.mode, got)
+		}
+	}
+}
+
 func TestTheWorstInOneLine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		found []finding.Finding
@@ -77,7 +114,7 @@ func TestALookThatHangs(t *testing.T) {
 			return finding.DiskLow.Alone("/data", "12 MB are free", "make room"), 12 << 20
 		}
 		code := func() string {
-			found, free := l.shared(look)
+			found, free := l.shared(false, look)
 			if known := free == 12<<20; known != (found[0].Code == finding.DiskLow.Code) || !known && free >= 0 {
 				t.Errorf("%s, and %d bytes are free", found[0].Code, free)
 			}

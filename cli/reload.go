@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -116,6 +117,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	out = compare(r.bots, bots)
 	out.Restart = append([]string{}, r.started.Restart(next)...)
 	r.level.Set(next.Log.Level)
+	r.core.hub.Reply(hub.Replies(next.Replies))
 	hosted := r.core.hub.Bots()
 	var all []platforms.Platform
 	for _, b := range bots {
@@ -188,7 +190,7 @@ func newReloadCmd(a *app) *cobra.Command {
 		Use: "reload", Short: "Have the running server read its configuration again", Args: cobra.NoArgs,
 		Long: `Has the running server read its configuration again, as SIGHUP does. The whole configuration is judged first: with a
 fault nothing changes. Bots that were added, removed or changed start, stop or start anew, each by itself; other bots
-and the gateways do not notice. The level of the log changes too. What needs a restart is named.`,
+and the gateways do not notice. The level of the log and [replies] change too. What needs a restart is named.`,
 	}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -215,17 +217,15 @@ func askServer[R any](ctx context.Context, a *app, op admin.Op[struct{}, R]) (r 
 
 func tellReloaded(w io.Writer, out manage.Reloaded) {
 	_, _ = fmt.Fprintln(w, "✓ the configuration was reloaded")
-	told := false
 	for _, list := range []struct {
 		what string
 		of   []string
 	}{{"started", out.Added}, {"started anew", out.Changed}, {"stopped", out.Removed}} {
 		for _, b := range list.of {
-			told = true
 			_, _ = fmt.Fprintf(w, "  %s: %s\n", terminal.Plain(b), list.what)
 		}
 	}
-	if !told {
+	if len(out.Added)+len(out.Changed)+len(out.Removed) == 0 {
 		_, _ = fmt.Fprintln(w, "  no bot changed")
 	}
 	if len(out.Restart) > 0 {

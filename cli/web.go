@@ -100,7 +100,7 @@ func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log 
 // machine is what the connector stands on, for the status page.
 func (c *core) machine() status.Machine {
 	m := status.Machine{Database: c.db.Stats().FileBytes}
-	_, m.DiskFree = c.look.machine()
+	_, m.DiskFree = c.look.machine(false)
 	if c.keeper != nil {
 		s := c.keeper.Stats()
 		m.Snapshots, m.SnapshotAt, m.SnapshotFailed = true, s.LastAt, s.Err != nil

@@ -257,9 +257,17 @@ func (l *loader) credentialOf(kind platforms.Kind, c platforms.SecretKey, values
 	if err == nil && c.Check != nil {
 		err = c.Check(s)
 	}
+	for _, other := range l.kinds { // of those with a guide the form alone tells
+		if err != nil && ways[0] == waysTo(credentials(kind)[0].Name)[0] && other.Name != kind.Name && other.Guide != "" && other.CheckToken(s) == nil {
+			err = errors.New(OtherToken + other.Label + ", and the bot is to be one of " + cmp.Or(kind.Label, string(kind.Name)))
+		}
+	}
 	l.faults.note(src.at, err)
 	return s
 }
+
+// OtherToken begins the fault of a token that is another network's; its name follows.
+const OtherToken = "this is a token of "
 
 // words are a key as people say it.
 func words(key string) string {

@@ -3,17 +3,18 @@ package config
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Restart are the settings that differ in next and that a running server cannot take over, by their paths, sorted. Those
-// it can are [[bots]] and log.level.
+// it can are [[bots]], [replies] and log.level.
 func (c *Config) Restart(next *Config) (out []string) {
 	both := maps.Clone(c.values)
 	maps.Copy(both, next.values)
 	for path, value := range both {
 		before, was := c.values[path]
 		_, is := next.values[path]
-		if path != "log.level" && (was != is || before != value) {
+		if path != "log.level" && !strings.HasPrefix(path, "replies.") && (was != is || before != value) {
 			out = append(out, path)
 		}
 	}

@@ -22,11 +22,11 @@ func TestWhatNeedsARestart(t *testing.T) {
 	}
 	before := read("listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\n")
 	for text, want := range map[string][]string{
-		"listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\n":                                nil,
-		"listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\nmax_age = \"14d\"\n":             nil, // the default
-		"listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\n[log]\nlevel = \"debug\"\n":      nil,
-		"listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\n[[bots]]\nplatform = \"echo\"\n": nil,
-		"listen = \"127.0.0.1:2\"\n[log]\nformat = \"json\"\n[delivery]\nwindow = 2\n":                                          {"listen", "log.format", "public_url"},
+		"listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\n":                                                        nil,
+		"listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\nmax_age = \"14d\"\n":                                     nil, // the default
+		"listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\n[log]\nlevel = \"debug\"\n[replies]\nunbound = \"no\"\n": nil,
+		"listen = \"127.0.0.1:1\"\npublic_url = \"https://a.example\"\n[delivery]\nwindow = 2\n[[bots]]\nplatform = \"echo\"\n":                         nil,
+		"listen = \"127.0.0.1:2\"\n[log]\nformat = \"json\"\n[delivery]\nwindow = 2\n":                                                                  {"listen", "log.format", "public_url"},
 		"": {"delivery.window", "listen", "public_url"},
 	} {
 		if got := before.Restart(read(text)); !slices.Equal(got, want) {

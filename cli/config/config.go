@@ -155,6 +155,11 @@ func (c *Config) MediaDir() string { return filepath.Join(c.DataDir, "media") }
 //go:noinline
 func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.db") }
 
+// OwnKey is the path of the vault's key where nothing else is configured. It is made there, with mode 0600.
+//
+//go:noinline
+func (c *Config) OwnKey() string { return filepath.Join(c.DataDir, "vault.key") }
+
 // Socket is the path of the admin socket.
 // It is not inlined: many call it, and none of them in a hurry.
 //

@@ -361,11 +361,17 @@ func TestWhatLiesInTheDataFolderMustBePrivate(t *testing.T) {
 			"environment: HERMES_CONNECTOR_DATA_DIR: others can read or change the database in that folder (mode 0604): chmod 600 @/connector.db"},
 		"a database others change": {0o700, 0o602,
 			"environment: HERMES_CONNECTOR_DATA_DIR: others can read or change the database in that folder (mode 0602): chmod 600 @/connector.db"},
+		"a key others read": {0o700, 0, // the database is left out
+			"environment: HERMES_CONNECTOR_DATA_DIR: others can read or change the vault's key in that folder (mode 0644): chmod 600 @/vault.key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, env := home(t)
-			write(t, filepath.Join(dir, "connector.db"), "d", tc.database)
-			if err := errors.Join(os.Chmod(dir, tc.folder), os.Chmod(filepath.Join(dir, "connector.db"), tc.database)); err != nil {
+			file := filepath.Join(dir, "connector.db")
+			if tc.database == 0 {
+				file, tc.database = filepath.Join(dir, "vault.key"), 0o644
+			}
+			write(t, file, "d", tc.database)
+			if err := errors.Join(os.Chmod(dir, tc.folder), os.Chmod(file, tc.database)); err != nil {
 				t.Fatal(err)
 			}
 			got, want := "", strings.ReplaceAll(tc.want, "@", dir)

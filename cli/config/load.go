@@ -271,22 +271,29 @@ func (l *loader) defaults() {
 		}
 		return into(&l.cfg.DataDir, l.path(folder))(dir)
 	}, l.env["STATE_DIRECTORY"])
-	l.closed()
 	v := &l.cfg.Vault
 	fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
 	if v.Passphrase.IsZero() && v.Credential == "" {
-		fill("vault.key_file", into(&v.KeyFile, l.path(private)), filepath.Join(l.cfg.DataDir, "vault.key"))
+		fill("vault.key_file", into(&v.KeyFile, l.path(private)), l.cfg.OwnKey())
 	}
+	l.closed()
 }
 
-// closed refuses a data folder whose database other users of the machine can read or change.
+// closed refuses a data folder whose database, or the key that is made there, other users of the machine could read or
+// change if the folder let them in.
 func (l *loader) closed() {
-	if st, err := os.Stat(l.cfg.Database()); err == nil && st.Mode().Perm()&OthersMay != 0 {
-		at, given := l.places["data_dir"]
-		if !given {
-			at = Place{File: l.file, Path: "data_dir"}
+	for _, f := range [][2]string{{"database", l.cfg.Database()}, {"vault's key", l.cfg.OwnKey()}} {
+		st, err := os.Stat(f[1])
+		if key := f[1] == l.cfg.OwnKey(); key && (l.cfg.Vault.KeyFile != f[1] || err == nil && private(f[1], st) != nil) {
+			continue // another one is used, or it is said already
 		}
-		l.faults.add(at, "others can read or change the database in that folder (mode %04o): chmod 600 %s", st.Mode().Perm(), l.cfg.Database())
+		if err == nil && st.Mode().Perm()&OthersMay != 0 {
+			at, given := l.places["data_dir"]
+			if !given {
+				at = Place{File: l.file, Path: "data_dir"}
+			}
+			l.faults.add(at, "others can read or change the %s in that folder (mode %04o): chmod 600 %s", f[0], st.Mode().Perm(), f[1])
+		}
 	}
 }
 

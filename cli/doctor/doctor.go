@@ -62,6 +62,12 @@ type check struct {
 
 // Run looks at everything, side by side.
 func Run(ctx context.Context, o Options) Report {
+	r := look(ctx, o)
+	r.Findings = append(finding.List{}, r.Findings...) // a list in JSON too when there are none
+	return r
+}
+
+func look(ctx context.Context, o Options) Report {
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
 	if o.Now == nil {
@@ -112,7 +118,28 @@ func Run(ctx context.Context, o Options) Report {
 	for _, more := range run(ctx, checks) {
 		found = finding.Merge(found, more)
 	}
+	if server == nil {
+		found = o.less(found)
+	}
 	return Report{Running: server != nil, Findings: finding.Merge(found, nil)}
+}
+
+// less is found without what is said of bots that are missing, when it is the configuration's faults that took them away.
+func (o *Options) less(found finding.List) (out finding.List) {
+	faulty := false
+	for _, f := range o.Faults {
+		faulty = faulty || strings.HasPrefix(f.Path, "bots")
+	}
+	for _, f := range found {
+		switch f.Code {
+		case finding.NoBot.Code, finding.BindingAstray.Code, finding.GrantAstray.Code:
+			if faulty {
+				continue
+			}
+		}
+		out = append(out, f)
+	}
+	return out
 }
 
 // run carries the checks out. One that hangs, in a file system that does not answer, say, is left behind: the program
@@ -167,6 +194,10 @@ func ofConfiguration(faults config.Faults) (out finding.List) {
 			continue
 		}
 		about, _, _ := strings.Cut(f.String(), ": "+f.What)
+		if strings.HasPrefix(f.What, config.OtherToken) {
+			out.Add(finding.OtherKind, about, f.What, "put the token of the bot that is meant there, or mend its platform; `hermes-connector check` judges it again")
+			continue
+		}
 		out.Add(finding.BadConfiguration, about, f.What, "mend it there; `hermes-connector check` judges it again")
 	}
 	return out
@@ -188,7 +219,7 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 		c, err = admin.Dial(ctx, o.Config.Socket())
 	}
 	if errors.Is(err, admin.ErrNoServer) {
-		return nil, finding.NotRunning.Alone("", "no server is running for the data folder "+o.Config.DataDir,
+		return nil, finding.NotRunning.Alone("", "no server is running for the data folder "+o.Config.DataDir+"; what only a running one knows was not looked at: whether public_url leads here, wake URLs, which bots gateways serve",
 			"`hermes-connector serve`, or start its service: `systemctl start hermes-connector`")
 	}
 	if err != nil {

@@ -78,8 +78,9 @@ func TestSeeded(t *testing.T) {
 			writeFile(t, o.Config.Vault.KeyFile, string(raw), 0o644)
 			chmod(t, filepath.Dir(o.Config.Vault.KeyFile), 0o755)
 		}, []string{"HC307 KEY"}},
-		"the key garbage": {func(t *testing.T, o *Options) { writeFile(t, o.Config.Vault.KeyFile, "garbage\n", 0o600) }, []string{"HC308 DATA/vault.key"}},
-		"the key empty":   {func(t *testing.T, o *Options) { writeFile(t, o.Config.Vault.KeyFile, "", 0o600) }, []string{"HC308 DATA/vault.key"}},
+		"the key lax in its own folder": {func(t *testing.T, o *Options) { chmod(t, o.Config.Vault.KeyFile, 0o644) }, []string{"HC307 DATA/vault.key"}},
+		"the key garbage":               {func(t *testing.T, o *Options) { writeFile(t, o.Config.Vault.KeyFile, "garbage\n", 0o600) }, []string{"HC308 DATA/vault.key"}},
+		"the key empty":                 {func(t *testing.T, o *Options) { writeFile(t, o.Config.Vault.KeyFile, "", 0o600) }, []string{"HC308 DATA/vault.key"}},
 		"another's key": {func(t *testing.T, o *Options) {
 			writeFile(t, o.Config.Vault.KeyFile, strings.Repeat("ab", 32)+"\n", 0o600)
 		}, []string{"HC309 DATA/vault.key"}},
@@ -174,6 +175,18 @@ func TestSeeded(t *testing.T) {
 			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Line: 3, Path: "listn"}, What: "unknown key"},
 				{Place: config.Place{File: "connector.toml", Path: "data_dir"}, What: "others can read or change that folder (mode 0755): chmod 700 it"}}
 		}, []string{"HC501 connector.toml:3: listn"}},
+		"another network's token": {func(t *testing.T, o *Options) { // nor is it said that there is no bot
+			o.records(t, func(svc *manage.Service, _ *store.DB) {
+				if _, err := svc.Bind(t.Context(), operator, manage.Bind{Name: "home", Platform: "pigeon", User: "bob"}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Line: 4, Path: "bots.token_file"}, What: config.OtherToken + "Swan, and the bot is to be one of Pigeon"}}
+			o.Bots = func() ([]platforms.Platform, error) { return nil, nil }
+			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
+				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Kinds: []platforms.Kind{{Name: "pigeon"}}}), nil
+			}
+		}, []string{"HC102 connector.toml:4: bots.token_file"}},
 		"a gateway that never came": {func(t *testing.T, o *Options) {
 			o.records(t, func(svc *manage.Service, _ *store.DB) {
 				if _, err := svc.Enroll(t.Context(), operator, manage.Enroll{Name: "attic"}); err != nil {
@@ -291,8 +304,9 @@ func TestOtherServers(t *testing.T) {
 	seedProcess(t, o.machine.proc, 8, "hermes-connector serve", o.Config.Database())
 	seedProcess(t, o.machine.proc, 9, "hermes-connector status", "/srv/third/connector.db")
 	seedProcess(t, o.machine.proc, 10, "vi serve", "/srv/fourth/connector.db")
+	seedProcess(t, o.machine.proc, 11, "/opt/"+filepath.Base(os.Args[0])+" serve", "/srv/renamed/connector.db")
 	o.Others = []string{"/srv/fifth", "/srv/other"}
-	wantFound(t, o, "HC503 /srv/fifth", "HC503 /srv/other")
+	wantFound(t, o, "HC503 /srv/fifth", "HC503 /srv/other", "HC503 /srv/renamed")
 }
 
 func TestWhoHasThePort(t *testing.T) {
@@ -372,7 +386,7 @@ func TestARunningServerIsAsked(t *testing.T) {
 	said := finding.DiskLow.Of("/", "little room", "make room")
 	svc := manage.New(db, nil, nil, nil, nil, nil, manage.Settings{
 		Bots:     []platforms.Platform{&bird{platforms.Examination{Findings: finding.List{finding.DeadToken.Of("pigeon:1", "dead", "get another")}}}},
-		Findings: func() finding.List { return finding.List{said} },
+		Findings: func(bool) finding.List { return finding.List{said} },
 	})
 	o.serving(t, admin.Handler(svc, db))
 	wantFound(t, o, "HC101 pigeon:1", "HC320 /")

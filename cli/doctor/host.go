@@ -60,7 +60,11 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	if mode := db.Mode().Perm(); mode&config.OthersMay != 0 {
 		out.Add(finding.DatabaseOpen, cfg.Database(), fmt.Sprintf("others can read or change the database (mode %04o)", mode), "chmod 600 "+cfg.Database())
 	}
-	return append(out, key(cfg.Vault)...)
+	found := key(cfg.Vault)
+	if st, err := os.Stat(cfg.Vault.KeyFile); len(found) == 0 && err == nil && cfg.Vault.KeyFile == cfg.OwnKey() && st.Mode().Perm()&config.OthersMay != 0 {
+		found.Add(finding.KeyOpen, cfg.OwnKey(), fmt.Sprintf("others can read or change the vault's key (mode %04o)", st.Mode().Perm()), "chmod 600 "+cfg.OwnKey())
+	}
+	return append(out, found...)
 }
 
 // reason is what the system said, without the path.

@@ -3,8 +3,7 @@ package doctor
 import (
 	"net"
 	"os"
-
-	"github.com/hermes-connector/hermes-connector/store/files"
+	"strings"
 )
 
 // machine is what of the machine is looked at. The zero value of a field means the real one.
@@ -13,7 +12,7 @@ type machine struct {
 	disk   func(path string) (disk, error)     // of the file system that path lies in
 	listen func(network, address string) error // whether a listener could be there
 	may    func(path string) error             // whether this process may write there
-	boxed  func() bool                         // whether this is a container, with a network of its own as a rule
+	boxed  func() bool                         // whether this is a container of the server's own, with a network of its own as a rule
 	copies []string                            // folders for a copy of the database; the first that is there is taken
 }
 
@@ -36,7 +35,8 @@ func (m machine) orReal() machine {
 	}
 	if m.boxed == nil {
 		m.boxed = func() bool {
-			return files.Exists("/.dockerenv") || files.Exists("/run/.containerenv") || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+			first, _ := os.ReadFile(m.proc + "/1/cmdline") // there is none elsewhere
+			return strings.Contains(string(first), "hermes-connector\x00") && strings.Contains(string(first), "\x00serve\x00")
 		}
 	}
 	if m.copies == nil {

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
-
-const program = "hermes-connector"
 
 // process is one that runs, as far as this user may see it.
 type process struct {
@@ -83,17 +82,13 @@ func (o *Options) others() finding.List {
 	return finding.Merge(others(o.machine.proc, o.Config.Database()), known)
 }
 
-// serves reports whether these are the arguments of a server of this program.
+// serves reports whether these are the arguments of a server of this program, also when its file has another name, as this
+// process's has then.
 func serves(args []string) bool {
-	if len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), program) {
+	if len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), "hermes-connector") && filepath.Base(args[0]) != filepath.Base(os.Args[0]) {
 		return false
 	}
-	for _, a := range args[1:] {
-		if a == "serve" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(args[1:], "serve")
 }
 
 // holder is who listens on a port, in words.

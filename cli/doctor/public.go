@@ -37,20 +37,20 @@ func publicTrusting(ctx context.Context, base string, running bool, run string, 
 		Run string `json:"run"`
 	}
 	ours := err == nil && json.Unmarshal(body, &health) == nil && health.OK
-	if !running {
-		if ours {
-			return finding.PublicElsewhere.Alone(base, "another hermes-connector answers there, and none runs here", "stop it, or run its commands instead of these")
-		}
-		return nil // nobody could answer
-	}
-	if err != nil {
-		return finding.List{silent(base, err)}
-	}
 	var out finding.List
-	if res.TLS != nil {
+	if err == nil && res.TLS != nil {
 		out = validity(base, res.TLS.PeerCertificates[0], now)
 	}
 	const send = "have the proxy pass every path below it on to this server; `hermes-connector help proxy` shows how"
+	switch {
+	case !running && ours:
+		return append(out, finding.PublicElsewhere.Of(base, "another hermes-connector answers there, and none runs here", "stop it, or run its commands instead of these"))
+	case !running && err == nil && res.StatusCode == http.StatusOK: // a proxy alone would say that it reaches nobody
+	case err != nil && (running || silent(base, err).Code != finding.PublicSilent.Code):
+		return finding.List{silent(base, err)}
+	case !running: // nobody could answer
+		return out
+	}
 	switch {
 	case res.StatusCode >= 502 && res.StatusCode <= 504 && !ours:
 		return append(out, finding.PublicSilent.Of(base, fmt.Sprintf("a proxy answers there with %d: it does not reach this server", res.StatusCode),

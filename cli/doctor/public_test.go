@@ -166,6 +166,8 @@ func TestPublicURL(t *testing.T) {
 		"too many wrong credentials":      {answer: ours("r1", 429), want: "HC590"},
 		"nobody, as none runs here":       {stopped: true},
 		"somebody, and none runs here":    {answer: ours("r1", 101), stopped: true, want: "HC207"},
+		"another, and none runs here":     {answer: status(200), stopped: true, want: "HC207"},
+		"a proxy, and none runs here":     {answer: status(502), stopped: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(tc.answer)

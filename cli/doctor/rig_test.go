@@ -123,6 +123,9 @@ func wantFound(t *testing.T, o Options, want ...string) finding.List {
 	if took := time.Since(begin); took > 5*time.Second { // invariant 1; nothing here takes that long
 		t.Errorf("it took %v", took)
 	}
+	if r.Findings == nil {
+		t.Error("the list of findings is null in JSON")
+	}
 	if diff := cmp.Diff(want, codes(o, r.Findings)); diff != "" {
 		t.Errorf("found (-want +got):\n%s\n%+v", diff, r.Findings)
 	}

@@ -79,6 +79,20 @@ func (s *setup) reach(ctx context.Context) error {
 	return err
 }
 
+// missing is what --reach needs beside it where nobody can be asked; empty: nothing.
+func (s *setup) missing() string {
+	lan, secure := strings.EqualFold(s.Reach, "lan"), strings.ToLower(s.Secure)
+	switch {
+	case lan && secure == "" && s.PublicURL == "":
+		return "--secure tailscale, tls or plain (with plain everybody in that network can read along)"
+	case lan && secure == "tls" && (s.CertFile == "" || s.KeyFile == ""):
+		return "--cert-file and --key-file"
+	case s.PublicURL == "" && (lan && secure == "tailscale" || strings.EqualFold(s.Reach, "internet")):
+		return "--public-url, the https address that gateways dial"
+	}
+	return ""
+}
+
 // behind are the settings of a server behind a proxy on this machine.
 func (s *setup) behind(address string) []setting {
 	return []setting{

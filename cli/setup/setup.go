@@ -153,6 +153,9 @@ func (s *setup) judgeFlags(ctx context.Context) error {
 			}
 		}
 	}
+	if missing := s.missing(); s.lines == nil && missing != "" { // said before anything is written
+		return UsageError{errors.New("nobody can be asked here: give " + missing)}
+	}
 	if s.Flags.Start == "service" && !systemdRuns() {
 		return errors.New("systemd does not start services here: leave --service out, and start the server with hermes-connector serve")
 	}

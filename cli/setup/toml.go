@@ -35,6 +35,9 @@ type setting struct{ section, key, value string }
 
 func (s setting) line() string { return s.key + " = " + s.value }
 
+// path is compiled once, for its callers are many.
+//
+//go:noinline
 func (s setting) path() string {
 	if s.section == "" {
 		return s.key

@@ -32,6 +32,8 @@ func (s *Server) front(h http.Handler) http.Handler {
 		case !s.ours(r):
 			refuse(w, http.StatusForbidden, "This server is not called that",
 				"Open it under the address that hermes-connector web prints. If a proxy stands in front, it must pass the Host header on, and public_url under [web] names the address.")
+		case s.foreign(r):
+			refuse(w, http.StatusForbidden, "That page is not one of this server's", "Open the address that hermes-connector web prints.")
 		case !s.private(r):
 			refuse(w, http.StatusForbidden, "These pages are served through their proxy only",
 				"Beyond this machine they are not sent in the clear: open the proxy's https address.")
@@ -66,6 +68,13 @@ func (s *Server) ours(r *http.Request) bool {
 		}
 		return r.TLS != nil && named(s.o.TLS, host)
 	}
+}
+
+// foreign reports whether an https page asks while nothing is served over https under that name: one of another program under the
+// same name and port, which http.CrossOriginProtection takes for ours, because it compares hosts only.
+func (s *Server) foreign(r *http.Request) bool {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https:") && r.TLS == nil && !(s.secure && strings.EqualFold(hostname(r.Host), s.host)) && !s.o.TrustedProxies.Trust(peer.Addr())
 }
 
 // hostname is the host of a Host header, without its port; empty if it is none.

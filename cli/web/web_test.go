@@ -213,6 +213,7 @@ func TestFromWhichPages(t *testing.T) { // invariant 3
 		"no browser":                   {func(*http.Request) {}, 200},
 		"another site":                 {header("Sec-Fetch-Site", "cross-site"), 403},
 		"another port of this machine": {header("Sec-Fetch-Site", "same-site"), 403},
+		"https, where there is none":   {header("Origin", "https://127.0.0.1:8788"), 403},
 		"another origin":               {header("Origin", "http://evil.example"), 403},
 		"nowhere":                      {header("Origin", "null"), 403},
 	} {

@@ -212,7 +212,9 @@ func (f *Fault) Unwrap() error { return f.Cause }
 // Limited reports whether the network refused the call because it wants to be left alone.
 func (f *Fault) Limited() bool { return f.Refused(http.StatusTooManyRequests) }
 
-// Refused reports whether the network refused the call with that status.
+// Refused reports whether the network refused the call with that status. It is compiled once, for its callers are many.
+//
+//go:noinline
 func (f *Fault) Refused(status int) bool { return f.Sent == Refused && f.Status == status }
 
 // FaultOf is the Fault in err; one that says nothing if there is none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -308,6 +309,28 @@ func TestRevokedTokenOverREST(t *testing.T) {
 	f.serve(t)
 	if err := f.testBot(t, nil, io.Discard, quickWaits).Run(t.Context(), newTestInbox()); !errors.Is(err, relay.ErrBadCredentials) {
 		t.Errorf("Run = %v, want %v", err, relay.ErrBadCredentials)
+	}
+}
+
+// TestAPageIsNoVerdict: what a proxy, or a page to log in at, says in Discord's place says nothing of the token.
+func TestAPageIsNoVerdict(t *testing.T) {
+	for name, page := range map[string]string{"html": "<html>log in</html>", "json": `{"error":"log in"}`, "a string": `"log in"`, "nothing": ""} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeDiscord()
+			var asked atomic.Int32
+			f.rest = func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/gateway/bot") || asked.Add(1) > 2 {
+					return false
+				}
+				w.WriteHeader(http.StatusUnauthorized)
+				_, _ = io.WriteString(w, page)
+				return true
+			}
+			f.serve(t)
+			r := run(t, f.testBot(t, nil, io.Discard, quickWaits), newTestInbox())
+			defer r.end(t)
+			awaitState(t, r.p, platforms.Connected, "")
+		})
 	}
 }
 

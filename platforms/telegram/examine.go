@@ -109,6 +109,7 @@ func (p *Platform) examineChat(ctx context.Context, about string, me tgbotapi.Us
 	var m struct {
 		member
 		CanSend bool  `json:"can_send_messages"` // of one that is restricted
+		Present *bool `json:"is_member"`         // of one that is restricted: it may be outside
 		CanPost *bool `json:"can_post_messages"` // of an administrator, in channels only
 	}
 	where := tgbotapi.Params{"chat_id": chat, "user_id": string(p.bot.ID)}
@@ -116,7 +117,7 @@ func (p *Platform) examineChat(ctx context.Context, about string, me tgbotapi.Us
 	gone := finding.NotInChat.Of(about, "the bot is not in the granted chat "+chat,
 		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: `hermes-connector scope list` shows it")
 	switch {
-	case refusedForGood(err), err == nil && (m.Status == "left" || m.Status == "kicked"):
+	case refusedForGood(err), err == nil && (m.Status == "left" || m.Status == "kicked" || m.Present != nil && !*m.Present):
 		return []finding.Finding{gone}, nil
 	case err != nil:
 		return nil, errors.New("not answered")

@@ -68,8 +68,9 @@ func TestExamine(t *testing.T) {
 		"a group that is gone": {seed: func(f *fakeAPI) {
 			f.fail("getChatMember", fault{code: 400, description: "Bad Request: chat not found"})
 		}, chats: group, want: []string{"HC107"}},
-		"a silent channel": {seed: member(obj{"status": "administrator", "can_post_messages": false}), chats: group, want: []string{"HC108"}},
-		"restricted":       {seed: member(obj{"status": "restricted", "can_send_messages": false}), chats: group, want: []string{"HC108", "HC105"}},
+		"a silent channel":        {seed: member(obj{"status": "administrator", "can_post_messages": false}), chats: group, want: []string{"HC108"}},
+		"restricted, and outside": {seed: member(obj{"status": "restricted", "can_send_messages": true, "is_member": false}), chats: group, want: []string{"HC107"}},
+		"restricted":              {seed: member(obj{"status": "restricted", "can_send_messages": false}), chats: group, want: []string{"HC108", "HC105"}},
 		"a group that nobody may write in": {seed: func(f *fakeAPI) {
 			member(obj{"status": "member"})(f)
 			f.answer("getChat", func(url.Values) any { return obj{"permissions": obj{"can_send_messages": false}} })

@@ -19,6 +19,20 @@ type Replies struct {
 	Away bool
 }
 
+// Reply changes what people are told. Any goroutine.
+func (h *Hub) Reply(r Replies) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opts.Replies = r
+}
+
+// replies are what people are told now.
+func (h *Hub) replies() Replies {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.opts.Replies
+}
+
 // absence is how long this process must be up before anybody is told of a gateway that was here before: it may be on its
 // way back.
 const absence = time.Minute
@@ -49,12 +63,12 @@ func (n notice) answers(ctx context.Context, h *Hub, j *judgement, before []judg
 
 // greet has a stranger told how he gets a code, where that is wanted.
 func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error {
-	ev := j.event
-	if h.opts.Replies.Unbound == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
+	ev, says := j.event, h.replies().Unbound
+	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
 		return nil
 	}
 	now := time.Now()
-	n := notice{h.opts.Replies.Unbound, relay.EventID(fmt.Sprintf("unbound/%s/%s", now.UTC().Format(time.DateOnly), ev.Source.UserID))}
+	n := notice{says, relay.EventID(fmt.Sprintf("unbound/%s/%s", now.UTC().Format(time.DateOnly), ev.Source.UserID))}
 	if err := n.answers(ctx, h, j, before); err != nil || j.answer == "" {
 		return err
 	}
@@ -71,7 +85,7 @@ func (h *Hub) excuse(ctx context.Context, j *judgement, i store.Instance, before
 	if !since.IsZero() && h.began.After(since) {
 		since = h.began.Add(absence)
 	}
-	if !h.opts.Replies.Away || i.Asleep || !addressable(j.event) || h.Connected(i.ID) || time.Now().Before(since) {
+	if !h.replies().Away || i.Asleep || !addressable(j.event) || h.Connected(i.ID) || time.Now().Before(since) {
 		return nil
 	}
 	// The mark of what was told outlives some days only; the conversation says the same of what was said later.

@@ -33,7 +33,7 @@ func (h *Hub) Awake(i relay.InstanceID) bool {
 func (h *Hub) Warning(i relay.InstanceID) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.instanceLocked(i).takeovers.copied(time.Now()) {
+	if h.instanceLocked(i).takeovers.restless(time.Now()) {
 		return "copied_credential"
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -313,6 +314,26 @@ func TestACopiedCredentialIsRefusedAndTold(t *testing.T) {
 	}
 	if res := last.do(send("@ann", "x")); res.Err != nil {
 		t.Errorf("the newest session does not stay: %+v", res)
+	}
+}
+
+// TestACopyAtOneAddressIsTold: two programs on one machine look like one that redials, so it takes more to tell, and
+// nobody is refused for it.
+func TestACopyAtOneAddressIsTold(t *testing.T) {
+	var fight takeovers
+	now, home := time.Now(), netip.MustParseAddr("192.0.2.1")
+	for i := range 2*maxTakeovers + 1 {
+		if fight.restless(now) {
+			t.Fatalf("told after %d takeovers", i)
+		}
+		now = now.Add(time.Second)
+		fight.add(now, home)
+	}
+	if !fight.restless(now) || fight.copied(now) {
+		t.Errorf("told: %t, refused: %t; want it told alone", fight.restless(now), fight.copied(now))
+	}
+	if fight.restless(now.Add(takeoverWindow)) {
+		t.Error("it is still told after a quiet minute")
 	}
 }
 

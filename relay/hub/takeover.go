@@ -37,5 +37,17 @@ func (t *takeovers) add(now time.Time, from netip.Addr) bool {
 	return true
 }
 
+// restless reports whether so many sessions took over that two programs must share the credential, also when they seem to
+// be at one address: a single one that redials takes over from its own dead session, which is seldom twice in a row.
+func (t *takeovers) restless(now time.Time) bool {
+	n := 0
+	for _, x := range t.recent {
+		if now.Sub(x.at) < takeoverWindow {
+			n++
+		}
+	}
+	return t.copied(now) || n > 2*maxTakeovers
+}
+
 // copied reports whether the credential counts as copied now.
 func (t *takeovers) copied(now time.Time) bool { return now.Before(t.until) }

@@ -31,7 +31,7 @@ type Diagnosis struct {
 // Diagnose looks for what is wrong, and asks the networks how the bots stand there; that ends with ctx, or after
 // examineWithin.
 func (s *Service) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error) {
-	st, err := s.Status(ctx, struct{}{})
+	st, err := s.status(ctx, true)
 	if err != nil {
 		return d, err
 	}
@@ -54,7 +54,7 @@ func (s *Service) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error)
 }
 
 // findings adds to st what is wrong, and sorts it. served are the instances that a gateway can serve.
-func (s *Service) findings(ctx context.Context, st *Status, served []store.Instance) error {
+func (s *Service) findings(ctx context.Context, st *Status, served []store.Instance, afresh bool) error {
 	now := s.set.Now()
 	for _, b := range st.Bots {
 		st.Findings = append(st.Findings, ofBot(b, now)...)
@@ -79,7 +79,7 @@ func (s *Service) findings(ctx context.Context, st *Status, served []store.Insta
 		return err
 	}
 	if s.set.Findings != nil {
-		for _, f := range s.set.Findings() {
+		for _, f := range s.set.Findings(afresh) {
 			st.Findings = append(st.Findings, f)
 			switch f.Code {
 			case finding.DatabaseStopped.Code, finding.FellBack.Code, finding.SetAside.Code, finding.SnapshotFailed.Code:
@@ -148,7 +148,7 @@ func ofGateway(g store.Gateway) (out finding.List) {
 		out.Add(finding.NeverDialled, about, "it has never connected",
 			"put the lines that enroll printed into the gateway's .env and start it; `hermes-connector gateway rotate "+string(g.ID)+"` prints new ones")
 	case g.TooOld:
-		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files", "update Hermes on the gateway's machine")
+		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files: it answers, and has used none of the newer ops (edit, typing, react, send_media, prompt)", "update Hermes on the gateway's machine")
 	}
 	return out
 }

@@ -142,7 +142,7 @@ func TestFindings(t *testing.T) {
 		"the machine": {func(_ *testing.T, w *world, _ *server, bot *bird) {
 			bot.status.State = platforms.BadCredentials
 			w.change(func(s *manage.Settings) {
-				s.Findings = func() finding.List {
+				s.Findings = func(bool) finding.List {
 					return finding.List{finding.DiskLow.Of("/", "little room", "make room")}
 				}
 			})

@@ -85,7 +85,7 @@ type Settings struct {
 	CheckWake func(raw string) error
 	// Findings are what is wrong with the machine at this moment, beside what a Service sees; nil means none ever. It
 	// costs little.
-	Findings func() finding.List
+	Findings func(afresh bool) finding.List
 	Run      string // of the running server: what its /healthz says
 	// Hooks knows how the calls of networks go; nil: nobody can call.
 	Hooks Hooks

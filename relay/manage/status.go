@@ -62,6 +62,11 @@ type InstanceStatus struct {
 // Status looks at bots and instances. Instances whose gateways are all revoked appear only while
 // their buffers hold something.
 func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
+	return s.status(ctx, false)
+}
+
+// status is Status. afresh: what is known of the machine from a moment ago is not enough.
+func (s *Service) status(ctx context.Context, afresh bool) (Status, error) {
 	out := Status{
 		Version: s.set.Version, Running: s.live != nil,
 		Bots: []BotStatus{}, Instances: []InstanceStatus{}, Counters: map[string]uint64{},
@@ -106,7 +111,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		out.Ready = s.live.Ready()
 		out.Counters = s.live.Counters()
 	}
-	if err := s.findings(ctx, &out, served); err != nil {
+	if err := s.findings(ctx, &out, served, afresh); err != nil {
 		return Status{}, err
 	}
 	return out, nil

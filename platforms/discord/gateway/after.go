@@ -40,7 +40,7 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 	case errors.As(err, &f):
 		reason = "Discord cannot be reached: " + f.Error()
 		switch {
-		case f.Refused(http.StatusUnauthorized):
+		case f.Refused(http.StatusUnauthorized) && f.Message != call.NoAnswer: // Discord's own word, and not a page's
 			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
 		case f.RetryAfter > 0:
 			state, delay = platforms.Degraded, max(delay, f.RetryAfter)

@@ -207,7 +207,7 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 		Errors     json.RawMessage `json:"errors"` // by where in the request's body
 	}
 	f := &call.Fault{What: route, Status: a.Status, Message: call.NoAnswer}
-	if json.Unmarshal(a.Body, &body) == nil {
+	if json.Unmarshal(a.Body, &body) == nil && (body.Message != "" || body.Code != 0) { // else it is the word of a proxy, or of a page to log in at
 		f.Code, f.Message = body.Code, scrub(body.Message)
 		var at Places
 		if json.Unmarshal(body.Errors, &at) == nil {
