@@ -127,7 +127,11 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 		if i.State == manage.Away || i.Warning != "" || i.Dead > 0 {
 			glyph = "!"
 		}
-		rows = append(rows, []any{glyph, i.ID, i.Tenant, gatewayState(i.State, i.LastSeenAt), i.Backlog, ago(i.OldestAt, now), i.Dead})
+		state := i.State
+		if i.Revoked {
+			state = manage.Revoked
+		}
+		rows = append(rows, []any{glyph, i.ID, i.Tenant, gatewayState(state, i.LastSeenAt), i.Backlog, ago(i.OldestAt, now), i.Dead})
 	}
 	table(w, narrow(rows))
 	for _, i := range all {

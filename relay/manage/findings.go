@@ -131,7 +131,7 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 	}
 	if i.Dead > 0 {
 		fix := "`hermes-connector buffer replay " + name + "` tries again"
-		if i.State == Revoked {
+		if i.Revoked {
 			fix = "`hermes-connector buffer drop " + name + "` deletes them, or `hermes-connector enroll " + name + "` makes a gateway that can get them"
 		}
 		add(finding.DeadLetters, Counted(i.Dead, "message was given up", "messages were given up"), "`hermes-connector buffer dead "+name+"` shows why; "+fix)

@@ -21,7 +21,7 @@ const (
 	Connected State = "connected" // a session serves it
 	Asleep    State = "asleep"    // it said that it goes idle: healthy
 	Away      State = "away"      // it vanished, or never came
-	Revoked   State = "revoked"   // its credentials are dead; of an instance, those of all its gateways
+	Revoked   State = "revoked"   // gateways only: the credentials are dead
 )
 
 // It is not inlined: many call it, and none of them in a hurry.

@@ -49,7 +49,8 @@ type InstanceStatus struct {
 	ID         relay.InstanceID `json:"instanceId"`
 	Tenant     relay.TenantID   `json:"tenant"`
 	State      State            `json:"state"`
-	Backlog    int              `json:"backlog"` // entries not acknowledged
+	Revoked    bool             `json:"revoked,omitempty"` // nobody can connect: all its gateways are revoked
+	Backlog    int              `json:"backlog"`           // entries not acknowledged
 	OldestAt   time.Time        `json:"oldestAt,omitzero"`
 	Dead       int              `json:"dead"`    // dead letters
 	Prompts    int              `json:"prompts"` // questions with buttons that nobody has answered yet
@@ -126,10 +127,7 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, fou
 	}
 	st := &InstanceStatus{
 		ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
-		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i),
-	}
-	if !live {
-		st.State = Revoked
+		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i), Revoked: !live,
 	}
 	if s.set.Poke != nil {
 		st.Poke = s.set.Poke(i.ID)

@@ -42,7 +42,7 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 		}},
 		"instances": []any{
 			map[string]any{"instanceId": "attic", "tenant": "home", "state": "asleep", "backlog": 2.0, "dead": 0.0, "prompts": 0.0, "oldestAt": "2026-11-21T12:00:00Z"},
-			map[string]any{"instanceId": "gone", "tenant": "home", "state": "revoked", "backlog": 0.0, "dead": 1.0, "prompts": 0.0},
+			map[string]any{"instanceId": "gone", "tenant": "home", "state": "away", "revoked": true, "backlog": 0.0, "dead": 1.0, "prompts": 0.0},
 			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential", "warnings": []any{"its credential is used in two places at once: hermes-connector gateway rotate home makes a new one"}},
 		},
 		"counters": map[string]any{"delivered": 7.0},

@@ -198,7 +198,7 @@ func TestEverythingIsShown(t *testing.T) {
 		want[fmt.Sprintf(`hermes_connector_bot_state{bot_id="1",platform="pigeon",state=%q}`, state)] = flag(state == "connected")
 		want[fmt.Sprintf(`hermes_connector_bot_state{bot_id="2",platform="raven",state=%q}`, state)] = flag(state == "degraded")
 	}
-	for _, state := range []string{"connected", "asleep", "away", "revoked"} {
+	for _, state := range []string{"connected", "asleep", "away"} {
 		want[fmt.Sprintf(`hermes_connector_instance_state{instance_id="attic",state=%q,tenant="home"}`, state)] = flag(state == "asleep")
 		want[fmt.Sprintf(`hermes_connector_instance_state{instance_id="kids",state=%q,tenant="flat"}`, state)] = flag(state == "connected")
 	}
@@ -322,8 +322,8 @@ func TestCardinality(t *testing.T) {
 	if got := count(3, 0) - none; got != 3*7 {
 		t.Errorf("three bots are %d series, want 7 each", got)
 	}
-	if got := count(0, 100) - none; got != 100*8 {
-		t.Errorf("100 instances are %d series, want 8 each", got)
+	if got := count(0, 100) - none; got != 100*7 {
+		t.Errorf("100 instances are %d series, want 7 each", got)
 	}
 }
 

@@ -32,7 +32,7 @@ var groups = []struct {
 var (
 	botStates = []platforms.State{platforms.Starting, platforms.Connecting, platforms.Connected,
 		platforms.Degraded, platforms.BadCredentials, platforms.Stopped}
-	instStates = []manage.State{manage.Connected, manage.Asleep, manage.Away, manage.Revoked}
+	instStates = []manage.State{manage.Connected, manage.Asleep, manage.Away}
 )
 
 // show puts everything of ours on the page.

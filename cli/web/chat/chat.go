@@ -89,7 +89,7 @@ func (s *Section) known(h func(http.ResponseWriter, *http.Request, manage.Instan
 			return
 		}
 		i := standsFor(st, relay.InstanceID(r.PathValue("gateway")))
-		if i.State == manage.Revoked {
+		if i.Revoked {
 			fail(w, r, http.StatusNotFound, "There is no such gateway", "It was revoked, or never enrolled.")
 			return
 		}
@@ -104,7 +104,7 @@ func standsFor(st manage.Status, id relay.InstanceID) manage.InstanceStatus {
 			return i
 		}
 	}
-	return manage.InstanceStatus{ID: id, State: manage.Revoked}
+	return manage.InstanceStatus{ID: id, Revoked: true}
 }
 
 // unreadable answers when the database cannot be asked.

@@ -277,7 +277,7 @@ func TestStandings(t *testing.T) {
 		"home is connected.": {State: manage.Connected},
 		"home is asleep, and wakes when you write. 1 message waits.":                             {State: manage.Asleep, Backlog: 1},
 		"home has never connected. What you write waits for it. 2 messages wait.":                {State: manage.Away, Backlog: 2},
-		"home was revoked. Nothing can be sent to it.":                                           {State: manage.Revoked},
+		"home was revoked. Nothing can be sent to it.":                                           {State: manage.Away, Revoked: true},
 		"home is away since " + at.Format("2 Jan 2006 15:04") + ". What you write waits for it.": {State: manage.Away, LastSeenAt: at},
 	} {
 		st.ID = "home"
@@ -353,7 +353,7 @@ func TestLive(t *testing.T) {
 			return nil
 		}, "event: state\n", "never connected", "look &lt;here&gt;")
 		step("revoked, with dead letters", func() error {
-			w.is(manage.InstanceStatus{ID: "home", State: manage.Revoked, Dead: 1})
+			w.is(manage.InstanceStatus{ID: "home", State: manage.Away, Revoked: true, Dead: 1})
 			time.Sleep(look)
 			return nil
 		}, "event: state\n", "home was revoked.")

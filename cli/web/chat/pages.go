@@ -26,7 +26,7 @@ func (s *Section) list(w http.ResponseWriter, r *http.Request) {
 	}
 	var cards []html.Node
 	for _, i := range st.Instances {
-		if i.State == manage.Revoked {
+		if i.Revoked {
 			continue
 		}
 		mark, sentence := standing(i)
@@ -45,10 +45,10 @@ func (s *Section) list(w http.ResponseWriter, r *http.Request) {
 func standing(i manage.InstanceStatus) (mark, sentence string) {
 	name := string(i.ID)
 	switch {
+	case i.Revoked:
+		return "bad", name + " was revoked. Nothing can be sent to it."
 	case i.State == manage.Connected:
 		mark, sentence = "good", name+" is connected."
-	case i.State == manage.Revoked:
-		return "bad", name + " was revoked. Nothing can be sent to it."
 	case i.State == manage.Asleep:
 		mark, sentence = "good", name+" is asleep, and wakes when you write."
 	case i.LastSeenAt.IsZero():
