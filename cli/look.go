@@ -19,7 +19,7 @@ const (
 	firstLook  = time.Minute // after the start: until then bots connect
 	nextLook   = time.Hour
 	hostFresh  = 2 * time.Second // how long a look at the machine is good: a page may ask every second
-	hostWithin = time.Second     // how long whoever asks waits for one
+	hostWithin = 3 * time.Second // how long whoever asks waits for one: a busy machine is no dead disk
 )
 
 // machineLook is what the running server sees of its machine, its database and its snapshots.
@@ -56,7 +56,7 @@ func (l *machineLook) machine(afresh bool) (finding.List, int64) {
 }
 
 // shared is what look found on the machine within the last two seconds, or now. A look that hangs, on a disk that does not
-// answer, is left behind: whoever asks waits a second for it, and there is no other until it has ended.
+// answer, is left behind: whoever asks waits some seconds for it, and there is no other until it has ended.
 func (l *machineLook) shared(afresh bool, look func() (finding.List, int64)) (finding.List, int64) {
 	l.mu.Lock()
 	looking := l.looking
