@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -451,5 +452,21 @@ func TestNoCopyIsLeftBehind(t *testing.T) {
 	Run(t.Context(), o)
 	if !asked {
 		t.Error("the network was not asked")
+	}
+}
+
+// TestTheServerSaysWhatListensInTheClear, so that status and doctor agree.
+func TestTheServerSaysWhatListensInTheClear(t *testing.T) {
+	cfg := &config.Config{DataDir: t.TempDir(), Listen: "0.0.0.0:8787"}
+	chmod(t, cfg.DataDir, 0o700)
+	for _, tc := range []struct {
+		tls  config.TLS
+		want bool
+	}{{config.TLS{}, true}, {config.TLS{CertFile: "cert.pem", KeyFile: "key.pem"}, false}} {
+		cfg.TLS = tc.tls
+		got := slices.ContainsFunc(Host(cfg, time.Now()), func(f finding.Finding) bool { return f.Code == finding.InTheClear.Code && f.About == cfg.Listen })
+		if got != tc.want {
+			t.Errorf("with %+v: told %v, want %v", tc.tls, got, tc.want)
+		}
 	}
 }

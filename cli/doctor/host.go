@@ -18,10 +18,11 @@ const (
 	endsWithin = 14 * 24 * time.Hour // of a certificate
 )
 
-// Host is what is wrong with the data folder, the disk, the key and the certificate. It costs little, and is what the
-// running server looks at too.
+// Host is what is wrong with the data folder, the disk, the key and the certificate, and what listens in the clear. It
+// costs little, and is what the running server looks at too.
 func Host(cfg *config.Config, now time.Time) finding.List {
-	return host(cfg, machine{}.orReal(), now)
+	m := machine{}.orReal()
+	return append(host(cfg, m, now), inTheClear(cfg, m)...)
 }
 
 func host(cfg *config.Config, m machine, now time.Time) finding.List {
