@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -152,10 +153,12 @@ func (r *reloader) next(all []config.Bot) (bots []configured, err error) {
 	return bots, nil
 }
 
-// gaveUp reports whether the bot ended by itself, so that only a new start can help it.
+// gaveUp reports whether only a new start helps the bot soon: it ended by itself, or will not try again for a while, such
+// as for twenty minutes when Discord refuses an intent, and whoever reloads has switched that on.
 func gaveUp(p platforms.Platform) bool {
-	state := p.Status().State
-	return state == platforms.BadCredentials || state == platforms.Stopped
+	st := p.Status()
+	return st.State == platforms.BadCredentials || st.State == platforms.Stopped ||
+		st.State == platforms.Degraded && time.Until(st.RetryAt) > manage.RetriesSoon
 }
 
 // compare says what becomes of the bots when after takes the place of before.
