@@ -49,7 +49,6 @@ type systemd struct {
 	root    bool
 	program string // this one
 	config  string
-	folder  string // of the units that an operator writes
 	unit    string // of the system
 }
 
@@ -58,7 +57,7 @@ var installed = []string{"/usr/lib/systemd/system/" + unitName, "/lib/systemd/sy
 
 // plan is what installing the service takes: a unit, unless one is there, and commands. tokens are the folder of the
 // tokens' files; haveUser and packaged say what is there already.
-func (d systemd) plan(tokens string, haveUser, packaged bool) (unit string, commands [][]string, err error) {
+func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit string, commands [][]string, err error) {
 	if !d.root {
 		control := []string{"systemctl", "--user"}
 		return fmt.Sprintf(userUnit, quoted(d.program), quoted(d.config)), [][]string{
@@ -73,8 +72,10 @@ func (d systemd) plan(tokens string, haveUser, packaged bool) (unit string, comm
 			"useradd", "--system", "--user-group", "--no-create-home", "--home-dir", systemData, "--shell", "/usr/sbin/nologin", systemUser,
 		})
 	}
+	if !haveData { // one that is there systemd gives to the user, with all in it: the unit's StateDirectory
+		commands = append(commands, []string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData})
+	}
 	commands = append(commands,
-		[]string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData},
 		[]string{"chmod", "0755", systemConfig}, // no secret lies there but in the folder of tokens
 		[]string{"chown", "-R", "root:" + systemUser, tokens},
 		[]string{"chmod", "-R", "u=rwX,g=rX,o=", tokens},
@@ -104,19 +105,15 @@ func (s *setup) service(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	d := systemd{root: s.Root, program: program, config: s.file, folder: "/etc/systemd/system", unit: service.Unit}
-	if !s.Root {
-		dir, err := os.UserConfigDir()
-		if err != nil {
-			return fmt.Errorf("service: %w", err)
-		}
-		d.folder = filepath.Join(dir, "systemd", "user")
+	path, err := s.unitFile()
+	if err != nil {
+		return fmt.Errorf("service: %w", err)
 	}
+	d := systemd{root: s.Root, program: program, config: s.file, unit: service.Unit}
 	tokens := s.tokenFolder()
-	packaged := s.Root && (files.Exists(installed[0]) || files.Exists(installed[1]))
 	users, _ := os.ReadFile("/etc/passwd") // without it useradd says what is wrong
 	haveUser := strings.Contains("\n"+string(users), "\n"+systemUser+":")
-	unit, commands, err := d.plan(tokens, haveUser, packaged)
+	unit, commands, err := d.plan(tokens, haveUser, files.Exists(systemData), s.packaged())
 	if err != nil {
 		return err
 	}
@@ -126,7 +123,6 @@ func (s *setup) service(ctx context.Context) error {
 		}
 	}
 	if unit != "" {
-		path := filepath.Join(d.folder, unitName)
 		err := create(path, []byte(unit), 0o644)
 		switch {
 		case errors.Is(err, fs.ErrExist):
@@ -157,12 +153,39 @@ func (s *setup) service(ctx context.Context) error {
 	return nil
 }
 
+// unitFile is where the service's unit is written.
+func (s *setup) unitFile() (string, error) {
+	if s.Root {
+		return "/etc/systemd/system/" + unitName, nil
+	}
+	dir, err := os.UserConfigDir()
+	return filepath.Join(dir, "systemd", "user", unitName), err
+}
+
+// packaged reports whether a package has brought the unit.
+func (s *setup) packaged() bool {
+	return s.Root && (files.Exists(installed[0]) || files.Exists(installed[1]))
+}
+
+// leftBehind says which data a service would not see, whose own are in the other folder.
+func leftBehind(data, services string) error {
+	const database = "connector.db"
+	if data == services || !files.Exists(filepath.Join(data, database)) || files.Exists(filepath.Join(services, database)) {
+		return nil
+	}
+	return fmt.Errorf("the gateways and people of before are in %s, and the service would begin without them: take them along with cp -a %[1]s/. %[2]s, or rename that folder; then start setup again", data, services)
+}
+
 // systemFolders puts the data of a system's service where its user may write, and makes the folder of tokens.
 func (s *setup) systemFolders(ctx context.Context, tokens string) error {
+	had := s.has("data_dir")
+	if err := leftBehind(s.cfg.DataDir, systemData); !had && err != nil {
+		return err
+	}
 	if err := os.MkdirAll(tokens, 0o750); err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	if s.has("data_dir") {
+	if had {
 		return nil
 	}
 	return s.write(ctx, func(doc *document) error { return doc.set(setting{key: "data_dir", value: text(systemData)}) })
