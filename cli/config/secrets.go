@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,9 @@ func SecretFile(path string) (none relay.Secret, err error) {
 		return none, err
 	}
 	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrPermission) { // mostly somebody else's server
+		return none, errors.New("cannot be read: permission denied; if the server runs as another user, run this command as that one, or with sudo")
+	}
 	if err != nil {
 		return none, fmt.Errorf("cannot be read: %w", reason(err))
 	}

@@ -87,3 +87,17 @@ func TestContainersSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretOfAnother: whoever asks about a server of another user reads what to do, not only that something is denied.
+func TestSecretOfAnother(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may read every file")
+	}
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("4242:coo"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SecretFile(path); err == nil || !strings.Contains(err.Error(), "permission denied; if the server runs as another user") {
+		t.Errorf("SecretFile says %v", err)
+	}
+}
