@@ -115,6 +115,8 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 			"\nInvite the bot into your server: scan this, or open\n\n  " + s.invite + "\n\nEnter, when it is there."}); err != nil {
 			return false, err
 		}
+	} else if s.invite != "" {
+		s.say("%s", qr.Blocks(s.invite))
 	}
 	return false, s.keepBot(ctx, kind, token, file, p.Bot())
 }

@@ -55,3 +55,16 @@ func TestYesAsksNothing(t *testing.T) {
 		t.Errorf("setup --yes ended with %v, want that --platform is missing", err)
 	}
 }
+
+// TestInviteOfAScript: whoever runs the script has a phone, too.
+func TestInviteOfAScript(t *testing.T) {
+	var said strings.Builder
+	o := options(t, strings.NewReader("token"), &said)
+	o.Yes, o.Platform, o.TokenStdin, o.Reach = true, "discord", true, "here"
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if shown := said.String(); strings.Count(shown, "https://example.net/invite\n") != 1 || !strings.Contains(shown, "\n█████") {
+		t.Errorf("the link and its QR code are not shown:\n%s", shown)
+	}
+}
