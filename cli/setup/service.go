@@ -105,15 +105,15 @@ func (s *setup) service(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	path, err := s.unitFile()
-	if err != nil {
-		return fmt.Errorf("service: %w", err)
+	path, _, packaged := s.unit()
+	if path == "" {
+		return errors.New("service: $HOME is not set")
 	}
 	d := systemd{root: s.Root, program: program, config: s.file, unit: service.Unit}
 	tokens := s.tokenFolder()
 	users, _ := os.ReadFile("/etc/passwd") // without it useradd says what is wrong
 	haveUser := strings.Contains("\n"+string(users), "\n"+systemUser+":")
-	unit, commands, err := d.plan(tokens, haveUser, files.Exists(systemData), s.packaged())
+	unit, commands, err := d.plan(tokens, haveUser, files.Exists(systemData), packaged)
 	if err != nil {
 		return err
 	}
@@ -153,18 +153,18 @@ func (s *setup) service(ctx context.Context) error {
 	return nil
 }
 
-// unitFile is where the service's unit is written.
-func (s *setup) unitFile() (string, error) {
+// unit is where the service's unit is written (empty: there is no home), and whether it is there, or a package has brought it.
+// It is not inlined: that costs more than a call.
+//
+//go:noinline
+func (s *setup) unit() (path string, there, packaged bool) {
 	if s.Root {
-		return "/etc/systemd/system/" + unitName, nil
+		path = "/etc/systemd/system/" + unitName
+		packaged = files.Exists(installed[0]) || files.Exists(installed[1])
+	} else if dir, err := os.UserConfigDir(); err == nil {
+		path = filepath.Join(dir, "systemd", "user", unitName)
 	}
-	dir, err := os.UserConfigDir()
-	return filepath.Join(dir, "systemd", "user", unitName), err
-}
-
-// packaged reports whether a package has brought the unit.
-func (s *setup) packaged() bool {
-	return s.Root && (files.Exists(installed[0]) || files.Exists(installed[1]))
+	return path, packaged || files.Exists(path), packaged
 }
 
 // leftBehind says which data a service would not see, whose own are in the other folder.
@@ -173,7 +173,7 @@ func leftBehind(data, services string) error {
 	if data == services || !files.Exists(filepath.Join(data, database)) || files.Exists(filepath.Join(services, database)) {
 		return nil
 	}
-	return fmt.Errorf("the gateways and people of before are in %s, and the service would begin without them: take them along with cp -a %[1]s/. %[2]s, or rename that folder; then start setup again", data, services)
+	return fmt.Errorf("the gateways of before are in %s: cp -a %[1]s/. %[2]s takes them along; or rename that folder. Then start setup again", data, services)
 }
 
 // systemFolders puts the data of a system's service where its user may write, and makes the folder of tokens.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
-	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 const (
@@ -27,7 +26,7 @@ func (s *setup) running(ctx context.Context) bool {
 // start has the server run, as the person wants it, or waits for it.
 func (s *setup) start(ctx context.Context) error {
 	if s.running(ctx) {
-		if path, err := s.unitFile(); s.Flags.Start == "service" && (err != nil || !s.packaged() && !files.Exists(path)) {
+		if _, there, _ := s.unit(); s.Flags.Start == "service" && !there {
 			return errors.New("the server runs already, and not as a service: end it, then start setup again")
 		}
 		return s.reload(ctx)
