@@ -78,23 +78,3 @@ func TestTried(t *testing.T) {
 		}
 	}
 }
-
-// TestGaveUp: a reload starts anew what would not try again soon, and leaves every other bot alone.
-func TestGaveUp(t *testing.T) {
-	for name, tc := range map[string]struct {
-		status platforms.Status
-		anew   bool
-	}{
-		"connected":                      {platforms.Status{State: platforms.Connected}, false},
-		"tries again soon":               {platforms.Status{State: platforms.Connecting, RetryAt: time.Now().Add(30 * time.Second)}, false},
-		"degraded, and tries again soon": {platforms.Status{State: platforms.Degraded, RetryAt: time.Now().Add(30 * time.Second)}, false},
-		"degraded, and nothing waits":    {platforms.Status{State: platforms.Degraded}, false},
-		"an intent is switched off":      {platforms.Status{State: platforms.Degraded, RetryAt: time.Now().Add(20 * time.Minute)}, true},
-		"refused by the token":           {platforms.Status{State: platforms.BadCredentials}, true},
-		"ended":                          {platforms.Status{State: platforms.Stopped}, true},
-	} {
-		if got := gaveUp(still{status: tc.status}); got != tc.anew {
-			t.Errorf("%s: started anew: %t, want %t", name, got, tc.anew)
-		}
-	}
-}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -153,12 +152,10 @@ func (r *reloader) next(all []config.Bot) (bots []configured, err error) {
 	return bots, nil
 }
 
-// gaveUp reports whether only a new start helps the bot soon: it ended by itself, or will not try again for a while, such
-// as for twenty minutes when Discord refuses an intent, and whoever reloads has switched that on.
+// gaveUp reports whether the bot ended by itself, so that only a new start can help it.
 func gaveUp(p platforms.Platform) bool {
-	st := p.Status()
-	return st.State == platforms.BadCredentials || st.State == platforms.Stopped ||
-		st.State == platforms.Degraded && time.Until(st.RetryAt) > manage.RetriesSoon
+	state := p.Status().State
+	return state == platforms.BadCredentials || state == platforms.Stopped
 }
 
 // compare says what becomes of the bots when after takes the place of before.

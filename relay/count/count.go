@@ -120,7 +120,11 @@ var (
 var events = func() map[gate.Reason]Counter {
 	all := make(map[gate.Reason]Counter)
 	for _, r := range gate.Reasons() {
-		all[r] = counter("event_"+string(r), "events of which the verdict was "+strings.ReplaceAll(string(r), "_", " "))
+		help := "events of which the verdict was " + strings.ReplaceAll(string(r), "_", " ")
+		if r == gate.Delivered { // it says that they were accepted, not that they came
+			help = "events that were stored for a gateway"
+		}
+		all[r] = counter("event_"+string(r), help)
 	}
 	return all
 }()

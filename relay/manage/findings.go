@@ -17,9 +17,6 @@ const (
 	longTrying  = 5 * time.Minute // of a bot that does not get through
 )
 
-// RetriesSoon is how long a bot may wait for its next try before a reload is worth it, which tries at once.
-const RetriesSoon = time.Minute
-
 // Look says how far to look.
 type Look struct {
 	Offline bool `json:"offline,omitempty"` // ask no network
@@ -103,11 +100,7 @@ func ofBot(b BotStatus, now time.Time) (out finding.List) {
 		out.Add(finding.DeadToken, about, cmp.Or(b.Reason, "the network refuses its token"),
 			"put the bot's current token into its token file, then `hermes-connector reload`")
 	case b.State == platforms.Degraded:
-		fix := look
-		if b.RetryAt.Sub(now) > RetriesSoon {
-			fix += "; once it is mended, `hermes-connector reload` tries again at once"
-		}
-		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), fix)
+		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), look)
 	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
 		what := "it has not got through since " + Clock(b.Since)
 		if b.Reason != "" {

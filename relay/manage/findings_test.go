@@ -3,7 +3,6 @@ package manage_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,30 +39,6 @@ func (w *world) seen(t *testing.T, g relay.GatewayID, at time.Time) {
 	t.Helper()
 	if err := w.db.UpdateGateway(t.Context(), nil, g, store.CameOrWent(at, true)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestDegradedForLong: what is mended is tried at once by a reload, when the bot itself would wait.
-func TestDegradedForLong(t *testing.T) {
-	for name, tc := range map[string]struct {
-		wait time.Duration
-		says bool
-	}{"soon": {30 * time.Second, false}, "in twenty minutes": {20 * time.Minute, true}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				bot := newBird("pigeon", "1")
-				w := newWorld(t, &server{bots: []platforms.Platform{bot}})
-				bot.status = platforms.Status{State: platforms.Degraded, Reason: "an intent is switched off", RetryAt: w.now.Add(tc.wait)}
-				d, err := w.Diagnose(t.Context(), manage.Look{Offline: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				at := slices.IndexFunc(d.Findings, func(f finding.Finding) bool { return f.Code == "HC130" })
-				if at < 0 || strings.Contains(d.Findings[at].Fix, "`hermes-connector reload`") != tc.says {
-					t.Errorf("%+v, want that it names reload: %t", d.Findings, tc.says)
-				}
-			})
-		})
 	}
 }
 
