@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,11 +64,8 @@ func SecretFile(path string) (none relay.Secret, err error) {
 		return none, err
 	}
 	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrPermission) { // mostly somebody else's server
-		return none, errors.New("cannot be read: permission denied; if the server runs as another user, run this command as that one, or with sudo")
-	}
 	if err != nil {
-		return none, fmt.Errorf("cannot be read: %w", reason(err))
+		return none, unread(err)
 	}
 	return secret(string(raw), "the file is empty")
 }

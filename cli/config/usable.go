@@ -98,10 +98,11 @@ func (t TLS) Certificate() (setting string, leaf *x509.Certificate, err error) {
 
 // unread is why a file cannot be read, without its path, which stands on the line that is named.
 func unread(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
+	why := fmt.Errorf("cannot be read: %w", reason(err))
+	if errors.Is(err, fs.ErrPermission) { // mostly somebody else's server
+		return fmt.Errorf("%w; if the server runs as another user, run this command as that one, or with sudo", why)
 	}
-	return fmt.Errorf("cannot be read: %w", err)
+	return why
 }
 
 // makeable is why this user can make no file in a folder, which need not be there yet.
