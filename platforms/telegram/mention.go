@@ -118,3 +118,13 @@ func (me identity) cutMention(s string) (rest string, ok bool) {
 func joinsMention(r rune) bool { return isWord(r) || r == '/' || r == '@' || r == '.' }
 
 func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// opened reports whether a text is what Telegram sends when somebody opens a deep link: "/start" with what it carries.
+func opened(text string) bool {
+	words := strings.Fields(text)
+	if len(words) != 2 {
+		return false
+	}
+	name, _, _ := strings.Cut(words[0], "@") // another bot's is Traits.OtherCommand
+	return strings.EqualFold(name, "/start")
+}

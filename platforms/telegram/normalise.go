@@ -117,16 +117,6 @@ func (n normaliser) message(m *message, edit string) (reading, error) {
 	return o, nil
 }
 
-// opened reports whether a text is what Telegram sends when somebody opens a deep link: "/start" with what it carries.
-func opened(text string) bool {
-	words := strings.Fields(text)
-	if len(words) != 2 {
-		return false
-	}
-	name, _, _ := strings.Cut(words[0], "@") // another bot's is Traits.OtherCommand
-	return strings.EqualFold(name, "/start")
-}
-
 // own reports whether the bot itself wrote m, or somebody let it write through inline mode.
 func (n normaliser) own(m *message) bool {
 	return m.From != nil && m.From.ID == n.me.id || m.ViaBot != nil && m.ViaBot.ID == n.me.id
