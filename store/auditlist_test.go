@@ -2,16 +2,13 @@ package store
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	bolt "go.etcd.io/bbolt"
 )
 
 // addRows adds rows to the audit list, many to a commit.
@@ -77,34 +74,4 @@ func TestRepairRecountsTheAuditList(t *testing.T) { // invariant 8
 	if rows, err := db.Audit(ctxOf(t), 0); err != nil || len(rows) != 4 {
 		t.Errorf("%d rows, %v; want 4", len(rows), err)
 	}
-}
-
-// TestSplitAuditOfACredentialThatHasTooMany: the first start of this version trims it.
-func TestSplitAuditOfACredentialThatHasTooMany(t *testing.T) {
-	path := schema2(t)
-	b, err := openBolt(path, Options{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = boltfile.Update(b, func(x *bolt.Tx) error {
-		for n := uint64(100); n < 100+3000; n++ {
-			e := audit.Entry{Tenant: "home", Actor: audit.Actor{Kind: audit.ActorGateway, Name: "home"}, Action: fmt.Sprint(n)}
-			if err := edit(x).Put(audit.Rows, auditKey("", n)[1:], e); err != nil {
-				return err
-			}
-		}
-		return x.Bucket([]byte(audit.Rows)).SetSequence(3099)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db := reopen(t, path, Options{})
-	rows, err := db.Audit(ctxOf(t), 0)
-	if err != nil || len(rows) != 8+audit.MaxCredential || rows[7].Action != "revoke" || rows[8].Action != "1100" || db.Stats().Damaged != 0 {
-		t.Errorf("%d rows, %v, %v; want 8 of others and the newest 2,000", len(rows), actions(rows[:min(10, len(rows))]), err)
-	}
-	checkCounts(t, db)
 }

@@ -41,7 +41,7 @@ func (db *DB) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
 // is not encrypted: nil, or ErrDamaged with what is damaged named.
 // Nothing but a server that writes to it meanwhile may mislead it.
 func VerifyFile(path string) error {
-	if err := boltfile.Verify(path, checkFile); err != nil {
+	if err := boltfile.Verify(path); err != nil {
 		return fmt.Errorf("verify %s: %w", path, err)
 	}
 	return nil

@@ -272,7 +272,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"nothing":           {bytes.NewReader(nil), "meta page"},
 		"half a backup":     {bytes.NewReader(backup[:len(backup)/2]), "cut off"},
 		"trouble with it":   {io.MultiReader(bytes.NewReader(backup), readerFunc(func([]byte) (int, error) { return 0, broken })), "cut off"},
-		"a newer version's": {bytes.NewReader(backupOf(t, db)), "newer hermes-connector"},
+		"a newer version's": {bytes.NewReader(backupOf(t, db)), "another version of hermes-connector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Restore(path, tc.r, Options{Now: c.now})

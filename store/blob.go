@@ -19,7 +19,7 @@ func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err
 	if err == nil && !ok {
 		err = db.read(ctx, func(t *bolt.Tx) error {
 			for k, v := range table.Under(t, bucketBlobs, nil) {
-				if err := checkFile(bucketBlobs, k, v); err != nil {
+				if _, err := boltfile.Unseal(k, v); err != nil {
 					return boltfile.DamagedRecord(bucketBlobs, k, err)
 				}
 			}

@@ -249,53 +249,6 @@ func TestRestoreOverANewerVersions(t *testing.T) {
 	}
 }
 
-// TestRestoreAcrossVersions: the former database, or the backup, is from before.
-func TestRestoreAcrossVersions(t *testing.T) {
-	tg, dc := relay.Bot{Platform: "telegram", ID: "700001"}, relay.Bot{Platform: "discord", ID: "900001"}
-	for _, version := range []string{"schema1", "schema2"} {
-		old := read(t, "../testdata/store/"+version+".db")
-		t.Run("over "+version, func(t *testing.T) {
-			empty := filepath.Join(t.TempDir(), "empty.db")
-			db := reopen(t, empty, Options{Now: schema1Clock})
-			backup := backupOf(t, db)
-			path := filepath.Join(t.TempDir(), "test.db")
-			put(t, path, old)
-			got, err := Restore(path, bytes.NewReader(backup), Options{Now: schema1Clock})
-			if err != nil || !got.Carried {
-				t.Fatalf("%+v, %v", got, err)
-			}
-			db = reopen(t, path, Options{Now: schema1Clock})
-			// All its events wait or are dead somewhere, and are lost.
-			seen := seenIn(t, db, map[relay.EventID]relay.Bot{"m1": tg, "m2": tg, "d1": dc, "m3": tg})
-			if len(seen) != 0 || db.Stats().Damaged != 0 || db.Stats().BadMarks != 0 {
-				t.Errorf("seen are %v; %+v", seen, db.Stats())
-			}
-		})
-		t.Run("of "+version, func(t *testing.T) {
-			path, other := filepath.Join(t.TempDir(), "test.db"), relay.Bot{Platform: "telegram", ID: "1"}
-			db := reopen(t, path, Options{Now: schema1Clock})
-			enroll(t, db, "i1")
-			if _, err := db.Accept(ctxOf(t), Accept{Bot: other, Cursor: []byte("77"), Items: []AcceptItem{{Delivery: relay.Event{ID: "new", Bot: other}}}}); err != nil {
-				t.Fatal(err)
-			}
-			closeChecked(t, db)
-			got, err := Restore(path, bytes.NewReader(old), Options{Now: schema1Clock})
-			if err != nil || !got.Carried || !got.MadeAt.IsZero() {
-				t.Fatalf("%+v, %v", got, err)
-			}
-			db = reopen(t, path, Options{Now: schema1Clock})
-			if version == "schema1" {
-				checkSchema1(t, db)
-			} else {
-				checkSchema2(t, db)
-			}
-			if len(seenIn(t, db, map[relay.EventID]relay.Bot{"new": other})) != 1 || cursorOf(t, db, other) != "77" {
-				t.Error("what was seen since is not carried")
-			}
-		})
-	}
-}
-
 // TestRestoreCarriesManyMarks: more than go into one transaction, over days, and none that are past their time.
 func TestRestoreCarriesManyMarks(t *testing.T) {
 	c := newClock()

@@ -53,27 +53,3 @@ func (cs *Commands) List(ctx context.Context, p relay.PlatformID) ([]Manifest, e
 	sort.SliceStable(out, func(i, j int) bool { return out[i].Since.Before(out[j].Since) })
 	return out, err
 }
-
-// moveCommands gives the manifests of a database of schema 1, which are in the instances' records,
-// records of their own.
-func moveCommands(b *bolt.Tx) error {
-	t := edit(b)
-	for _, k := range table.KeysUnder(b, BucketInstances, nil) {
-		old, _, err := table.Load[struct {
-			Instance
-			Commands map[relay.PlatformID][]json.RawMessage `json:"commands"`
-		}](b, BucketInstances, k)
-		if err != nil || len(old.Commands) == 0 {
-			continue // a damaged one is for repair to name
-		}
-		for p, commands := range old.Commands {
-			if err := t.Put(bucketCommands, commandsKey(old.ID, p), commands); err != nil {
-				return err
-			}
-		}
-		if err := t.Put(BucketInstances, k, old.Instance); err != nil {
-			return err
-		}
-	}
-	return nil
-}

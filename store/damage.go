@@ -37,7 +37,7 @@ func isSetAside(b string) bool {
 		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, moved.Bucket, seen.Newest, seen.Runs:
 		return true
 	}
-	return seen.IsOld(b)
+	return false
 }
 
 // Refusal is nil, or why a database with the damaged records bad is not used.
@@ -68,7 +68,7 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 	err := boltfile.Update(b, func(x *bolt.Tx) error {
 		t := edit(x)
 		for _, r := range bad {
-			if seen.IsOld(r.Bucket) || string(r.Key) == table.Filler { // the migration has left it out, or it is made below
+			if string(r.Key) == table.Filler { // it is made below
 				continue
 			}
 			value := bytes.Clone(x.Bucket([]byte(r.Bucket)).Get(r.Key))
@@ -143,13 +143,4 @@ func (t *tx) recountLanes() error {
 		}
 	}
 	return nil
-}
-
-// checkFile looks at the checksum of a record, as boltfile asks for it.
-func checkFile(b string, k, value []byte) error {
-	if seen.IsOld(b) {
-		return seen.CheckOld(k, value)
-	}
-	_, err := boltfile.Unseal(k, value)
-	return err
 }

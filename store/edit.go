@@ -17,7 +17,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/route"
-	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
@@ -27,11 +26,11 @@ import (
 
 // Derived reports whether a record follows from others, so that it is made anew and not copied.
 func Derived(bucket string, k []byte) bool {
-	return bucket == bucketIndex || bucket == bindingsTo || bucket == audit.Counts || bucket == BucketMeta && string(k) != schemaKey
+	return bucket == bucketIndex || bucket == audit.Counts || bucket == BucketMeta && string(k) != schemaKey
 }
 
-// IsOurs reports whether a database of this version, or of one before it, has the bucket.
-func IsOurs(bucket string) bool { return slices.Contains(buckets(), bucket) || seen.IsOld(bucket) }
+// IsOurs reports whether a database of this version has the bucket.
+func IsOurs(bucket string) bool { return slices.Contains(buckets(), bucket) }
 
 // Upgrade brings b to this version, and looks whether all buckets are there.
 func Upgrade(b *bolt.DB) error { return migrate(b, migrations()) }
@@ -48,22 +47,19 @@ type Held struct {
 func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	v, err := version(b)
 	if err == nil && v > 1+len(migrations()) {
-		err = errors.New("a newer hermes-connector wrote it; run that version")
+		err = fmt.Errorf("%w; run that version", ErrNewer)
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	whole = true
 	err = b.View(func(t *bolt.Tx) error {
-		for _, name := range []string{entry.Bucket, bucketLanes, entry.DeadBucket, BucketGateways, binding.Bucket, grant.Bucket} {
+		for _, name := range []string{entry.Bucket, bucketLanes, entry.DeadBucket, undecided.Bucket, BucketGateways, binding.Bucket, grant.Bucket} {
 			if t.Bucket([]byte(name)) == nil {
 				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
 			}
 		}
 		each := func(b string, read func(k, v []byte) (Held, error)) {
-			if t.Bucket([]byte(b)) == nil { // from before there was one
-				return
-			}
 			for k, v := range table.Under(t, b, nil) {
 				if h, err := read(k, v); err == nil && h.Instance != "" {
 					all = append(all, h)

@@ -40,7 +40,7 @@ func (o Options) File() boltfile.Options {
 	return boltfile.Options{
 		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact, Squeeze: o.Squeeze,
 		Now: o.Now, Log: o.Log, OpenFile: o.OpenFile, BeforeSync: o.BeforeSync,
-		Format: boltfile.Format{Check: checkFile, Fill: initialise},
+		Format: boltfile.Format{Fill: initialise},
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
-	bolt "go.etcd.io/bbolt"
 )
 
 var promptBot = relay.Bot{Platform: "telegram", ID: "1"}
@@ -18,33 +17,6 @@ func aPrompt(i relay.InstanceID, chat relay.ChatID, id string, at time.Time) pro
 	return prompt.Record{
 		Instance: i, Bot: promptBot, Chat: chat, ID: id, Kind: "choice", At: at.UTC(), ExpiresAt: at.Add(time.Hour).UTC(),
 		Options: []relay.PromptOption{{ID: "yes", Label: "Yes"}},
-	}
-}
-
-// TestSchema5GetsAPlaceForPrompts: a database of before has none, and one that was brought up to date takes them.
-func TestSchema5GetsAPlaceForPrompts(t *testing.T) {
-	path := schema5(t)
-	broken := errors.New("broken")
-	b, err := openBolt(path, Options{}.withDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := migrations()
-	steps[5] = func(x *bolt.Tx) error { return errors.Join(toSchema7(x), broken) }
-	err = migrate(b, steps)
-	v, err2 := version(b)
-	if err3 := b.Close(); !errors.Is(err, broken) || v != 6 || errors.Join(err2, err3) != nil {
-		t.Fatalf("left at version %d with %v, %v, %v; want 6", v, err, err2, err3)
-	}
-	db := reopen(t, path, Options{Now: schema1Clock})
-	checkSchema5(t, db)
-	if _, err := db.Prompts.Add(t.Context(), aPrompt("home", "c", "p", schema1Clock())); err != nil {
-		t.Fatal(err)
-	}
-	closeChecked(t, db)
-	db = reopen(t, path, Options{Now: schema1Clock})
-	if n, err := db.Prompts.Count(t.Context(), "home"); n != 1 || err != nil {
-		t.Errorf("%d open prompts, %v; want 1", n, err)
 	}
 }
 

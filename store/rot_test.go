@@ -135,7 +135,7 @@ func rot(t *testing.T, path string, content []byte, want map[string]map[string]s
 	var text strings.Builder
 	db, err := Open(path, Options{Log: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelError}))})
 	if err != nil {
-		if !errors.Is(err, ErrDamaged) && !strings.Contains(err.Error(), "newer hermes-connector") {
+		if !errors.Is(err, ErrDamaged) && !strings.Contains(err.Error(), "another version of hermes-connector") {
 			t.Errorf("open: %v, want ErrDamaged", err)
 		}
 		salvageRot(t, path, want)
@@ -195,7 +195,7 @@ func salvageRot(t *testing.T, path string, want map[string]map[string]string) {
 	t.Helper()
 	got, err := Salvage(path, bytes.NewReader(read(t, path)), Options{})
 	if err != nil {
-		if !errors.Is(err, ErrDamaged) && !strings.Contains(err.Error(), "newer hermes-connector") {
+		if !errors.Is(err, ErrDamaged) && !strings.Contains(err.Error(), "another version of hermes-connector") {
 			t.Errorf("salvage: %v, want ErrDamaged", err)
 		}
 		return

@@ -5,17 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/media"
-	"github.com/hermes-connector/hermes-connector/store/moved"
-	"github.com/hermes-connector/hermes-connector/store/prompt"
-	"github.com/hermes-connector/hermes-connector/store/route"
-	"github.com/hermes-connector/hermes-connector/store/seen"
-	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
-	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -25,64 +16,9 @@ const schemaKey = "schema"
 // file that was salvaged.
 type migration func(*bolt.Tx) error
 
-// migrations lists them in order: the first makes a database of version 2 of one of version 1.
-// The current version is one more than their number.
-func migrations() []migration {
-	return []migration{toSchema2, toSchema3, toSchema4, toSchema5, toSchema6, toSchema7}
-}
-
-// toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
-// records, and gives seen marks and lanes a checksum.
-func toSchema2(t *bolt.Tx) error {
-	for _, b := range []string{audit.Rows, bucketIdentity, route.Bucket, bucketCommands} {
-		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
-			return fmt.Errorf("bucket %s: %w", b, err)
-		}
-	}
-	for _, d := range seen.OldBuckets(t) {
-		for _, k := range table.KeysUnder(t, d, nil) {
-			if err := t.Bucket([]byte(d)).Put(k, seen.OldValue(k)); err != nil {
-				return fmt.Errorf("mark in bucket %s: %w", d, err)
-			}
-		}
-	}
-	if err := moveCommands(t); err != nil {
-		return err
-	}
-	return edit(t).recountLanes()
-}
-
-// toSchema3 adds the events that wait for a verdict, the messages that instances sent, and the chats
-// that got a new id, and gives each tenant an audit list of its own.
-func toSchema3(t *bolt.Tx) error {
-	for _, b := range []string{undecided.Bucket, sent.Bucket, moved.Bucket} {
-		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
-			return fmt.Errorf("bucket %s: %w", b, err)
-		}
-	}
-	return audit.Split(t)
-}
-
-// toSchema4 makes runs of the seen marks, and one index of all there is to be found by more than its key.
-func toSchema4(t *bolt.Tx) error {
-	if _, err := t.CreateBucketIfNotExists([]byte(bucketIndex)); err != nil {
-		return fmt.Errorf("bucket %s: %w", bucketIndex, err)
-	}
-	x := edit(t)
-	return errors.Join(seen.FromOld(t), x.Drop(bindingsTo), x.reindex())
-}
-
-// toSchema5 leaves the root page to what every message changes, and finds threads by their parents.
-func toSchema5(t *bolt.Tx) error { return errors.Join(edit(t).reindex(), table.Fill(t, cold())) }
-
-// toSchema6 adds the capabilities that came in events.
-func toSchema6(t *bolt.Tx) error { return table.Fill(t, []string{capability.Bucket}) }
-
-// toSchema7 adds the prompts, and the files that came in events or were sent.
-func toSchema7(t *bolt.Tx) error { return table.Fill(t, []string{media.Bucket, prompt.Bucket}) }
-
-// bindingsTo was the index of bindings by instance until schema 4.
-const bindingsTo = "bindings.to"
+// migrations lists them in order: the first makes a database of version 2 of one of version 1, which is that of
+// hermes-connector 0.1.0. The current version is one more than their number.
+func migrations() []migration { return nil }
 
 // initialise makes an empty file a database of the current version.
 func initialise(t *bolt.Tx) error {

@@ -92,7 +92,7 @@ func (m machine) place() (dir string, err error) {
 func ofDatabase(path string, err error) finding.List {
 	switch {
 	case errors.Is(err, store.ErrNewer):
-		return finding.DatabaseNewer.Alone(path, "a newer version of hermes-connector wrote the database", "run that version, or restore a backup that was made with this one")
+		return finding.DatabaseNewer.Alone(path, "another version of hermes-connector wrote the database", "run that version, or restore a backup that was made with this one")
 	case errors.Is(err, store.ErrDamaged):
 		return finding.DatabaseDamaged.Alone(path, "the database is damaged", boltfile.Remedy)
 	}

@@ -198,37 +198,6 @@ func Recount(w *table.Writer) error {
 	return nil
 }
 
-// Split gives the rows of a file from before schema 3 their tenants. Until then 10,000 were kept of
-// all together, so what a credential has too many of is all there is to drop.
-func Split(x *bolt.Tx) error {
-	w := table.Edit(x)
-	if _, err := x.CreateBucketIfNotExists([]byte(Counts)); err != nil {
-		return fmt.Errorf("bucket %s: %w", Counts, err)
-	}
-	for _, k := range table.KeysUnder(x, Rows, nil) {
-		value := bytes.Clone(x.Bucket([]byte(Rows)).Get(k))
-		e, err := table.Decode[Entry](k, value)
-		if err != nil {
-			continue // for repair
-		}
-		if err := errors.Join(w.Delete(Rows, k), w.Append(Rows, rowKey(e.Tenant, table.Number(k)), e)); err != nil {
-			return err
-		}
-	}
-	if err := Recount(w); err != nil {
-		return err
-	}
-	for _, e := range table.Readable[Entry](x, Rows) {
-		if !e.Actor.credential() {
-			continue
-		}
-		if err := trim(w, auditor{e.Tenant, e.Actor}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // List lists the newest limit rows of all tenants, or of those that which picks, the newest last; a limit of 0
 // means all. A damaged row is an error that names it, beside the others.
 func List(t *bolt.Tx, limit int, which ...func(Entry) bool) (out []Entry, err error) {

@@ -54,8 +54,6 @@ type Options struct {
 
 // Format is what the owner of the records knows.
 type Format struct {
-	// Check says why a record is not what was written; nil: it is.
-	Check func(bucket string, k, value []byte) error
 	// Fill makes an empty file a database.
 	Fill func(*bolt.Tx) error
 	// Prepare brings the file to the current version and deals with its damaged records, before anybody

@@ -39,7 +39,7 @@ func compact(path string, b *bolt.DB, was Found, o Options) error {
 		if err := compactInto(f.Name(), b, o); err != nil {
 			return err
 		}
-		is, err := look(f, o.Format.Check)
+		is, err := look(f)
 		if err == nil && is.records != was.records {
 			err = fmt.Errorf("%w: the copy holds other records", ErrDamaged)
 		}

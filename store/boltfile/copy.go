@@ -16,7 +16,7 @@ func (f *File) Copy(ctx context.Context, w io.Writer, at func(commit uint64)) (n
 		at(uint64(t.ID()))
 		u := &until{ctx: ctx, r: f.file, w: w}
 		m := meta{pageSize: PageSize, root: uint64(t.Cursor().Bucket().Root()), pages: uint64(t.Size()) / PageSize, txid: uint64(t.ID())}
-		got, err := walkPages(u, m, f.o.Format.Check)
+		got, err := walkPages(u, m)
 		if err == nil {
 			err = cmp.Or(got.Misses(), Named(got.Bad))
 		}

@@ -12,8 +12,6 @@ import (
 //	1 byte   version of the envelope
 //	4 bytes  CRC-32C over the key and the payload, big endian
 //	…        payload
-//
-// A record may also be all key, with a checksum of its owner's; Format.Check knows.
 const (
 	envelopeVersion = 1
 	EnvelopeSize    = 5

@@ -27,7 +27,6 @@ func options() Options {
 		MaxSize: 16 << 20, LockTimeout: time.Millisecond,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), OpenFile: os.OpenFile,
 		Format: Format{
-			Check: func(_ string, k, value []byte) error { _, err := Unseal(k, value); return err },
 			Fill: func(t *bolt.Tx) error {
 				for _, b := range []string{MetaBucket, records} {
 					if _, err := t.CreateBucket([]byte(b)); err != nil {

@@ -8,7 +8,7 @@ import (
 // Salvage calls each for every record of the file at path that can be read, of the newest commit, or of the
 // one before it when less of that is damaged. lost is what cannot be read; the error is of each, or that
 // there is nothing to begin with.
-func Salvage(path string, check, each func(bucket string, k, value []byte) error) (lost []error, err error) {
+func Salvage(path string, each func(bucket string, k, value []byte) error) (lost []error, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func Salvage(path string, check, each func(bucket string, k, value []byte) error
 	}
 	walk := func(m meta, each func(bucket string, k, value []byte) error) (lost []error, err error) {
 		m.pages = min(m.pages, uint64(info.Size())/uint64(m.pageSize)+1) // it may be cut off
-		p := walker(f, m, check)
+		p := walker(f, m)
 		p.each, p.lost = each, func(err error) { lost = append(lost, err) }
 		err = p.walk(m.root, "", nil, nil)
 		for _, r := range p.Bad {

@@ -76,13 +76,13 @@ func (f Found) grade(err error) int {
 
 // Verify reports what is wrong with the file at path: nil, or ErrDamaged with what is damaged named.
 // Nothing but a server that writes to it meanwhile may mislead it.
-func Verify(path string, check func(bucket string, k, value []byte) error) error {
+func Verify(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	got, err := look(f, check)
+	got, err := look(f)
 	switch {
 	case err != nil:
 		return err
@@ -109,13 +109,13 @@ func Named(bad []Damaged) error {
 
 // Adopt looks at the file at path, which nobody writes to, and sees to it that bbolt goes by the commit
 // that was found. ErrDamaged: bbolt cannot be given the file, or records are missing in it.
-func Adopt(path string, check func(bucket string, k, value []byte) error) (got Found, err error) {
+func Adopt(path string) (got Found, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return got, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if got, err = look(f, check); err == nil {
+	if got, err = look(f); err == nil {
 		err = got.Misses()
 	}
 	if err == nil && got.torn != nil {
@@ -145,7 +145,7 @@ func verify(path string, o Options) (Found, error) {
 		}
 		return Found{}, Advised(unsound(err))
 	}
-	got, err := Adopt(path, o.Format.Check) // nobody writes: the lock is shared only with those who do this, too
+	got, err := Adopt(path) // nobody writes: the lock is shared only with those who do this, too
 	return got, Advised(errors.Join(err, lock.Close()))
 }
 
@@ -167,17 +167,17 @@ func Advised(err error) error {
 
 // look reads the whole file. Its error says that the page tree is damaged or could not be read: bbolt cannot be given
 // the file. When the newest commit is not whole, and more is there of the one before, that one is what was found.
-func look(f *os.File, check func(bucket string, k, value []byte) error) (got Found, err error) {
+func look(f *os.File) (got Found, err error) {
 	m, err := readMetas(f)
 	if err != nil {
 		return got, unsound(err)
 	}
-	got, err = walkTree(f, m.intact[0], check)
+	got, err = walkTree(f, m.intact[0])
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return got, err
 	}
 	if is := got.grade(err); is != whole && len(m.intact) == 2 {
-		before, err2 := walkTree(f, m.intact[1], check)
+		before, err2 := walkTree(f, m.intact[1])
 		if was := before.grade(err2); was < is && was <= badRecords {
 			before.FellBack, before.torn = true, &m.intact[0]
 			return before, nil
@@ -188,7 +188,7 @@ func look(f *os.File, check func(bucket string, k, value []byte) error) (got Fou
 }
 
 // walkTree checks the page tree that m begins, and every record in it.
-func walkTree(f *os.File, m meta, check func(bucket string, k, value []byte) error) (Found, error) {
+func walkTree(f *os.File, m meta) (Found, error) {
 	info, err := f.Stat()
 	if err == nil && (m.pages > 1<<40 || info.Size() < int64(m.pageSize)*int64(m.pages)) {
 		err = fmt.Errorf("%w: it is cut off: %d bytes, %d pages", ErrDamaged, info.Size(), m.pages)
@@ -196,11 +196,11 @@ func walkTree(f *os.File, m meta, check func(bucket string, k, value []byte) err
 	if err != nil {
 		return Found{}, err
 	}
-	return walkPages(f, m, check)
+	return walkPages(f, m)
 }
 
-func walkPages(f io.ReaderAt, m meta, check func(bucket string, k, value []byte) error) (Found, error) {
-	p := walker(f, m, check)
+func walkPages(f io.ReaderAt, m meta) (Found, error) {
+	p := walker(f, m)
 	if err := p.walk(m.root, "", nil, nil); err != nil {
 		return Found{}, unsound(err)
 	}

@@ -59,7 +59,7 @@ func TestVerifyTakesWhatBboltWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := look(f, o.Format.Check)
+			got, err := look(f)
 			if err == nil {
 				err = Named(got.Bad)
 			}

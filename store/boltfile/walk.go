@@ -26,13 +26,12 @@ type pages struct {
 	seen []uint64 // a bit for each: every page belongs to one place
 	Found
 
-	check func(bucket string, k, value []byte) error
-	each  func(bucket string, k, value []byte) error // of every sound record, unless it is nil
-	lost  func(error)                                // what is damaged, to go on behind it; nil: it ends the walk
+	each func(bucket string, k, value []byte) error // of every sound record, unless it is nil
+	lost func(error)                                // what is damaged, to go on behind it; nil: it ends the walk
 }
 
-func walker(f io.ReaderAt, m meta, check func(bucket string, k, value []byte) error) *pages {
-	return &pages{file: f, size: int64(m.pageSize), n: m.pages, seen: make([]uint64, m.pages/64+1), Found: Found{of: m}, check: check}
+func walker(f io.ReaderAt, m meta) *pages {
+	return &pages{file: f, size: int64(m.pageSize), n: m.pages, seen: make([]uint64, m.pages/64+1), Found: Found{of: m}}
 }
 
 // fail is err, unless the walk goes on behind it.
@@ -193,7 +192,7 @@ func (p *pages) value(id uint64, b string, k []byte, flags uint32, size uint64, 
 		} else {
 			p.records = p.records.with(k, rest[:size])
 		}
-		if err := p.check(b, k, rest[:size]); err != nil {
+		if _, err := Unseal(k, rest[:size]); err != nil {
 			k := bytes.Clone(k)
 			p.Bad = append(p.Bad, Damaged{Bucket: b, Key: k, Err: DamagedRecord(b, k, err)})
 		} else if p.each != nil {

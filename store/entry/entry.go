@@ -29,7 +29,7 @@ type Entry struct {
 	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
 	// Forward is what is sent in place of Frame, as long as it is good for anything; nil: nothing is.
 	Forward *Forward
-	// Event is there in place of the frame of one that was accepted as a whole, and of one from before schema 4.
+	// Event is there in place of the frame of one that was accepted as a whole.
 	Event *relay.Event
 	// Of a dead letter: why and when it left the lane.
 	Reason DeadReason
@@ -64,8 +64,7 @@ type Head struct {
 	About  About     `json:"of,omitzero"`
 	// Forward is there if the frame of a forward stands behind the frame.
 	Forward *ForwardHead `json:"fwd,omitempty"`
-	// Event is there in the frame's place: its frame is made at the push. So it is in all entries from before schema
-	// 4, which are not converted, for there may be more than fits in memory.
+	// Event is there in the frame's place: its frame is made at the push.
 	Event *relay.Event `json:"event,omitempty"`
 }
 
@@ -82,8 +81,6 @@ type DeadHead struct {
 	DiedAt time.Time  `json:"died"`
 	Reason DeadReason `json:"reason"`
 	Size   int        `json:"size"` // of the entry's stored record
-	// Entry is there in a letter from before schema 4, and nothing stands behind it.
-	Entry json.RawMessage `json:"entry,omitempty"`
 }
 
 // Key is where the entry of i with that sequence number stands.
@@ -160,9 +157,6 @@ func DecodeDead(k, value []byte) (d DeadHead, h Head, frame []byte, err error) {
 	head, entry, _ := bytes.Cut(payload, []byte{'\n'})
 	if json.Unmarshal(head, &d) != nil {
 		return d, h, nil, errors.New("the letter has no head")
-	}
-	if d.Entry != nil {
-		entry = d.Entry
 	}
 	h, frame, err = parse(entry)
 	return d, h, frame, err

@@ -33,10 +33,9 @@ const carryBatch = 5000
 
 // carrier copies records into the database of a backup.
 type carrier struct {
-	to    *bolt.DB
-	check func(bucket string, k, value []byte) error
-	t     store.Edit // under way, if n is not 0
-	n     int        // records in it
+	to *bolt.DB
+	t  store.Edit // under way, if n is not 0
+	n  int        // records in it
 }
 
 // carry copies what is to be carried from the former database into the file temp, the backup's. Moves are
@@ -46,7 +45,7 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfi
 	if err != nil {
 		return err
 	}
-	c := &carrier{to: to, check: o.Format.Check}
+	c := &carrier{to: to}
 	lost, bots := had.lostIn(has)
 	err = store.Upgrade(to) // an older file has not every bucket yet
 	if err == nil {
@@ -115,21 +114,27 @@ func (c *carrier) put(b string, k, value []byte) error {
 		return err
 	}
 	if bk := t.Bucket([]byte(b)); bk != nil {
-		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || c.check(b, k, old) != nil) {
+		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || !sound(k, old)) {
 			return nil
 		}
 	}
 	return t.AppendSealed(b, bytes.Clone(k), bytes.Clone(value)) // it comes in the order of its keys
 }
 
+// sound reports whether the record is what was written.
+func sound(k, value []byte) bool {
+	_, err := boltfile.Unseal(k, value)
+	return err == nil
+}
+
 // intact ranges over the records of b that are what was written.
-func intact(from *bolt.Tx, b string, check func(b string, k, value []byte) error) iter.Seq2[[]byte, []byte] {
+func intact(from *bolt.Tx, b string) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		if from.Bucket([]byte(b)) == nil { // from before there was one
 			return
 		}
 		for k, v := range table.Under(from, b, nil) {
-			if check(b, k, v) == nil && !yield(k, v) {
+			if sound(k, v) && !yield(k, v) {
 				return
 			}
 		}
@@ -138,7 +143,7 @@ func intact(from *bolt.Tx, b string, check func(b string, k, value []byte) error
 
 // copy carries the records of b that take picks.
 func (c *carrier) copy(from *bolt.Tx, b string, take func(k, v []byte) (bool, error)) error {
-	for k, v := range intact(from, b, c.check) {
+	for k, v := range intact(from, b) {
 		ok, err := take(k, v)
 		if ok && err == nil {
 			err = c.put(b, k, v)

@@ -53,10 +53,10 @@ func inventory(b *bolt.DB, o boltfile.Options) (h holdings, err error) {
 				h.gateways[string(g.ID)] = true
 			}
 		}
-		for k := range intact(t, binding.Bucket, o.Format.Check) {
+		for k := range intact(t, binding.Bucket) {
 			h.bindings[string(k)] = true
 		}
-		for k := range intact(t, grant.Bucket, o.Format.Check) {
+		for k := range intact(t, grant.Bucket) {
 			h.grants[string(k)] = true
 		}
 		return nil

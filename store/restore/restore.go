@@ -99,7 +99,7 @@ func replace(what, path string, r io.Reader, o boltfile.Options,
 
 // accept checks the file temp, and cuts off the trailer if it has one.
 func accept(r *Restored, temp string, o boltfile.Options) error {
-	got, err := boltfile.Adopt(temp, o.Format.Check)
+	got, err := boltfile.Adopt(temp)
 	if err == nil {
 		err = store.Refusal(got.Bad)
 	}
@@ -145,7 +145,7 @@ func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
 
 // formerHoldings are those of the database at path, which is open in b.
 func formerHoldings(path string, b *bolt.DB, o boltfile.Options) (h holdings, err error) {
-	got, err := boltfile.Adopt(path, o.Format.Check) // bbolt may panic on what this finds
+	got, err := boltfile.Adopt(path) // bbolt may panic on what this finds
 	if err != nil {
 		return h, err
 	}

@@ -40,7 +40,7 @@ func salvage(r *Restored, temp string, o boltfile.Options) (err error) {
 	}
 	err = boltfile.Update(b, o.Format.Fill)
 	if err == nil {
-		err = r.copyReadable(temp, b, o.Format.Check)
+		err = r.copyReadable(temp, b)
 	}
 	if err == nil {
 		err = store.Upgrade(b)
@@ -55,9 +55,9 @@ func salvage(r *Restored, temp string, o boltfile.Options) (err error) {
 }
 
 // copyReadable copies all records of the file from that can be read and that follow from no others.
-func (r *Restored) copyReadable(from string, to *bolt.DB, check func(b string, k, value []byte) error) error {
-	c := &carrier{to: to, check: check}
-	lost, err := boltfile.Salvage(from, check, func(b string, k, value []byte) error {
+func (r *Restored) copyReadable(from string, to *bolt.DB) error {
+	c := &carrier{to: to}
+	lost, err := boltfile.Salvage(from, func(b string, k, value []byte) error {
 		switch {
 		case store.Derived(b, k):
 			return nil
