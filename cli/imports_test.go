@@ -20,59 +20,58 @@ const (
 // mayImport is the direction of imports: each package of this module, and what it may import of
 // the others. A name may end in "/*", on both sides; an exact name wins. The root is ".".
 var mayImport = map[string]string{
-	"relay":                        "",
-	"relay/wire":                   "relay",
-	"relay/gate":                   "relay", // pure: no store, no platforms
-	"relay/sniff":                  "relay", // pure, both: bytes and names
-	"relay/filename":               "relay",
-	"relay/present":                "relay relay/filename",
-	"relay/count":                  "relay/gate",
-	"relay/sessionkey":             "relay",
-	"relay/bus":                    "relay",
-	"relay/finding":                "", // pure: words
-	"platforms":                    "relay relay/finding",
-	"platforms/pace":               "relay platforms",
-	"platforms/board":              "platforms",
-	"platforms/backoff":            "",
-	"platforms/call":               "relay relay/finding platforms",
-	"platforms/turn":               "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
-	"platforms/markdown":           "",
-	"store/files":                  "",               // the lowest: whoever makes a file
-	"store/boltfile":               "store/files",    // knows no record, so no id either
-	"store/table":                  "store/boltfile", // records, whatever they say
-	"store/seen":                   "relay store/boltfile store/table",
-	"store/audit":                  "relay store/boltfile store/table",
-	"store/reseal":                 "store/boltfile store/table",
-	"store/capability":             "relay store/table store/reseal",
-	"store/sent":                   "relay store/table",
-	"store/prompt":                 "relay store/boltfile store/table",
-	"store/media":                  "relay store/table",
-	"store/route":                  "relay store/table",
-	"store/undecided":              "relay store/table",
-	"store/binding":                "relay store/table",
-	"store/moved":                  "relay store/table",
-	"store/grant":                  "relay store/moved store/table",
-	"store/entry":                  "relay store/boltfile store/table",
-	"store":                        "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/binding store/grant store/moved store/entry store/reseal",
-	"vault":                        "relay store/files",
-	"platforms/markdown/plain":     "platforms/markdown", // the dialect of networks that show plain text
-	"platforms/hook":               "relay platforms platforms/backoff",
-	"platforms/platformtest":       "relay platforms platforms/backoff", // to pause where nothing should happen
-	"platforms/*":                  "relay platforms " + kit + hooks,    // never the store, the hub or one another
-	"platforms/discord":            "relay platforms " + kit + " platforms/hook platforms/discord/*",
-	"platforms/discord/absent":     "relay",
-	"platforms/discord/discordapi": "", // numbers and types
-	"platforms/discord/dialect":    "platforms/markdown",
-	"platforms/telegram":           "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
-	"platforms/telegram/dialect":   "platforms/markdown",
-	"platforms/discord/*":          "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
-	"relay/link":                   "relay store store/audit",
-	"relay/login":                  "relay store store/audit",
-	"relay/token":                  "relay store store/audit store/reseal",
-	"relay/delivery":               "relay store",
-	"relay/session":                "relay relay/wire relay/count",
-	"relay/sight":                  "relay platforms",
-	"relay/errand":                 "relay relay/count platforms",
+	"relay":                      "",
+	"relay/wire":                 "relay",
+	"relay/gate":                 "relay", // pure: no store, no platforms
+	"relay/sniff":                "relay", // pure, both: bytes and names
+	"relay/filename":             "relay",
+	"relay/present":              "relay relay/filename",
+	"relay/count":                "relay/gate",
+	"relay/sessionkey":           "relay",
+	"relay/bus":                  "relay",
+	"relay/finding":              "", // pure: words
+	"platforms":                  "relay relay/finding",
+	"platforms/pace":             "relay platforms",
+	"platforms/board":            "platforms",
+	"platforms/backoff":          "",
+	"platforms/call":             "relay relay/finding platforms",
+	"platforms/turn":             "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
+	"platforms/markdown":         "",
+	"store/files":                "",               // the lowest: whoever makes a file
+	"store/boltfile":             "store/files",    // knows no record, so no id either
+	"store/table":                "store/boltfile", // records, whatever they say
+	"store/seen":                 "relay store/boltfile store/table",
+	"store/audit":                "relay store/boltfile store/table",
+	"store/reseal":               "store/boltfile store/table",
+	"store/capability":           "relay store/table store/reseal",
+	"store/sent":                 "relay store/table",
+	"store/prompt":               "relay store/boltfile store/table",
+	"store/media":                "relay store/table",
+	"store/route":                "relay store/table",
+	"store/undecided":            "relay store/table",
+	"store/binding":              "relay store/table",
+	"store/moved":                "relay store/table",
+	"store/grant":                "relay store/moved store/table",
+	"store/entry":                "relay store/boltfile store/table",
+	"store":                      "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/binding store/grant store/moved store/entry store/reseal",
+	"vault":                      "relay store/files",
+	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
+	"platforms/hook":             "relay platforms platforms/backoff",
+	"platforms/platformtest":     "relay platforms platforms/backoff", // to pause where nothing should happen
+	"platforms/*":                "relay platforms " + kit + hooks,    // never the store, the hub or one another
+	"platforms/discord":          "relay platforms " + kit + " platforms/hook platforms/discord/*",
+	"platforms/discord/absent":   "relay",
+	"platforms/discord/dialect":  "platforms/markdown",
+	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
+	"platforms/telegram/dialect": "platforms/markdown",
+	"platforms/discord/*":        "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
+	"relay/link":                 "relay store store/audit",
+	"relay/login":                "relay store store/audit",
+	"relay/token":                "relay store store/audit store/reseal",
+	"relay/delivery":             "relay store",
+	"relay/session":              "relay relay/wire relay/count",
+	"relay/sight":                "relay platforms",
+	"relay/errand":               "relay relay/count platforms",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/errand relay/link relay/present relay/session relay/sessionkey relay/sight" +
 		" platforms store store/capability store/prompt",
 	"relay/media":         "relay relay/count relay/filename platforms store store/files store/media",

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
@@ -37,7 +37,7 @@ func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	if err := p.turns.WaitOpen(ctx, chat); err != nil {
 		return err
 	}
-	if err := p.rest.WaitOpen(ctx, http.MethodPatch, discordapi.EndpointChannelMessage(string(chat), anyMessage)); err != nil {
+	if err := p.rest.WaitOpen(ctx, http.MethodPatch, discordgo.EndpointChannelMessage(string(chat), anyMessage)); err != nil {
 		return explained(err)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
 	}
 	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *turn.Turn) error {
 		err := p.call(ctx, t, request{
-			method: http.MethodPatch, endpoint: discordapi.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true,
+			method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true,
 			body: message{Content: l.parts[0], Mentions: p.mentions()},
 		}, nil)
 		if err == nil {
@@ -93,7 +93,7 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 		return relay.Result{}, err
 	}
 	t.Leave() // a deletion has no place in the chat's order: while it waits, others may write
-	err = p.call(ctx, t, request{method: http.MethodDelete, endpoint: discordapi.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true}, nil)
+	err = p.call(ctx, t, request{method: http.MethodDelete, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true}, nil)
 	if err != nil && !answered(err, http.StatusNotFound) {
 		return relay.Result{}, explained(err)
 	}
@@ -117,7 +117,7 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 		return relay.Result{}, errUnknownEmoji
 	}
 	until := time.Now().Add(reactWait)
-	r := request{method: http.MethodPut, endpoint: discordapi.EndpointMessageReaction(string(a.Chat), string(a.Message), emoji, "@me")}
+	r := request{method: http.MethodPut, endpoint: discordgo.EndpointMessageReaction(string(a.Chat), string(a.Message), emoji, "@me")}
 	if a.Remove {
 		r.method = http.MethodDelete
 	}
@@ -131,11 +131,11 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	}
 	err = p.call(ctx, t, r, nil)
 	switch {
-	case err == nil || a.Remove && refusedWith(err, discordapi.ErrCodeUnknownEmoji):
+	case err == nil || a.Remove && refusedWith(err, discordgo.ErrCodeUnknownEmoji):
 		return relay.Result{MessageID: a.Message}, nil
 	case call.FaultOf(err).Limited():
 		return relay.Result{}, turn.Dropped(err)
-	case refusedWith(err, discordapi.ErrCodeUnknownMessage):
+	case refusedWith(err, discordgo.ErrCodeUnknownMessage):
 		p.absent.Note(a.Message)
 	}
 	return relay.Result{}, explained(err)
@@ -166,7 +166,7 @@ func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, er
 		return relay.Result{}, err
 	}
 	defer t.Leave()
-	r := request{method: http.MethodPost, endpoint: discordapi.EndpointChannelTyping(string(a.Chat))}
+	r := request{method: http.MethodPost, endpoint: discordgo.EndpointChannelTyping(string(a.Chat))}
 	if p.rest.OpensIn(ctx, r.method, r.endpoint) > 0 || !p.turns.Limiter.Due(a.Chat, "typing", typingLasts) {
 		return relay.Result{}, nil
 	}
@@ -189,12 +189,12 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 	}
 	info := relay.ChatInfo{Name: d.Name, Type: relay.ChatChannel}
 	switch ch := guilds.ChannelOf(d, 0); {
-	case ch.Kind == discordapi.ChannelTypeDM:
+	case ch.Kind == discordgo.ChannelTypeDM:
 		info.Type = relay.ChatDM
 		for _, other := range d.Recipients {
 			info.Name = other.Username
 		}
-	case ch.Kind == discordapi.ChannelTypeGroupDM:
+	case ch.Kind == discordgo.ChannelTypeGroupDM:
 		info.Type = relay.ChatGroup
 	case ch.IsThread():
 		info.Type = relay.ChatThread
@@ -206,6 +206,6 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 // channel asks for a channel as it is now.
 func (p *Platform) channel(ctx context.Context, t *turn.Turn, id relay.ChatID) (guilds.ChannelData, error) {
 	var d guilds.ChannelData
-	err := p.call(ctx, t, request{method: http.MethodGet, endpoint: discordapi.EndpointChannel(string(id)), again: true}, &d)
+	err := p.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)
 	return d, err
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -191,8 +191,8 @@ func TestReact(t *testing.T) {
 		"dots":             {react: relay.React{Emoji: ".."}, public: errUnknownEmoji.Public},
 		"nothing":          {react: relay.React{Emoji: " "}, public: errUnknownEmoji.Public},
 		"no id":            {react: relay.React{Message: "x", Emoji: "👀"}, public: errUnknownMessage.Public},
-		"removed already":  {react: relay.React{Emoji: "✅", Remove: true}, fault: restFault{status: 404, code: discordapi.ErrCodeUnknownEmoji}, want: "DELETE /channels/42/messages/9/reactions/%E2%9C%85/@me"},
-		"an unknown emoji": {react: relay.React{Emoji: "x"}, fault: restFault{status: 400, code: discordapi.ErrCodeUnknownEmoji, words: "Unknown Emoji"}, want: "PUT /channels/42/messages/9/reactions/x/@me", public: "400 Bad Request (error code: 10014): Unknown Emoji"},
+		"removed already":  {react: relay.React{Emoji: "✅", Remove: true}, fault: restFault{status: 404, code: discordgo.ErrCodeUnknownEmoji}, want: "DELETE /channels/42/messages/9/reactions/%E2%9C%85/@me"},
+		"an unknown emoji": {react: relay.React{Emoji: "x"}, fault: restFault{status: 400, code: discordgo.ErrCodeUnknownEmoji, words: "Unknown Emoji"}, want: "PUT /channels/42/messages/9/reactions/x/@me", public: "400 Bad Request (error code: 10014): Unknown Emoji"},
 		"a limit":          {react: relay.React{Emoji: "x"}, fault: restFault{status: 429, after: 1, scope: "user"}, want: "PUT /channels/42/messages/9/reactions/x/@me", public: "rate limited"},
 	} {
 		t.Run(name, func(t *testing.T) {

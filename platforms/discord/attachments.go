@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -73,7 +73,7 @@ func (n normaliser) filesIn(m *messageData, channel guilds.ID) []relay.Attachmen
 // quoted is the message that m replies to; nil if it is no reply, or that is gone. The first line of a thread refers
 // to a message too, and so does a forwarded one.
 func (m *messageData) quoted() *messageData {
-	if m.Type != discordapi.MessageTypeReply || m.Reference != nil && m.Reference.Type == discordapi.MessageReferenceTypeForward {
+	if m.Type != discordgo.MessageTypeReply || m.Reference != nil && m.Reference.Type == discordgo.MessageReferenceTypeForward {
 		return nil
 	}
 	return m.Referenced
@@ -81,7 +81,7 @@ func (m *messageData) quoted() *messageData {
 
 // filesOf are m's own files. The message at has them.
 func (n normaliser) filesOf(m *messageData, at fileRef) (out []relay.Attachment) {
-	voice := m.Flags&int64(discordapi.MessageFlagsIsVoiceMessage) != 0
+	voice := m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0
 	for i := range m.Attachments {
 		out = append(out, fileOf(&m.Attachments[i], voice, at))
 	}
@@ -103,11 +103,11 @@ func fileOf(a *attachmentData, voice bool, at fileRef) relay.Attachment {
 }
 
 // stickerFile is where a sticker is, without a signature; empty if it is no picture.
-func (n normaliser) stickerFile(s discordapi.StickerItem) string {
+func (n normaliser) stickerFile(s discordgo.StickerItem) string {
 	host, ext := cdnHost, ".png"
 	switch s.FormatType {
-	case discordapi.StickerFormatTypePNG, discordapi.StickerFormatTypeAPNG:
-	case discordapi.StickerFormatTypeGIF:
+	case discordgo.StickerFormatTypePNG, discordgo.StickerFormatTypeAPNG:
+	case discordgo.StickerFormatTypeGIF:
 		host, ext = proxyHost, ".gif"
 	default: // Lottie is an animation in JSON, which nobody can look at
 		return ""
@@ -127,7 +127,7 @@ func (n normaliser) filesWith(d *commandData, channel guilds.ID) (all []relay.At
 			all = append(all, fileOf(&a, false, fileRef{}))
 		}
 	}
-	if m, ok := d.Resolved.Messages[d.TargetID]; ok && d.Type == discordapi.MessageApplicationCommand {
+	if m, ok := d.Resolved.Messages[d.TargetID]; ok && d.Type == discordgo.MessageApplicationCommand {
 		all = append(all, n.filesIn(&m, channel)...)
 	}
 	return atMost(all)
@@ -136,7 +136,7 @@ func (n normaliser) filesWith(d *commandData, channel guilds.ID) (all []relay.At
 // givenFiles appends the ids of the files among options, in order.
 func givenFiles(ids []string, options []optionData) []string {
 	for _, o := range options {
-		if o.Type == discordapi.ApplicationCommandOptionAttachment {
+		if o.Type == discordgo.ApplicationCommandOptionAttachment {
 			ids = append(ids, scalar(o.Value))
 		}
 		ids = givenFiles(ids, o.Options)

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 )
 
@@ -21,8 +21,8 @@ const (
 
 // callback is the first answer to an interaction.
 type callback struct {
-	Type discordapi.InteractionResponseType `json:"type"`
-	Data any                                `json:"data,omitempty"`
+	Type discordgo.InteractionResponseType `json:"type"`
+	Data any                               `json:"data,omitempty"`
 }
 
 // acknowledge tells Discord that the interaction arrived: for a command or a form the person sees that the bot
@@ -32,7 +32,7 @@ func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
 	try := func(ctx context.Context) error {
-		endpoint := discordapi.EndpointInteractionResponse(i.ID.String(), url.PathEscape(i.token.RevealString()))
+		endpoint := discordgo.EndpointInteractionResponse(i.ID.String(), url.PathEscape(i.token.RevealString()))
 		return p.rest.CallBack(ctx, endpoint, callbackTo(i))
 	}
 	first, stop := context.WithTimeout(ctx, ackTry)
@@ -41,7 +41,7 @@ func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 	if err == nil || ctx.Err() != nil || call.FaultOf(err).Status != 0 {
 		return err
 	}
-	if err = try(ctx); refusedWith(err, discordapi.ErrCodeInteractionHasAlreadyBeenAcknowledged) { // the first attempt did arrive
+	if err = try(ctx); refusedWith(err, discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged) { // the first attempt did arrive
 		return nil
 	}
 	return err
@@ -50,20 +50,20 @@ func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 // callbackTo is what an interaction is answered with.
 func callbackTo(i *interaction) callback {
 	switch {
-	case i.Kind == discordapi.InteractionApplicationCommandAutocomplete:
-		return callback{discordapi.InteractionApplicationCommandAutocompleteResult, map[string]any{"choices": []any{}}}
-	case i.Kind == discordapi.InteractionMessageComponent:
-		return callback{Type: discordapi.InteractionResponseDeferredMessageUpdate}
+	case i.Kind == discordgo.InteractionApplicationCommandAutocomplete:
+		return callback{discordgo.InteractionApplicationCommandAutocompleteResult, map[string]any{"choices": []any{}}}
+	case i.Kind == discordgo.InteractionMessageComponent:
+		return callback{Type: discordgo.InteractionResponseDeferredMessageUpdate}
 	case !i.wanted():
 		return whisper("I cannot be used here.")
 	}
-	return callback{Type: discordapi.InteractionResponseDeferredChannelMessageWithSource}
+	return callback{Type: discordgo.InteractionResponseDeferredChannelMessageWithSource}
 }
 
 // whisper is a final answer that only the person sees.
 func whisper(text string) callback {
-	return callback{discordapi.InteractionResponseChannelMessageWithSource, map[string]any{
-		"content": text, "flags": int(discordapi.MessageFlagsEphemeral),
+	return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{
+		"content": text, "flags": int(discordgo.MessageFlagsEphemeral),
 	}}
 }
 
@@ -111,7 +111,7 @@ func (c *callbacks) begin(interaction string) (end func(error)) {
 	c.by[interaction] = a
 	return func(err error) {
 		f := call.FaultOf(err)
-		a.at, a.refused = time.Now(), f.Sent == call.Refused && f.Code != discordapi.ErrCodeInteractionHasAlreadyBeenAcknowledged
+		a.at, a.refused = time.Now(), f.Sent == call.Refused && f.Code != discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged
 		close(a.over)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -44,7 +44,7 @@ func slowCallback(f *fakeREST, takes, lag time.Duration, notYet int) {
 }
 
 // arrives is the interaction of slashCapability and pressCapability on its way in.
-func arrives(t *testing.T, ctx context.Context, p *Platform, kind discordapi.InteractionType) (wait func()) {
+func arrives(t *testing.T, ctx context.Context, p *Platform, kind discordgo.InteractionType) (wait func()) {
 	var wg sync.WaitGroup
 	r := &runner{Platform: p, slots: make(chan struct{}, 1), wg: &wg}
 	r.answer(ctx, &interaction{ID: 7, Kind: kind, Channel: 42, token: relay.NewSecret([]byte(hookToken))})
@@ -72,8 +72,8 @@ func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 2
 	for name, do := range through() {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-				slowCallback(f, time.Second, 0, discordapi.ErrCodeUnknownWebhook)
-				wait := arrives(t, ctx, p, discordapi.InteractionApplicationCommand)
+				slowCallback(f, time.Second, 0, discordgo.ErrCodeUnknownWebhook)
+				wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 				if err := do(ctx, p); err != nil {
 					t.Errorf("error: %v", err)
 				}
@@ -89,9 +89,9 @@ func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 2
 // The chat is open to others meanwhile.
 func TestACallbackHoldsUpNobodyElse(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-		slowCallback(f, time.Second, 0, discordapi.ErrCodeUnknownWebhook)
+		slowCallback(f, time.Second, 0, discordgo.ErrCodeUnknownWebhook)
 		start := time.Now()
-		wait := arrives(t, ctx, p, discordapi.InteractionApplicationCommand)
+		wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = through()["a first answer"](ctx, p) })
 		if _, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x"}); err != nil || time.Since(start) != 0 {
@@ -104,14 +104,14 @@ func TestACallbackHoldsUpNobodyElse(t *testing.T) {
 
 func TestA404JustAfterTheCallbackIsTriedAgain(t *testing.T) {
 	for name, do := range through() {
-		for code, words := range map[int]string{discordapi.ErrCodeUnknownWebhook: "the web hook", discordapi.ErrCodeUnknownMessage: "the message"} {
-			if code == discordapi.ErrCodeUnknownMessage && name == "a follow-up" {
+		for code, words := range map[int]string{discordgo.ErrCodeUnknownWebhook: "the web hook", discordgo.ErrCodeUnknownMessage: "the message"} {
+			if code == discordgo.ErrCodeUnknownMessage && name == "a follow-up" {
 				continue
 			}
 			t.Run(name+", "+words, func(t *testing.T) {
 				onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 					slowCallback(f, 100*time.Millisecond, 2*time.Second, code)
-					wait := arrives(t, ctx, p, discordapi.InteractionApplicationCommand)
+					wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 					if err := do(ctx, p); err != nil {
 						t.Errorf("error: %v", err)
 					}
@@ -128,8 +128,8 @@ func TestA404JustAfterTheCallbackIsTriedAgain(t *testing.T) {
 
 func TestALastingNoIsFinal(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-		slowCallback(f, 100*time.Millisecond, time.Hour, discordapi.ErrCodeUnknownWebhook)
-		wait := arrives(t, ctx, p, discordapi.InteractionApplicationCommand)
+		slowCallback(f, 100*time.Millisecond, time.Hour, discordgo.ErrCodeUnknownWebhook)
+		wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 		start := time.Now()
 		err := through()["a first answer"](ctx, p)
 		if ae := failure(t, err); ae.Outcome != relay.NotSent || !errors.Is(err, platforms.ErrCapabilityGone) {
@@ -149,7 +149,7 @@ func TestARefusedCallbackIsNotAskedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 				f.fail(toCallback, restFault{status: 404, code: 10062, words: "Unknown interaction"})
-				wait := arrives(t, ctx, p, discordapi.InteractionApplicationCommand)
+				wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 				if err := do(ctx, p); !errors.Is(err, platforms.ErrCapabilityGone) {
 					t.Errorf("error: %v", err)
 				}
@@ -165,7 +165,7 @@ func TestARefusedCallbackIsNotAskedAbout(t *testing.T) {
 func TestTheTimeForACallbackIsBounded(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 		f.fail(toCallback, repeated(restFault{hang: true}, 2)...)
-		wait := arrives(t, ctx, p, discordapi.InteractionApplicationCommand)
+		wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		err := through()["a first answer"](short, p)
@@ -210,7 +210,7 @@ func TestCallbacksTakeTurns(t *testing.T) {
 		var wg sync.WaitGroup
 		r := &runner{Platform: p, slots: make(chan struct{}, 2), wg: &wg}
 		for id := range 10 { // of which the last two have no time left
-			r.answer(ctx, &interaction{ID: guilds.ID(id + 1), Kind: discordapi.InteractionApplicationCommand, Channel: 42, token: relay.NewSecret([]byte(hookToken))})
+			r.answer(ctx, &interaction{ID: guilds.ID(id + 1), Kind: discordgo.InteractionApplicationCommand, Channel: 42, token: relay.NewSecret([]byte(hookToken))})
 		}
 		wg.Wait()
 		answered := 0

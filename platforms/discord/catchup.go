@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -165,13 +165,13 @@ type listed struct {
 // guild counts, and takes out chats in which nothing new was written.
 func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from guilds.ID, chats map[relay.ChatID]relay.ScopeID) error {
 	var channels []listed
-	if err := f.fetch(ctx, discordapi.EndpointGuildChannels(string(scope)), &channels); err != nil {
+	if err := f.fetch(ctx, discordgo.EndpointGuildChannels(string(scope)), &channels); err != nil {
 		return fmt.Errorf("channels of a guild: %w", err)
 	}
 	var active struct {
 		Threads []listed `json:"threads"`
 	}
-	if err := f.fetch(ctx, discordapi.EndpointGuildActiveThreads(string(scope)), &active); err != nil {
+	if err := f.fetch(ctx, discordgo.EndpointGuildActiveThreads(string(scope)), &active); err != nil {
 		return fmt.Errorf("threads of a guild: %w", err)
 	}
 	known := maps.Clone(chats)
@@ -182,7 +182,7 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 			_, counts = known[relay.ChatID(c.Parent.String())]
 		}
 		switch c.Kind {
-		case discordapi.ChannelTypeGuildCategory, discordapi.ChannelTypeGuildForum, discordapi.ChannelTypeGuildMedia:
+		case discordgo.ChannelTypeGuildCategory, discordgo.ChannelTypeGuildForum, discordgo.ChannelTypeGuildMedia:
 			delete(chats, id) // they hold no messages themselves
 			continue
 		}
@@ -232,7 +232,7 @@ func (f *feeder) refill(ctx context.Context, s *stream) error {
 	for len(s.page) == 0 && !s.ended {
 		query := "?limit=" + strconv.Itoa(missedPage) + "&after=" + s.after.String()
 		var raws []json.RawMessage
-		if err := f.fetch(ctx, discordapi.EndpointChannelMessages(string(s.chat))+query, &raws); err != nil {
+		if err := f.fetch(ctx, discordgo.EndpointChannelMessages(string(s.chat))+query, &raws); err != nil {
 			return fmt.Errorf("messages of a channel: %w", err)
 		}
 		var page []missedMessage

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -158,7 +158,7 @@ func TestOneBadCommandHoldsUpNoOther(t *testing.T) {
 			if len(faults) == 0 {
 				return http.StatusOK, c.Body["list"]
 			}
-			return http.StatusBadRequest, obj{"code": discordapi.ErrCodeInvalidFormBody, "message": "Invalid Form Body", "errors": faults}
+			return http.StatusBadRequest, obj{"code": discordgo.ErrCodeInvalidFormBody, "message": "Invalid Form Body", "errors": faults}
 		})
 		all := manifest(modelInManifest, `{"name":"bad1","description":"x"}`, `{"name":"bad2","description":"x"}`)
 		p.SetCommands(all)

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/hook"
 )
 
@@ -87,8 +87,8 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	}
 	r.Proved()
 	i, err := readInteraction(r.Body)
-	if err == nil && i.Kind == discordapi.InteractionPing {
-		return inBody(callback{Type: discordapi.InteractionResponsePong})
+	if err == nil && i.Kind == discordgo.InteractionPing {
+		return inBody(callback{Type: discordgo.InteractionResponsePong})
 	}
 	p.board.Heard()
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -18,12 +18,12 @@ import (
 // Discord's words, as its libraries print them, for what is refused before Discord is asked: a gateway reads the
 // same words for the same fault.
 var (
-	errEmpty          = refusal(http.StatusBadRequest, discordapi.ErrCodeCannotSendEmptyMessage, "Cannot send an empty message")
-	errTooLong        = refusal(http.StatusBadRequest, discordapi.ErrCodeInvalidFormBody, "Invalid Form Body: the text is too long")
-	errUnknownChat    = refusal(http.StatusNotFound, discordapi.ErrCodeUnknownChannel, "Unknown Channel")
-	errUnknownMessage = refusal(http.StatusNotFound, discordapi.ErrCodeUnknownMessage, "Unknown Message")
-	errUnknownEmoji   = refusal(http.StatusBadRequest, discordapi.ErrCodeUnknownEmoji, "Unknown Emoji")
-	errInvalidForm    = refusal(http.StatusBadRequest, discordapi.ErrCodeInvalidFormBody, "Invalid Form Body")
+	errEmpty          = refusal(http.StatusBadRequest, discordgo.ErrCodeCannotSendEmptyMessage, "Cannot send an empty message")
+	errTooLong        = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body: the text is too long")
+	errUnknownChat    = refusal(http.StatusNotFound, discordgo.ErrCodeUnknownChannel, "Unknown Channel")
+	errUnknownMessage = refusal(http.StatusNotFound, discordgo.ErrCodeUnknownMessage, "Unknown Message")
+	errUnknownEmoji   = refusal(http.StatusBadRequest, discordgo.ErrCodeUnknownEmoji, "Unknown Emoji")
+	errInvalidForm    = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body")
 )
 
 // It is not inlined: many call it, and none of them in a hurry.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -196,7 +196,7 @@ func settled(err error) error {
 // freshURL reads the message of a file for its URL.
 func (p *Platform) freshURL(ctx context.Context, r fileRef) (string, error) {
 	var m messageData
-	err := p.rest.Do(ctx, http.MethodGet, discordapi.EndpointChannelMessage(r.Channel.String(), r.Message.String()), nil, &m)
+	err := p.rest.Do(ctx, http.MethodGet, discordgo.EndpointChannelMessage(r.Channel.String(), r.Message.String()), nil, &m)
 	switch {
 	case answered(err, http.StatusForbidden), answered(err, http.StatusNotFound), answered(err, http.StatusBadRequest):
 		return "", goneFile(err)

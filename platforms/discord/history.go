@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -27,7 +27,7 @@ func (p *Platform) History(ctx context.Context, ev relay.Event, n int) ([]relay.
 		return nil, false, errUnknownMessage
 	}
 	var page []messageData
-	endpoint := discordapi.EndpointChannelMessages(chat) + "?limit=" + strconv.Itoa(historyPage) + "&before=" + (event + 1).String()
+	endpoint := discordgo.EndpointChannelMessages(chat) + "?limit=" + strconv.Itoa(historyPage) + "&before=" + (event + 1).String()
 	if err := p.rest.Do(ctx, http.MethodGet, endpoint, nil, &page); err != nil {
 		return nil, false, fmt.Errorf("messages before an event: %w", err)
 	}
@@ -68,7 +68,7 @@ func remark(m *messageData) string {
 	if text := strings.TrimSpace(m.text()); text != "" {
 		words = append(words, text)
 	}
-	voice := m.Flags&int64(discordapi.MessageFlagsIsVoiceMessage) != 0
+	voice := m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0
 	all := slices.Clone(m.Attachments)
 	for _, s := range m.Snapshots {
 		all = append(all, s.Message.Attachments...)

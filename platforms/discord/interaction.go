@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -21,16 +21,16 @@ var (
 
 // interaction is somebody's slash command, button press, choice, or submitted form.
 type interaction struct {
-	ID      guilds.ID                         `json:"id"`
-	Kind    discordapi.InteractionType        `json:"type"`
-	Context discordapi.InteractionContextType `json:"context"`
-	Guild   guilds.ID                         `json:"guild_id"` // 0: direct messages
-	Channel guilds.ID                         `json:"channel_id"`
-	Place   *guilds.ChannelData               `json:"channel"` // as Discord describes it
-	User    guilds.User                       `json:"user"`
-	Message *messageData                      `json:"message"` // what a pressed button hangs on
-	Data    json.RawMessage                   `json:"data"`
-	nick    string                            // of the user
+	ID      guilds.ID                        `json:"id"`
+	Kind    discordgo.InteractionType        `json:"type"`
+	Context discordgo.InteractionContextType `json:"context"`
+	Guild   guilds.ID                        `json:"guild_id"` // 0: direct messages
+	Channel guilds.ID                        `json:"channel_id"`
+	Place   *guilds.ChannelData              `json:"channel"` // as Discord describes it
+	User    guilds.User                      `json:"user"`
+	Message *messageData                     `json:"message"` // what a pressed button hangs on
+	Data    json.RawMessage                  `json:"data"`
+	nick    string                           // of the user
 	token   relay.Secret
 	raw     []byte // the payload, with the token
 }
@@ -90,11 +90,11 @@ func (i *interaction) check() error {
 // wanted reports whether the interaction becomes an event: not while a command is still being typed, nor in
 // chats the bot is no part of.
 func (i *interaction) wanted() bool {
-	if i.Context == discordapi.InteractionContextPrivateChannel || i.Place != nil && i.Place.Kind == discordapi.ChannelTypeGroupDM {
+	if i.Context == discordgo.InteractionContextPrivateChannel || i.Place != nil && i.Place.Kind == discordgo.ChannelTypeGroupDM {
 		return false
 	}
 	switch i.Kind {
-	case discordapi.InteractionApplicationCommand, discordapi.InteractionMessageComponent, discordapi.InteractionModalSubmit:
+	case discordgo.InteractionApplicationCommand, discordgo.InteractionMessageComponent, discordgo.InteractionModalSubmit:
 		return true
 	}
 	return false
@@ -102,7 +102,7 @@ func (i *interaction) wanted() bool {
 
 // placeholder reports whether the acknowledgement is a message that says the bot is thinking, which that of a
 // press is not.
-func (i *interaction) placeholder() bool { return i.Kind != discordapi.InteractionMessageComponent }
+func (i *interaction) placeholder() bool { return i.Kind != discordgo.InteractionMessageComponent }
 
 // fromInteraction is the event in a wanted interaction at the spot, keyed like a message there, and the
 // capability to answer it.
@@ -111,11 +111,11 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 	ev.Traits.Addressed = true
 	var err error
 	switch i.Kind {
-	case discordapi.InteractionApplicationCommand:
+	case discordgo.InteractionApplicationCommand:
 		err = n.command(i, &ev)
-	case discordapi.InteractionMessageComponent:
+	case discordgo.InteractionMessageComponent:
 		err = press(i, &ev)
-	case discordapi.InteractionModalSubmit:
+	case discordgo.InteractionModalSubmit:
 		err = form(i, &ev)
 	}
 	if err != nil {
@@ -148,9 +148,9 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 	}
 	words := append([]string{"/" + d.Name}, arguments(nil, d.Options)...)
 	switch d.Type {
-	case discordapi.UserApplicationCommand:
+	case discordgo.UserApplicationCommand:
 		words = append(words, d.TargetID.String())
-	case discordapi.MessageApplicationCommand:
+	case discordgo.MessageApplicationCommand:
 		ev.ReplyToMessageID = relay.MessageID(d.TargetID.String())
 		if m, ok := d.Resolved.Messages[d.TargetID]; ok {
 			ev.ReplyTo = n.quote(&m)
@@ -164,7 +164,7 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 // arguments appends the names of sub-commands and the values of options, in order.
 func arguments(words []string, options []optionData) []string {
 	for _, o := range options {
-		if o.Type == discordapi.ApplicationCommandOptionSubCommand || o.Type == discordapi.ApplicationCommandOptionSubCommandGroup {
+		if o.Type == discordgo.ApplicationCommandOptionSubCommand || o.Type == discordgo.ApplicationCommandOptionSubCommandGroup {
 			words = arguments(append(words, o.Name), o.Options)
 			continue
 		}

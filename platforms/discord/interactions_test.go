@@ -25,8 +25,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
@@ -256,7 +256,7 @@ func (w *webhooks) carryOut(method string, part []string, text string) (status i
 	now := time.Now()
 	switch what := method + " " + strings.Join(part[3:], "/"); {
 	case what == "POST callback" && !i.known.IsZero():
-		return http.StatusBadRequest, obj{"code": discordapi.ErrCodeInteractionHasAlreadyBeenAcknowledged, "message": "acknowledged"}
+		return http.StatusBadRequest, obj{"code": discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged, "message": "acknowledged"}
 	case what == "POST callback":
 		if i.asked {
 			w.early++
@@ -266,7 +266,7 @@ func (w *webhooks) carryOut(method string, part []string, text string) (status i
 	case i.known.IsZero() || now.Before(i.known):
 		i.asked = true
 		w.notYet++
-		return http.StatusNotFound, obj{"code": discordapi.ErrCodeUnknownWebhook, "message": "Unknown Webhook"}
+		return http.StatusNotFound, obj{"code": discordgo.ErrCodeUnknownWebhook, "message": "Unknown Webhook"}
 	case what == "DELETE messages/@original":
 		i.thinking, i.deleted = false, true
 		return http.StatusNoContent, nil
@@ -277,7 +277,7 @@ func (w *webhooks) carryOut(method string, part []string, text string) (status i
 		}
 		return http.StatusOK, obj{"id": "1", "flags": flags}
 	case strings.HasSuffix(what, "messages/@original") && i.deleted:
-		return http.StatusNotFound, obj{"code": discordapi.ErrCodeUnknownMessage, "message": "Unknown Message"}
+		return http.StatusNotFound, obj{"code": discordgo.ErrCodeUnknownMessage, "message": "Unknown Message"}
 	case what == "PATCH messages/@original" || i.thinking:
 		if !i.thinking && i.original != text {
 			w.replaced = append(w.replaced, fmt.Sprintf("%.20q by %.20q", i.original, text))

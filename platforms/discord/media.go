@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
@@ -76,7 +76,7 @@ type parcel struct {
 	p       *Platform
 	file    relay.File
 	voice   bool
-	reply   *discordapi.MessageReference // of the file
+	reply   *discordgo.MessageReference // of the file
 	caption *letter
 	hook    *hookLetter // not nil: it goes through a web hook, and so does the caption, which is the hook's letter
 	posted  bool        // the file was sent
@@ -133,13 +133,13 @@ func (x *parcel) sendFile(ctx context.Context, t *turn.Turn) (relay.MessageID, e
 			return relay.MessageID(m.ID), nil
 		case tooLarge(err):
 			return "", &relay.ActionError{Outcome: relay.NotSent, Public: "Request entity too large", Err: err}
-		case x.reply != nil && refusedWith(err, discordapi.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory):
+		case x.reply != nil && refusedWith(err, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory):
 			x.reply = nil
 		case x.voice && refusedForm(err): // not here, or not by this bot
 			x.voice = false
-		case x.reply != nil && refusedWith(err, discordapi.ErrCodeInvalidFormBody):
+		case x.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody):
 			x.reply = nil // nobody can reply to the target
-		case x.hook != nil && x.hook.first && refusedWith(err, discordapi.ErrCodeUnknownMessage): // somebody has removed it
+		case x.hook != nil && x.hook.first && refusedWith(err, discordgo.ErrCodeUnknownMessage): // somebody has removed it
 			x.hook.first = false
 		default:
 			return "", err
@@ -154,7 +154,7 @@ func (x *parcel) attempt(ctx context.Context, t *turn.Turn, m *posted) (with boo
 	if x.hook == nil {
 		body.Reference, body.Nonce, body.EnforceNonce = x.reply, newNonce(), true
 		return with, x.p.call(ctx, t, request{
-			method: http.MethodPost, endpoint: discordapi.EndpointChannelMessages(string(t.Chat)), again: true, body: x.form(body),
+			method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true, body: x.form(body),
 		}, m)
 	}
 	r := request{method: http.MethodPost, endpoint: x.p.hook(x.hook.c), body: x.form(body)}
@@ -196,7 +196,7 @@ func (x *parcel) message() fileMessage {
 	m := fileMessage{message: message{Mentions: x.p.mentions()}}
 	switch {
 	case x.voice:
-		m.Flags = discordapi.MessageFlagsIsVoiceMessage
+		m.Flags = discordgo.MessageFlagsIsVoiceMessage
 		file.Duration, file.Waveform = x.file.Duration.Seconds(), flatWave(x.file.Duration)
 	case len(x.caption.parts) == 1:
 		m.Content = x.caption.parts[0]
@@ -241,7 +241,7 @@ func (p *Platform) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (
 	x.voice = false
 	first := x.message()
 	name := cmp.Or(threadName(x.title()), "file")
-	r := request{method: http.MethodPost, endpoint: discordapi.EndpointChannelThreads(string(chat)), body: x.form(struct {
+	r := request{method: http.MethodPost, endpoint: discordgo.EndpointChannelThreads(string(chat)), body: x.form(struct {
 		Name    string      `json:"name"`
 		Message fileMessage `json:"message"`
 	}{name, first})}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -109,7 +109,7 @@ func TestSendMedia(t *testing.T) {
 		},
 		"nobody can reply to the target": {
 			send:   relay.SendMedia{Kind: "image", File: sentPicture(), ReplyTo: "7"},
-			faults: []restFault{{status: 400, code: discordapi.ErrCodeInvalidFormBody, words: "Invalid Form Body"}},
+			faults: []restFault{{status: 400, code: discordgo.ErrCodeInvalidFormBody, words: "Invalid Form Body"}},
 			want:   relay.Result{MessageID: "501"}, saw: []saw{{nil, "\x89PNG", "image/png", false, nil}},
 		},
 		"unclear, and repeated under its nonce": {
@@ -342,7 +342,7 @@ func TestRespondMedia(t *testing.T) {
 			relay.Result{MessageID: "501"}, []string{"POST " + hookURL, "POST " + hookURL}, []saw{{nil, "OggS…", "audio/ogg", false, nil}},
 		},
 		"a removed original": {
-			relay.SendMedia{Kind: "image", File: sentPicture()}, true, map[string][]restFault{toOrigin: {{status: 404, code: discordapi.ErrCodeUnknownMessage}}},
+			relay.SendMedia{Kind: "image", File: sentPicture()}, true, map[string][]restFault{toOrigin: {{status: 404, code: discordgo.ErrCodeUnknownMessage}}},
 			relay.Result{MessageID: "501"}, []string{"PATCH " + original, "POST " + hookURL}, []saw{picture},
 		},
 		"unclear at first": {
@@ -351,7 +351,7 @@ func TestRespondMedia(t *testing.T) {
 		},
 		"a token that ends behind the file": {
 			relay.SendMedia{Kind: "image", File: sentPicture(), Caption: long}, true,
-			map[string][]restFault{toHook: {{status: 404, code: discordapi.ErrCodeUnknownWebhook}}},
+			map[string][]restFault{toHook: {{status: 404, code: discordgo.ErrCodeUnknownWebhook}}},
 			relay.Result{MessageID: "501", MessageIDs: ids("501", "502", "503")},
 			[]string{"PATCH " + original, "POST " + hookURL, "POST /channels/42/messages", "POST /channels/42/messages"},
 			[]saw{picture, {Content: parts[0]}, {Content: parts[1]}},
@@ -392,7 +392,7 @@ func TestRespondMediaFails(t *testing.T) {
 		public string
 		calls  int
 	}{
-		"gone":                        {true, toOrigin, []restFault{{status: 404, code: discordapi.ErrCodeUnknownWebhook}}, true, "the interaction has expired", 1},
+		"gone":                        {true, toOrigin, []restFault{{status: 404, code: discordgo.ErrCodeUnknownWebhook}}, true, "the interaction has expired", 1},
 		"too large":                   {true, toOrigin, []restFault{{status: 413, code: 40005}}, false, "Request entity too large", 1},
 		"a later one is not repeated": {false, toHook, []restFault{{lose: true}}, false, "timed out: Discord's answer did not come, the outcome is unknown", 1},
 	} {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -47,8 +47,8 @@ func (a author) name() string { return cmp.Or(a.nick, a.user.GlobalName, a.user.
 // written reports whether a person, a bot or a web hook wrote m, which is not so of a join, a pin, or the first
 // line of a thread, which repeats a message of its parent. Of answers to interactions only the bot's own matter.
 func (n normaliser) written(m *messageData) (bool, error) {
-	said := m.Type == discordapi.MessageTypeDefault || m.Type == discordapi.MessageTypeReply
-	answer := m.Type == discordapi.MessageTypeChatInputCommand || m.Type == discordapi.MessageTypeContextMenuCommand
+	said := m.Type == discordgo.MessageTypeDefault || m.Type == discordgo.MessageTypeReply
+	answer := m.Type == discordgo.MessageTypeChatInputCommand || m.Type == discordgo.MessageTypeContextMenuCommand
 	switch {
 	case m.ChannelID == 0:
 		return false, errWithoutChannel
@@ -62,13 +62,13 @@ func (n normaliser) written(m *messageData) (bool, error) {
 
 // fromMessage is the event in m, which somebody wrote at the spot; nil when it is none.
 func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
-	if at.channel.Kind == discordapi.ChannelTypeGroupDM || at.echo(m.ID) {
+	if at.channel.Kind == discordgo.ChannelTypeGroupDM || at.echo(m.ID) {
 		return nil
 	}
 	ev := n.event(m.ID, at, author{user: *m.Author, nick: m.Member.Nick})
 	ev.Traits.Own = m.Author.ID == n.me
 	ev.Traits.AuthorIsBot = m.Author.Bot || m.WebhookID != 0
-	if m.Type == discordapi.MessageTypeReply && m.Reference != nil && m.Reference.Type != discordapi.MessageReferenceTypeForward {
+	if m.Type == discordgo.MessageTypeReply && m.Reference != nil && m.Reference.Type != discordgo.MessageReferenceTypeForward {
 		ev.ReplyToMessageID = relay.MessageID(m.Reference.MessageID.String())
 		ev.ReplyTo = n.quote(m.Referenced)
 	}
@@ -117,7 +117,7 @@ func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 		if s.ChatTopic == "" && at.parent.HoldsPosts() {
 			s.ChatTopic = at.parent.Topic
 		}
-	case at.channel.Kind == discordapi.ChannelTypeDM:
+	case at.channel.Kind == discordgo.ChannelTypeDM:
 		s.ChatType = relay.ChatDM
 		s.ChatName = who.user.Username
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
@@ -75,7 +75,7 @@ func payloadNames(t testing.TB) []string {
 type answers map[string]string
 
 func (a answers) Do(_ context.Context, _, endpoint string, _, out any) error {
-	body, ok := a["/"+strings.TrimPrefix(endpoint, discordapi.EndpointAPI)]
+	body, ok := a["/"+strings.TrimPrefix(endpoint, discordgo.EndpointAPI)]
 	if !ok {
 		return &call.Fault{What: endpoint, Status: 404, Code: 10003, Message: "Unknown Channel", Sent: call.Refused}
 	}
@@ -266,8 +266,8 @@ func TestMentions(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	guildA, room := guilds.Guild{ID: 1, Name: "Potters"}, guilds.Channel{ID: 2, Guild: 1, Name: "general"}
-	forum := guilds.Channel{ID: 3, Guild: 1, Kind: discordapi.ChannelTypeGuildForum, Name: "firings"}
-	thread := guilds.Channel{ID: 4, Guild: 1, Kind: discordapi.ChannelTypeGuildPublicThread, Name: "Lathe"}
+	forum := guilds.Channel{ID: 3, Guild: 1, Kind: discordgo.ChannelTypeGuildForum, Name: "firings"}
+	thread := guilds.Channel{ID: 4, Guild: 1, Kind: discordgo.ChannelTypeGuildPublicThread, Name: "Lathe"}
 	for name, tc := range map[string]struct {
 		at   spot
 		want string

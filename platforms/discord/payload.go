@@ -3,7 +3,7 @@ package discord
 import (
 	"encoding/json"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 )
 
@@ -11,24 +11,24 @@ import (
 // library's message refuses a whole message for one component it does not know.
 
 type messageData struct {
-	ID           guilds.ID                `json:"id"`
-	ChannelID    guilds.ID                `json:"channel_id"`
-	GuildID      guilds.ID                `json:"guild_id"`
-	ChannelType  *discordapi.ChannelType  `json:"channel_type"`
-	Type         discordapi.MessageType   `json:"type"`
-	Flags        int64                    `json:"flags"`
-	Author       *guilds.User             `json:"author"`
-	Member       nickData                 `json:"member"` // of the author; empty in what REST answers
-	WebhookID    guilds.ID                `json:"webhook_id"`
-	Content      string                   `json:"content"`
-	Mentions     []guilds.User            `json:"mentions"`
-	MentionRoles []guilds.ID              `json:"mention_roles"`
-	Attachments  []attachmentData         `json:"attachments"`
-	Stickers     []discordapi.StickerItem `json:"sticker_items"`
-	Poll         *discordapi.Poll         `json:"poll"`
+	ID           guilds.ID               `json:"id"`
+	ChannelID    guilds.ID               `json:"channel_id"`
+	GuildID      guilds.ID               `json:"guild_id"`
+	ChannelType  *discordgo.ChannelType  `json:"channel_type"`
+	Type         discordgo.MessageType   `json:"type"`
+	Flags        int64                   `json:"flags"`
+	Author       *guilds.User            `json:"author"`
+	Member       nickData                `json:"member"` // of the author; empty in what REST answers
+	WebhookID    guilds.ID               `json:"webhook_id"`
+	Content      string                  `json:"content"`
+	Mentions     []guilds.User           `json:"mentions"`
+	MentionRoles []guilds.ID             `json:"mention_roles"`
+	Attachments  []attachmentData        `json:"attachments"`
+	Stickers     []discordgo.StickerItem `json:"sticker_items"`
+	Poll         *discordgo.Poll         `json:"poll"`
 	Reference    *struct {
-		Type      discordapi.MessageReferenceType `json:"type"`
-		MessageID guilds.ID                       `json:"message_id"`
+		Type      discordgo.MessageReferenceType `json:"type"`
+		MessageID guilds.ID                      `json:"message_id"`
 	} `json:"message_reference"`
 	Referenced *messageData `json:"referenced_message"`
 	Snapshots  []struct {
@@ -59,10 +59,10 @@ type nickData struct {
 }
 
 type commandData struct {
-	Name     string                            `json:"name"`
-	Type     discordapi.ApplicationCommandType `json:"type"` // 0 and 1: a slash command
-	Options  []optionData                      `json:"options"`
-	TargetID guilds.ID                         `json:"target_id"`
+	Name     string                           `json:"name"`
+	Type     discordgo.ApplicationCommandType `json:"type"` // 0 and 1: a slash command
+	Options  []optionData                     `json:"options"`
+	TargetID guilds.ID                        `json:"target_id"`
 	Resolved struct {
 		Messages    map[guilds.ID]messageData `json:"messages"`
 		Attachments map[string]attachmentData `json:"attachments"`
@@ -70,8 +70,8 @@ type commandData struct {
 }
 
 type optionData struct {
-	Name    string                                  `json:"name"`
-	Type    discordapi.ApplicationCommandOptionType `json:"type"`
-	Value   json.RawMessage                         `json:"value"` // a string, a number, or a boolean
-	Options []optionData                            `json:"options"`
+	Name    string                                 `json:"name"`
+	Type    discordgo.ApplicationCommandOptionType `json:"type"`
+	Value   json.RawMessage                        `json:"value"` // a string, a number, or a boolean
+	Options []optionData                           `json:"options"`
 }

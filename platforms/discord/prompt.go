@@ -7,9 +7,9 @@ import (
 
 	"github.com/rivo/uniseg"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -30,15 +30,15 @@ var (
 
 // buttonRow is a row of buttons. The library's types marshal themselves, with members that we never set.
 type buttonRow struct {
-	Type    discordapi.ComponentType `json:"type"`
-	Buttons []button                 `json:"components"`
+	Type    discordgo.ComponentType `json:"type"`
+	Buttons []button                `json:"components"`
 }
 
 type button struct {
-	Type     discordapi.ComponentType `json:"type"`
-	Style    discordapi.ButtonStyle   `json:"style"`
-	Label    string                   `json:"label"`
-	CustomID string                   `json:"custom_id"`
+	Type     discordgo.ComponentType `json:"type"`
+	Style    discordgo.ButtonStyle   `json:"style"`
+	Label    string                  `json:"label"`
+	CustomID string                  `json:"custom_id"`
 }
 
 // Prompt implements platforms.Prompter. It is a Send whose last part has the buttons.
@@ -77,26 +77,26 @@ func (p *Platform) question(a relay.Prompt) (*letter, error) {
 func buttonsOf(a relay.Prompt) (rows []buttonRow) {
 	for n, o := range a.Options {
 		if n%maxInRow == 0 {
-			rows = append(rows, buttonRow{Type: discordapi.ActionsRowComponent})
+			rows = append(rows, buttonRow{Type: discordgo.ActionsRowComponent})
 		}
 		last := &rows[len(rows)-1]
 		last.Buttons = append(last.Buttons, button{
-			Type: discordapi.ButtonComponent, Style: styleOf(o.Style), Label: labelFor(o), CustomID: relay.PromptData(a.PromptID, o.ID),
+			Type: discordgo.ButtonComponent, Style: styleOf(o.Style), Label: labelFor(o), CustomID: relay.PromptData(a.PromptID, o.ID),
 		})
 	}
 	return rows
 }
 
-func styleOf(style string) discordapi.ButtonStyle {
+func styleOf(style string) discordgo.ButtonStyle {
 	switch style {
 	case "primary":
-		return discordapi.PrimaryButton
+		return discordgo.PrimaryButton
 	case "success":
-		return discordapi.SuccessButton
+		return discordgo.SuccessButton
 	case "danger":
-		return discordapi.DangerButton
+		return discordgo.DangerButton
 	}
-	return discordapi.SecondaryButton
+	return discordgo.SecondaryButton
 }
 
 // labelFor is an option's label on one line, with an ellipsis where it is too long. No character is cut in two, as
@@ -133,7 +133,7 @@ func (p *Platform) Unprompt(ctx context.Context, chat relay.ChatID, m relay.Mess
 	}
 	t.Leave()
 	err = p.call(ctx, t, request{
-		method: http.MethodPatch, endpoint: discordapi.EndpointChannelMessage(string(chat), string(m)), again: true,
+		method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(chat), string(m)), again: true,
 		body: map[string]any{"components": []any{}},
 	}, nil)
 	if err != nil && !answered(err, http.StatusNotFound) {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -164,9 +164,9 @@ func TestUnprompt(t *testing.T) {
 		fails  string
 	}{
 		"as it should be":        {nil, 1, ""},
-		"the message is gone":    {[]restFault{{status: 404, code: discordapi.ErrCodeUnknownMessage}}, 1, ""},
+		"the message is gone":    {[]restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, 1, ""},
 		"the answer is lost":     {[]restFault{{cut: true}}, 2, ""},
-		"the bot was thrown out": {[]restFault{{status: 403, code: discordapi.ErrCodeMissingAccess, words: "Missing Access"}}, 1, "403 Forbidden (error code: 50001): Missing Access"},
+		"the bot was thrown out": {[]restFault{{status: 403, code: discordgo.ErrCodeMissingAccess, words: "Missing Access"}}, 1, "403 Forbidden (error code: 50001): Missing Access"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {

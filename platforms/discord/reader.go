@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -41,13 +41,13 @@ func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) 
 	if ok, err := r.written(&m); err != nil || !ok {
 		return nil, err
 	}
-	hint := guilds.Channel{ID: m.ChannelID, Guild: m.GuildID, Kind: discordapi.ChannelTypeGuildText}
+	hint := guilds.Channel{ID: m.ChannelID, Guild: m.GuildID, Kind: discordgo.ChannelTypeGuildText}
 	sure := m.ChannelType != nil
 	switch {
 	case sure:
 		hint.Kind = *m.ChannelType
 	case m.GuildID == 0:
-		hint.Kind = discordapi.ChannelTypeDM
+		hint.Kind = discordgo.ChannelTypeDM
 	}
 	if m.Author.ID == r.me { // nobody is given it: no look-up
 		return r.fromMessage(&m, spot{channel: hint}), nil
@@ -69,13 +69,13 @@ func (r *reader) interaction(ctx context.Context, i *interaction) (*relay.Event,
 	if !i.wanted() {
 		return nil, nil, nil
 	}
-	hint := guilds.Channel{ID: i.Channel, Guild: i.Guild, Kind: discordapi.ChannelTypeGuildText}
+	hint := guilds.Channel{ID: i.Channel, Guild: i.Guild, Kind: discordgo.ChannelTypeGuildText}
 	switch {
 	case i.Place != nil:
 		hint = guilds.ChannelOf(*i.Place, i.Guild)
 		hint.ID = i.Channel
 	case i.Guild == 0:
-		hint.Kind = discordapi.ChannelTypeDM
+		hint.Kind = discordgo.ChannelTypeDM
 	}
 	r.guilds.LearnDirect(hint, i.User.ID)
 	at, err := r.spot(ctx, hint, i.Place != nil || i.Guild == 0, true)

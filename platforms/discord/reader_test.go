@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -23,7 +23,7 @@ import (
 type scripted struct{ says map[string][]string }
 
 func (s *scripted) Do(_ context.Context, _, endpoint string, _, out any) error {
-	path := "/" + strings.TrimPrefix(endpoint, discordapi.EndpointAPI)
+	path := "/" + strings.TrimPrefix(endpoint, discordgo.EndpointAPI)
 	script := s.says[path]
 	if len(script) == 0 {
 		script = []string{"404"}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -26,7 +26,7 @@ func overspend(t *testing.T, f *fakeREST, p *Platform) {
 	for i := range maxRefused {
 		guild := strconv.Itoa(i + 5)
 		f.fail("GET /guilds/"+guild, restFault{status: http.StatusForbidden})
-		_ = p.rest.Do(t.Context(), "GET", discordapi.EndpointGuild(guild), nil, nil)
+		_ = p.rest.Do(t.Context(), "GET", discordgo.EndpointGuild(guild), nil, nil)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestOneGatewaySilencesNobody(t *testing.T) {
 		hostile, home := platforms.For(t.Context(), "hostile"), platforms.For(t.Context(), "home")
 		for i := range 8 {
 			f.answer("DELETE /channels/"+strconv.Itoa(60+i)+"/messages/:id", func(restCall) (int, any) {
-				return http.StatusNotFound, obj{"code": discordapi.ErrCodeUnknownMessage, "message": "Unknown Message"}
+				return http.StatusNotFound, obj{"code": discordgo.ErrCodeUnknownMessage, "message": "Unknown Message"}
 			})
 		}
 		f.has("/guilds/1/members/:id", obj{"roles": []string{}})
@@ -62,7 +62,7 @@ func TestOneGatewaySilencesNobody(t *testing.T) {
 				t.Fatalf("another's send: %v", err)
 			}
 		}
-		if err := p.rest.Do(t.Context(), "GET", discordapi.EndpointGuildMember("1", "101"), nil, nil); err != nil {
+		if err := p.rest.Do(t.Context(), "GET", discordgo.EndpointGuildMember("1", "101"), nil, nil); err != nil {
 			t.Errorf("a look-up: %v", err)
 		}
 		<-time.After(failure(t, last).RetryAfter)
@@ -82,7 +82,7 @@ func TestCanSeeSaysHowLongTheBotIsMuted(t *testing.T) {
 		},
 		"a penalty on the bot": func(t *testing.T, f *fakeREST, p *Platform) time.Duration {
 			f.fail(toChat, restFault{status: http.StatusTooManyRequests, after: 60, scope: "global"})
-			_ = p.rest.Do(t.Context(), "POST", discordapi.EndpointChannelMessages("42"), nil, nil)
+			_ = p.rest.Do(t.Context(), "POST", discordgo.EndpointChannelMessages("42"), nil, nil)
 			return time.Minute
 		},
 	} {
@@ -117,21 +117,21 @@ func TestARefusalIsNotFetchedTwice(t *testing.T) {
 		do     func(context.Context, *Platform)
 		again  bool
 	}{
-		"a message that is gone": {"DELETE /channels/42/messages/:id", 404, discordapi.ErrCodeUnknownMessage, func(ctx context.Context, p *Platform) {
+		"a message that is gone": {"DELETE /channels/42/messages/:id", 404, discordgo.ErrCodeUnknownMessage, func(ctx context.Context, p *Platform) {
 			_, _ = p.Delete(ctx, relay.Delete{Chat: "42", Message: "9"})
 		}, false},
-		"a channel that is gone": {"POST /channels/42/messages", 404, discordapi.ErrCodeUnknownChannel, func(ctx context.Context, p *Platform) {
+		"a channel that is gone": {"POST /channels/42/messages", 404, discordgo.ErrCodeUnknownChannel, func(ctx context.Context, p *Platform) {
 			_, _ = p.Send(ctx, relay.Send{Chat: "42", Content: "x"})
 		}, false},
 		"a chat nobody may know of": {"GET /channels/42", 403, 50001, func(ctx context.Context, p *Platform) {
 			_, _ = p.ChatInfo(ctx, relay.GetChatInfo{Chat: "42"})
 		}, false},
-		"a look-up": {"GET /channels/42", 404, discordapi.ErrCodeUnknownChannel, func(ctx context.Context, p *Platform) {
+		"a look-up": {"GET /channels/42", 404, discordgo.ErrCodeUnknownChannel, func(ctx context.Context, p *Platform) {
 			if sees, err := p.CanSee(ctx, relay.Place{Platform: Name, Chat: "42"}, "7"); sees || err != nil {
 				panic("sees")
 			}
 		}, false},
-		"a reaction that may come": {"DELETE /channels/42/messages/:id/reactions/:emoji/@me", 404, discordapi.ErrCodeUnknownEmoji, func(ctx context.Context, p *Platform) {
+		"a reaction that may come": {"DELETE /channels/42/messages/:id/reactions/:emoji/@me", 404, discordgo.ErrCodeUnknownEmoji, func(ctx context.Context, p *Platform) {
 			_, _ = p.React(ctx, relay.React{Chat: "42", Message: "9", Emoji: "👀", Remove: true})
 		}, true},
 		"a permission that may come": {"POST /channels/42/messages", 403, 50013, func(ctx context.Context, p *Platform) {
@@ -140,7 +140,7 @@ func TestARefusalIsNotFetchedTwice(t *testing.T) {
 		"a proxy's word": {"GET /channels/42", 404, 0, func(ctx context.Context, p *Platform) {
 			_, _ = p.ChatInfo(ctx, relay.GetChatInfo{Chat: "42"})
 		}, true},
-		"a placeholder that may come": {"DELETE /webhooks/" + testBotID + "/bba02b555ec5f10f/messages/@original", 404, discordapi.ErrCodeUnknownMessage, func(ctx context.Context, p *Platform) {
+		"a placeholder that may come": {"DELETE /webhooks/" + testBotID + "/bba02b555ec5f10f/messages/@original", 404, discordgo.ErrCodeUnknownMessage, func(ctx context.Context, p *Platform) {
 			_ = p.Discard(ctx, platforms.Capability{Placeholder: true, Token: relay.NewSecret([]byte(hookToken))})
 		}, true},
 	} {

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -56,7 +56,7 @@ func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, e
 	switch {
 	case err == nil:
 		a.first, a.begun, a.parts = false, true, a.parts[1:]
-	case a.first && refusedWith(err, discordapi.ErrCodeUnknownMessage): // somebody has removed it
+	case a.first && refusedWith(err, discordgo.ErrCodeUnknownMessage): // somebody has removed it
 		a.first = false
 		return a.Send(ctx, t)
 	case a.begun && errors.Is(err, platforms.ErrCapabilityGone):
@@ -72,16 +72,16 @@ func (p *Platform) Thinking(ctx context.Context, c platforms.Capability) (bool, 
 		return false, err
 	}
 	var m struct {
-		Flags discordapi.MessageFlags `json:"flags"`
+		Flags discordgo.MessageFlags `json:"flags"`
 	}
 	err := p.wield(ctx, p.turns.Outside(), c, request{method: http.MethodGet, endpoint: p.original(c), again: true}, &m)
 	switch {
-	case refusedWith(err, discordapi.ErrCodeUnknownMessage): // somebody has removed it
+	case refusedWith(err, discordgo.ErrCodeUnknownMessage): // somebody has removed it
 		return false, nil
 	case err != nil:
 		return false, explained(err)
 	}
-	return m.Flags&discordapi.MessageFlagsLoading != 0, nil
+	return m.Flags&discordgo.MessageFlagsLoading != 0, nil
 }
 
 // Discard implements platforms.Responder.
@@ -107,7 +107,7 @@ func (p *Platform) rework(ctx context.Context, c platforms.Capability, r request
 	}
 	r.endpoint, r.again = p.original(c), true
 	err := p.wield(ctx, p.turns.Outside(), c, r, nil)
-	if err != nil && !refusedWith(err, discordapi.ErrCodeUnknownMessage) {
+	if err != nil && !refusedWith(err, discordgo.ErrCodeUnknownMessage) {
 		return explained(err)
 	}
 	return nil
@@ -115,7 +115,7 @@ func (p *Platform) rework(ctx context.Context, c platforms.Capability, r request
 
 // hook is the web hook through which a capability is wielded.
 func (p *Platform) hook(c platforms.Capability) string {
-	return discordapi.EndpointWebhookToken(p.Application(), url.PathEscape(c.Token.RevealString()))
+	return discordgo.EndpointWebhookToken(p.Application(), url.PathEscape(c.Token.RevealString()))
 }
 
 // original is the first answer to an interaction.
@@ -145,10 +145,10 @@ func (p *Platform) wield(ctx context.Context, t *turn.Turn, c platforms.Capabili
 		err = p.call(ctx, t, r, out)
 	}
 	switch f := call.FaultOf(err); {
-	case f.Sent != call.Refused, f.Code == discordapi.ErrCodeUnknownMessage:
+	case f.Sent != call.Refused, f.Code == discordgo.ErrCodeUnknownMessage:
 		return err
 	case f.Status == http.StatusUnauthorized, f.Status == http.StatusNotFound,
-		f.Code == discordapi.ErrCodeInvalidWebhookTokenProvided, f.Code == discordapi.ErrCodeUnknownWebhook:
+		f.Code == discordgo.ErrCodeInvalidWebhookTokenProvided, f.Code == discordgo.ErrCodeUnknownWebhook:
 		p.rest.Bury(r.endpoint, f)
 		return gone(err)
 	}

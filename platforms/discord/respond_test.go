@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -37,7 +37,7 @@ func pressCapability() platforms.Capability {
 
 func TestRespond(t *testing.T) {
 	long, parts := paragraphs(3)
-	unknown := restFault{status: 404, code: discordapi.ErrCodeUnknownWebhook, words: "Unknown Webhook"}
+	unknown := restFault{status: 404, code: discordgo.ErrCodeUnknownWebhook, words: "Unknown Webhook"}
 	for name, tc := range map[string]struct {
 		content string
 		first   bool
@@ -49,7 +49,7 @@ func TestRespond(t *testing.T) {
 		"the first answer":   {"#### x", true, nil, relay.Result{MessageID: "501"}, []string{"PATCH " + original}, []string{"**x**"}},
 		"a later one":        {"x", false, nil, relay.Result{MessageID: "501"}, []string{"POST " + hookURL}, []string{"x"}},
 		"a long first one":   {long, true, nil, relay.Result{MessageID: "503", MessageIDs: ids("501", "502", "503")}, []string{"PATCH " + original, "POST " + hookURL, "POST " + hookURL}, parts},
-		"a removed original": {"x", true, map[string][]restFault{toOrigin: {{status: 404, code: discordapi.ErrCodeUnknownMessage}}}, relay.Result{MessageID: "501"}, []string{"PATCH " + original, "POST " + hookURL}, []string{"x"}},
+		"a removed original": {"x", true, map[string][]restFault{toOrigin: {{status: 404, code: discordgo.ErrCodeUnknownMessage}}}, relay.Result{MessageID: "501"}, []string{"PATCH " + original, "POST " + hookURL}, []string{"x"}},
 		"unclear at first":   {"x", true, map[string][]restFault{toOrigin: {{cut: true}}}, relay.Result{MessageID: "502"}, []string{"PATCH " + original, "PATCH " + original}, []string{"x", "x"}},
 		"a token that ends in the middle": {
 			long, true, map[string][]restFault{toHook: {unknown}}, relay.Result{MessageID: "503", MessageIDs: ids("501", "502", "503")},
@@ -87,10 +87,10 @@ func TestRespond(t *testing.T) {
 // TestGoneTokenIsAskedOnce: a loop of 404s on a web hook is how bots get banned.
 func TestGoneTokenIsAskedOnce(t *testing.T) {
 	for name, fault := range map[string]restFault{
-		"expired":     {status: 401, code: discordapi.ErrCodeInvalidWebhookTokenProvided, words: "Invalid Webhook Token"},
-		"unknown":     {status: 404, code: discordapi.ErrCodeUnknownWebhook, words: "Unknown Webhook"},
+		"expired":     {status: 401, code: discordgo.ErrCodeInvalidWebhookTokenProvided, words: "Invalid Webhook Token"},
+		"unknown":     {status: 404, code: discordgo.ErrCodeUnknownWebhook, words: "Unknown Webhook"},
 		"not a token": {status: 404},
-		"bad request": {status: 400, code: discordapi.ErrCodeInvalidWebhookTokenProvided},
+		"bad request": {status: 400, code: discordgo.ErrCodeInvalidWebhookTokenProvided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
@@ -166,11 +166,11 @@ func TestDiscardAndSettle(t *testing.T) {
 		want   []string
 	}{
 		"a placeholder is deleted":   {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, nil, []string{"DELETE " + original}},
-		"and may be gone":            {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, []restFault{{status: 404, code: discordapi.ErrCodeUnknownMessage}}, []string{"DELETE " + original}},
+		"and may be gone":            {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"DELETE " + original}},
 		"or not clear":               {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, []restFault{{cut: true}}, []string{"DELETE " + original, "DELETE " + original}},
 		"a message of ours stays":    {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, pressCapability()) }, nil, nil},
 		"buttons are removed":        {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, nil, []string{"PATCH " + original}},
-		"from a message that stands": {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, []restFault{{status: 404, code: discordapi.ErrCodeUnknownMessage}}, []string{"PATCH " + original}},
+		"from a message that stands": {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"PATCH " + original}},
 		"a command has none":         {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, slashCapability()) }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,26 +196,26 @@ func TestDiscardAndSettle(t *testing.T) {
 func TestAcknowledge(t *testing.T) {
 	const route = "POST /interactions/:id/:token/callback"
 	for name, tc := range map[string]struct {
-		kind    discordapi.InteractionType
-		context discordapi.InteractionContextType
+		kind    discordgo.InteractionType
+		context discordgo.InteractionContextType
 		faults  []restFault
 		want    []obj // bodies
 		took    time.Duration
 		fails   bool
 	}{
-		"a command":              {kind: discordapi.InteractionApplicationCommand, want: []obj{{"type": 5.0}}},
-		"a form":                 {kind: discordapi.InteractionModalSubmit, want: []obj{{"type": 5.0}}},
-		"a press":                {kind: discordapi.InteractionMessageComponent, want: []obj{{"type": 6.0}}},
-		"a press elsewhere":      {kind: discordapi.InteractionMessageComponent, context: discordapi.InteractionContextPrivateChannel, want: []obj{{"type": 6.0}}},
+		"a command":              {kind: discordgo.InteractionApplicationCommand, want: []obj{{"type": 5.0}}},
+		"a form":                 {kind: discordgo.InteractionModalSubmit, want: []obj{{"type": 5.0}}},
+		"a press":                {kind: discordgo.InteractionMessageComponent, want: []obj{{"type": 6.0}}},
+		"a press elsewhere":      {kind: discordgo.InteractionMessageComponent, context: discordgo.InteractionContextPrivateChannel, want: []obj{{"type": 6.0}}},
 		"a command being typed":  {kind: 4, want: []obj{{"type": 8.0, "data": obj{"choices": []any{}}}}},
-		"a command elsewhere":    {kind: discordapi.InteractionApplicationCommand, context: discordapi.InteractionContextPrivateChannel, want: []obj{{"type": 4.0, "data": obj{"content": "I cannot be used here.", "flags": 64.0}}}},
-		"a broken connection":    {kind: discordapi.InteractionApplicationCommand, faults: []restFault{{lose: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
-		"no connection":          {kind: discordapi.InteractionApplicationCommand, faults: []restFault{{never: true}}, want: []obj{{"type": 5.0}}},
-		"it did arrive":          {kind: discordapi.InteractionApplicationCommand, faults: []restFault{{cut: true}, {status: 400, code: discordapi.ErrCodeInteractionHasAlreadyBeenAcknowledged}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
-		"a server that hangs":    {kind: discordapi.InteractionApplicationCommand, faults: []restFault{{hang: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackTry},
-		"for ever":               {kind: discordapi.InteractionApplicationCommand, faults: repeated(restFault{hang: true}, 3), want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackBudget, fails: true},
-		"too late":               {kind: discordapi.InteractionApplicationCommand, faults: []restFault{{status: 404, code: 10062, words: "Unknown interaction"}}, want: []obj{{"type": 5.0}}, fails: true},
-		"a 429 is not slept out": {kind: discordapi.InteractionApplicationCommand, faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
+		"a command elsewhere":    {kind: discordgo.InteractionApplicationCommand, context: discordgo.InteractionContextPrivateChannel, want: []obj{{"type": 4.0, "data": obj{"content": "I cannot be used here.", "flags": 64.0}}}},
+		"a broken connection":    {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{lose: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
+		"no connection":          {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{never: true}}, want: []obj{{"type": 5.0}}},
+		"it did arrive":          {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{cut: true}, {status: 400, code: discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
+		"a server that hangs":    {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{hang: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackTry},
+		"for ever":               {kind: discordgo.InteractionApplicationCommand, faults: repeated(restFault{hang: true}, 3), want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackBudget, fails: true},
+		"too late":               {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{status: 404, code: 10062, words: "Unknown interaction"}}, want: []obj{{"type": 5.0}}, fails: true},
+		"a 429 is not slept out": {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {

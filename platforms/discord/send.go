@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
@@ -20,8 +20,8 @@ import (
 const keyMentions = "allow_mentions"
 
 // mentionable are the values of keyMentions; each allows what the ones before it do.
-var mentionable = []discordapi.AllowedMentionType{
-	discordapi.AllowedMentionTypeUsers, discordapi.AllowedMentionTypeRoles, discordapi.AllowedMentionTypeEveryone,
+var mentionable = []discordgo.AllowedMentionType{
+	discordgo.AllowedMentionTypeUsers, discordgo.AllowedMentionTypeRoles, discordgo.AllowedMentionTypeEveryone,
 }
 
 func mentionsKey() platforms.Key {
@@ -36,18 +36,18 @@ func mentionsKey() platforms.Key {
 // It is not inlined: many call it, and none of them in a hurry.
 //
 //go:noinline
-func (p *Platform) mentions() *discordapi.MessageAllowedMentions {
-	last := slices.Index(mentionable, discordapi.AllowedMentionType(p.opts[keyMentions]))
-	return &discordapi.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
+func (p *Platform) mentions() *discordgo.MessageAllowedMentions {
+	last := slices.Index(mentionable, discordgo.AllowedMentionType(p.opts[keyMentions]))
+	return &discordgo.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
 }
 
 // message is a message as it is sent. The library's type has no nonce.
 type message struct {
-	Content   string                             `json:"content"`
-	Mentions  *discordapi.MessageAllowedMentions `json:"allowed_mentions"`
-	Reference *discordapi.MessageReference       `json:"message_reference,omitempty"`
-	Buttons   []buttonRow                        `json:"components,omitempty"`
-	Flags     discordapi.MessageFlags            `json:"flags,omitempty"`
+	Content   string                            `json:"content"`
+	Mentions  *discordgo.MessageAllowedMentions `json:"allowed_mentions"`
+	Reference *discordgo.MessageReference       `json:"message_reference,omitempty"`
+	Buttons   []buttonRow                       `json:"components,omitempty"`
+	Flags     discordgo.MessageFlags            `json:"flags,omitempty"`
 	// Nonce makes a repeated request harmless: Discord answers it with the message that stands.
 	Nonce        string `json:"nonce,omitempty"`
 	EnforceNonce bool   `json:"enforce_nonce,omitempty"`
@@ -72,8 +72,8 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 // letter is a text that is being sent, in parts.
 type letter struct {
 	p     *Platform
-	parts []string                     // not sent yet
-	reply *discordapi.MessageReference // of the next one
+	parts []string                    // not sent yet
+	reply *discordgo.MessageReference // of the next one
 	// buttons stand on the last one.
 	buttons []buttonRow
 }
@@ -102,7 +102,7 @@ func (p *Platform) postscript(content string) *letter {
 func (l *letter) Left() int { return len(l.parts) }
 
 func (l *letter) Skip(err error) bool {
-	if !refusedWith(err, discordapi.ErrCodeCannotSendEmptyMessage) || l.under() != nil {
+	if !refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage) || l.under() != nil {
 		return false
 	}
 	l.parts = l.parts[1:]
@@ -121,13 +121,13 @@ func (l *letter) under() []buttonRow {
 func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
 	var m posted
 	err := l.p.call(ctx, t, request{
-		method: http.MethodPost, endpoint: discordapi.EndpointChannelMessages(string(t.Chat)), again: true,
+		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
 		body: message{
 			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply, Buttons: l.under(),
 			Nonce: newNonce(), EnforceNonce: true,
 		},
 	}, &m)
-	if l.reply != nil && refusedWith(err, discordapi.ErrCodeInvalidFormBody, discordapi.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
+	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
 		l.reply = nil // nobody can reply to the target
 		return l.Send(ctx, t)
 	}
@@ -141,12 +141,12 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 // It is not inlined: many call it, and none of them in a hurry.
 //
 //go:noinline
-func referTo(m relay.MessageID) *discordapi.MessageReference {
+func referTo(m relay.MessageID) *discordgo.MessageReference {
 	if !rest.IsID(string(m)) {
 		return nil
 	}
 	failIfNotExists := false
-	return &discordapi.MessageReference{MessageID: string(m), FailIfNotExists: &failIfNotExists}
+	return &discordgo.MessageReference{MessageID: string(m), FailIfNotExists: &failIfNotExists}
 }
 
 // newNonce is unique; Discord takes at most 25 characters.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -262,7 +262,7 @@ func TestPenaltyIsForItsChatOrForTheBot(t *testing.T) {
 }
 
 func TestReplyTargetThatCannotBeRepliedTo(t *testing.T) {
-	for name, code := range map[string]int{"a system message": discordapi.ErrCodeInvalidFormBody, "no history": discordapi.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory} {
+	for name, code := range map[string]int{"a system message": discordgo.ErrCodeInvalidFormBody, "no history": discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 				f.fail(toChat, restFault{status: 400, code: code})
@@ -309,7 +309,7 @@ func TestSendBrokenInTheMiddle(t *testing.T) {
 func TestInvisiblePartIsLeftOut(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 		content, _ := paragraphs(3)
-		f.fail(toChat, restFault{}, restFault{status: 400, code: discordapi.ErrCodeCannotSendEmptyMessage, words: "Cannot send an empty message"})
+		f.fail(toChat, restFault{}, restFault{status: 400, code: discordgo.ErrCodeCannotSendEmptyMessage, words: "Cannot send an empty message"})
 		got, err := p.Send(ctx, relay.Send{Chat: chat, Content: content})
 		if err != nil || !cmp.Equal(got.MessageIDs, ids("501", "502")) {
 			t.Errorf("Send = %+v, %v", got, err)

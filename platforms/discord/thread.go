@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
@@ -29,9 +29,9 @@ const (
 
 // newThread is a thread as it is asked for.
 type newThread struct {
-	Name    string                 `json:"name"`
-	Type    discordapi.ChannelType `json:"type,omitempty"`    // of a thread without a message
-	Message *message               `json:"message,omitempty"` // the first one of a post
+	Name    string                `json:"name"`
+	Type    discordgo.ChannelType `json:"type,omitempty"`    // of a thread without a message
+	Message *message              `json:"message,omitempty"` // the first one of a post
 }
 
 // CreateThread implements platforms.ThreadCreator. In a forum it makes a post, which begins with the seed text;
@@ -54,7 +54,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
-	r := request{method: http.MethodPost, endpoint: discordapi.EndpointChannelThreads(string(a.Chat))}
+	r := request{method: http.MethodPost, endpoint: discordgo.EndpointChannelThreads(string(a.Chat))}
 	body := newThread{Name: name}
 	seed := p.postscript(a.SeedText)
 	switch {
@@ -65,11 +65,11 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 		body.Message = &message{Content: seed.parts[0], Mentions: p.mentions()}
 		seed.parts = seed.parts[1:]
 	case a.Anchor != "":
-		r.endpoint = discordapi.EndpointChannelMessageThread(string(a.Chat), string(a.Anchor))
-	case parent.Kind == discordapi.ChannelTypeGuildNews:
-		body.Type = discordapi.ChannelTypeGuildNewsThread
+		r.endpoint = discordgo.EndpointChannelMessageThread(string(a.Chat), string(a.Anchor))
+	case parent.Kind == discordgo.ChannelTypeGuildNews:
+		body.Type = discordgo.ChannelTypeGuildNewsThread
 	default:
-		body.Type = discordapi.ChannelTypeGuildPublicThread
+		body.Type = discordgo.ChannelTypeGuildPublicThread
 	}
 	r.body = body
 	id, err := p.create(ctx, t, r, parent, name)
@@ -135,7 +135,7 @@ func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent guilds.C
 		} `json:"threads"`
 	}
 	err := p.call(ctx, t, request{
-		method: http.MethodGet, endpoint: discordapi.EndpointGuildActiveThreads(parent.Guild.String()), again: true,
+		method: http.MethodGet, endpoint: discordgo.EndpointGuildActiveThreads(parent.Guild.String()), again: true,
 	}, &active)
 	if err != nil {
 		return "", false
@@ -191,7 +191,7 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	}
 	if d.Name != name {
 		err := p.call(ctx, t, request{
-			method: http.MethodPatch, endpoint: discordapi.EndpointChannel(string(thread)), again: true, apart: true,
+			method: http.MethodPatch, endpoint: discordgo.EndpointChannel(string(thread)), again: true, apart: true,
 			body: newThread{Name: name},
 		}, nil)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -241,7 +241,7 @@ func TestAForeignThreadAndNoneAreDeclinedAlike(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 		f.has("/channels/77", obj{"id": "77", "type": 11, "name": "old", "parent_id": "43", "guild_id": guildID})
 		for _, gone := range []string{"GET /channels/78", "GET /channels/80"} {
-			f.fail(gone, restFault{status: 404, code: discordapi.ErrCodeUnknownChannel, words: "Unknown Channel"})
+			f.fail(gone, restFault{status: 404, code: discordgo.ErrCodeUnknownChannel, words: "Unknown Channel"})
 		}
 		f.fail("GET /channels/79", restFault{status: 403, code: 50001, words: "Missing Access"})
 		for _, thread := range []relay.ThreadID{"77", "78", "79"} {

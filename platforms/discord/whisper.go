@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -64,6 +64,6 @@ func (p *Platform) whisper(ctx context.Context, a aside) error {
 	if err := p.answerable(ctx, a.to); err != nil {
 		return err
 	}
-	body := message{Content: a.words, Mentions: p.mentions(), Flags: discordapi.MessageFlagsEphemeral}
+	body := message{Content: a.words, Mentions: p.mentions(), Flags: discordgo.MessageFlagsEphemeral}
 	return p.wield(ctx, p.turns.Outside(), a.to, request{method: http.MethodPost, endpoint: p.hook(a.to), body: body}, nil)
 }

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 )
 
@@ -131,7 +131,7 @@ func (c *Registrar) register(ctx context.Context) error {
 	if d := time.Until(notBefore); d > 0 && d <= 24*time.Hour {
 		return &call.Fault{What: "slash commands", Sent: call.Never, RetryAfter: d, Message: "rate limited"}
 	}
-	endpoint := discordapi.EndpointApplicationGlobalCommands(app)
+	endpoint := discordgo.EndpointApplicationGlobalCommands(app)
 	var raw []json.RawMessage
 	if err := c.rest.Do(ctx, http.MethodGet, endpoint+"?with_localizations=true", nil, &raw); err != nil {
 		return fmt.Errorf("registered commands: %w", err)
@@ -173,7 +173,7 @@ func (c *Registrar) overwrite(ctx context.Context, endpoint string, others []jso
 func withoutFaults(list []slashCommand, err error, begin int) (sound []slashCommand) {
 	f := call.FaultOf(err)
 	places, told := f.Detail.(rest.Places)
-	if !told || f.Sent != call.Refused || f.Code != discordapi.ErrCodeInvalidFormBody {
+	if !told || f.Sent != call.Refused || f.Code != discordgo.ErrCodeInvalidFormBody {
 		return list
 	}
 	for i, c := range list {
@@ -188,7 +188,7 @@ func withoutFaults(list []slashCommand, err error, begin int) (sound []slashComm
 func registered(raw []json.RawMessage) (current []slashCommand, others []json.RawMessage) {
 	for _, one := range raw {
 		var c slashCommand
-		if json.Unmarshal(one, &c) == nil && c.Type <= discordapi.ChatApplicationCommand {
+		if json.Unmarshal(one, &c) == nil && c.Type <= discordgo.ChatApplicationCommand {
 			current = append(current, c.normal())
 		} else {
 			others = append(others, one)

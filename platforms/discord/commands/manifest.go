@@ -8,7 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 )
 
 // Discord's limits for slash commands (https://discord.com/developers/docs/interactions/application-commands).
@@ -22,28 +22,28 @@ const (
 // slashCommand is a slash command with the fields a gateway can set. It is not discordgo's type, which loses
 // bounds of 0 and says null where a gateway said nothing.
 type slashCommand struct {
-	Name         string                            `json:"name"`
-	Names        map[string]string                 `json:"name_localizations,omitempty"`
-	Type         discordapi.ApplicationCommandType `json:"type"`
-	Description  string                            `json:"description"`
-	Descriptions map[string]string                 `json:"description_localizations,omitempty"`
-	Options      []commandOption                   `json:"options,omitempty"`
+	Name         string                           `json:"name"`
+	Names        map[string]string                `json:"name_localizations,omitempty"`
+	Type         discordgo.ApplicationCommandType `json:"type"`
+	Description  string                           `json:"description"`
+	Descriptions map[string]string                `json:"description_localizations,omitempty"`
+	Options      []commandOption                  `json:"options,omitempty"`
 }
 
 type commandOption struct {
-	Type         discordapi.ApplicationCommandOptionType     `json:"type"`
-	Name         string                                      `json:"name"`
-	Names        map[string]string                           `json:"name_localizations,omitempty"`
-	Description  string                                      `json:"description"`
-	Descriptions map[string]string                           `json:"description_localizations,omitempty"`
-	Required     bool                                        `json:"required,omitempty"`
-	Choices      []discordapi.ApplicationCommandOptionChoice `json:"choices,omitempty"`
-	Options      []commandOption                             `json:"options,omitempty"`
-	ChannelTypes []int                                       `json:"channel_types,omitempty"`
-	MinValue     *float64                                    `json:"min_value,omitempty"`
-	MaxValue     *float64                                    `json:"max_value,omitempty"`
-	MinLength    *int                                        `json:"min_length,omitempty"`
-	MaxLength    *int                                        `json:"max_length,omitempty"`
+	Type         discordgo.ApplicationCommandOptionType     `json:"type"`
+	Name         string                                     `json:"name"`
+	Names        map[string]string                          `json:"name_localizations,omitempty"`
+	Description  string                                     `json:"description"`
+	Descriptions map[string]string                          `json:"description_localizations,omitempty"`
+	Required     bool                                       `json:"required,omitempty"`
+	Choices      []discordgo.ApplicationCommandOptionChoice `json:"choices,omitempty"`
+	Options      []commandOption                            `json:"options,omitempty"`
+	ChannelTypes []int                                      `json:"channel_types,omitempty"`
+	MinValue     *float64                                   `json:"min_value,omitempty"`
+	MaxValue     *float64                                   `json:"max_value,omitempty"`
+	MinLength    *int                                       `json:"min_length,omitempty"`
+	MaxLength    *int                                       `json:"max_length,omitempty"`
 }
 
 // encode is the command as JSON, always the same for the same command.
@@ -55,10 +55,10 @@ func (c slashCommand) encode() json.RawMessage {
 // linkCommand is the connector's own.
 func linkCommand() slashCommand {
 	return slashCommand{
-		Name: "link", Type: discordapi.ChatApplicationCommand,
+		Name: "link", Type: discordgo.ChatApplicationCommand,
 		Description: "Link your account to your agent, with the code its operator gave you",
 		Options: []commandOption{{
-			Type: discordapi.ApplicationCommandOptionString, Name: "code", Description: "The link code, like KQ2-9F4-M7X", Required: true,
+			Type: discordgo.ApplicationCommandOptionString, Name: "code", Description: "The link code, like KQ2-9F4-M7X", Required: true,
 		}},
 	}
 }
@@ -73,7 +73,7 @@ func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
 		err := json.Unmarshal(raw, &c)
 		c = c.normal()
 		switch {
-		case err != nil || c.Type > discordapi.ChatApplicationCommand:
+		case err != nil || c.Type > discordgo.ChatApplicationCommand:
 			dropped++
 		case names[c.Name]:
 		case !validName(c.Name) || len(list) == maxCommands:
@@ -98,7 +98,7 @@ func validName(s string) bool { return optionName.MatchString(s) && s == strings
 
 // normal is c as Discord would take and return it.
 func (c slashCommand) normal() slashCommand {
-	c.Type = max(c.Type, discordapi.ChatApplicationCommand) // which it is unless it says otherwise
+	c.Type = max(c.Type, discordgo.ChatApplicationCommand) // which it is unless it says otherwise
 	c.Name = strings.ToLower(strings.TrimSpace(c.Name))
 	c.Names = named(c.Names)
 	c.Description, c.Descriptions = described(c.Description, c.Name), clippedAll(c.Descriptions)
@@ -114,7 +114,7 @@ func normalOptions(list []commandOption, depth int) []commandOption {
 	groups := slices.ContainsFunc(list, commandOption.groups)
 	for _, o := range list {
 		o.Name = strings.ToLower(strings.TrimSpace(o.Name))
-		known := o.Type >= discordapi.ApplicationCommandOptionSubCommand && o.Type <= discordapi.ApplicationCommandOptionAttachment
+		known := o.Type >= discordgo.ApplicationCommandOptionSubCommand && o.Type <= discordgo.ApplicationCommandOptionAttachment
 		if !known || !validName(o.Name) || names[o.Name] || o.groups() != groups || groups && depth == maxDepth || len(out) == maxOptions {
 			continue
 		}
@@ -138,11 +138,11 @@ func normalOptions(list []commandOption, depth int) []commandOption {
 
 // groups reports whether the option is a sub-command or a group of them.
 func (o commandOption) groups() bool {
-	return o.Type == discordapi.ApplicationCommandOptionSubCommand || o.Type == discordapi.ApplicationCommandOptionSubCommandGroup
+	return o.Type == discordgo.ApplicationCommandOptionSubCommand || o.Type == discordgo.ApplicationCommandOptionSubCommandGroup
 }
 
-func normalChoices(list []discordapi.ApplicationCommandOptionChoice) []discordapi.ApplicationCommandOptionChoice {
-	var out []discordapi.ApplicationCommandOptionChoice
+func normalChoices(list []discordgo.ApplicationCommandOptionChoice) []discordgo.ApplicationCommandOptionChoice {
+	var out []discordgo.ApplicationCommandOptionChoice
 	for _, c := range list {
 		c.Name, c.NameLocalizations = clipped(c.Name), clippedAll(c.NameLocalizations)
 		switch v := c.Value.(type) {

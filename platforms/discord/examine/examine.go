@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -22,9 +22,9 @@ import (
 
 // permissions are what a bot of ours uses, and no more: it sees channels and what was said in them, writes, with
 // files and reactions, and makes, names and writes in threads.
-const permissions = discordapi.PermissionViewChannel | discordapi.PermissionReadMessageHistory | discordapi.PermissionSendMessages |
-	discordapi.PermissionEmbedLinks | discordapi.PermissionAttachFiles | discordapi.PermissionAddReactions |
-	discordapi.PermissionSendMessagesInThreads | discordapi.PermissionCreatePublicThreads
+const permissions = discordgo.PermissionViewChannel | discordgo.PermissionReadMessageHistory | discordgo.PermissionSendMessages |
+	discordgo.PermissionEmbedLinks | discordgo.PermissionAttachFiles | discordgo.PermissionAddReactions |
+	discordgo.PermissionSendMessagesInThreads | discordgo.PermissionCreatePublicThreads
 
 const (
 	portal    = "https://discord.com/developers/applications/"
@@ -53,7 +53,7 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 	defer func() { out.Clock = b.Rest.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
 	var me guilds.User
-	switch err := b.Rest.Do(ctx, http.MethodGet, discordapi.EndpointAPI+"users/@me", nil, &me); {
+	switch err := b.Rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"users/@me", nil, &me); {
 	case call.FaultOf(err).Refused(http.StatusUnauthorized) && call.FaultOf(err).Message != call.NoAnswer:
 		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token", fixToken))
 		return out
@@ -70,7 +70,7 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 		Flags    int64     `json:"flags"`
 		Endpoint string    `json:"interactions_endpoint_url"`
 	}
-	if err := b.Rest.Do(ctx, http.MethodGet, discordapi.EndpointAPI+"applications/@me", nil, &app); err != nil {
+	if err := b.Rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"applications/@me", nil, &app); err != nil {
 		say(asked.Unanswered(call.FaultOf(err)))
 		return out
 	}

@@ -26,10 +26,10 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 )
 
@@ -201,13 +201,13 @@ func (g *Gateway) address(ctx context.Context) (string, error) {
 
 // ask asks Discord where its gateway is, and how many sessions it grants.
 func (g *Gateway) ask(ctx context.Context) (address string, err error) {
-	var answer discordapi.GatewayBotResponse
+	var answer discordgo.GatewayBotResponse
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := g.Rest.Do(ctx, http.MethodGet, discordapi.EndpointGatewayBot, nil, &answer); err != nil {
+	if err := g.Rest.Do(ctx, http.MethodGet, discordgo.EndpointGatewayBot, nil, &answer); err != nil {
 		return "", err
 	}
-	if l := answer.SessionStartLimit; l != (discordapi.SessionInformation{}) {
+	if l := answer.SessionStartLimit; l != (discordgo.SessionInformation{}) {
 		after := min(max(time.Duration(l.ResetAfter)*time.Millisecond, 0), day)
 		g.Ledger.ChangeBudget(false, func(b *Budget) { b.granted(l.Remaining, after, time.Now()) })
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 )
 
 // What a payload on the gateway socket is about.
@@ -37,8 +37,8 @@ const closeAgain websocket.StatusCode = 4000
 
 // intents are the events the bot asks for. Only the message content needs to be enabled in the developer
 // portal. Members are not among them: what a member may do is asked on demand.
-const intents = discordapi.IntentGuilds | discordapi.IntentGuildMessages | discordapi.IntentDirectMessages |
-	discordapi.IntentMessageContent
+const intents = discordgo.IntentGuilds | discordgo.IntentGuildMessages | discordgo.IntentDirectMessages |
+	discordgo.IntentMessageContent
 
 // Packet is one message on the socket.
 type Packet struct {

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -130,7 +130,7 @@ func (c *Guilds) threadsLocked(data []byte) ([]platforms.RosterChange, error) {
 // or a category. c.mu must be held.
 func (c *Guilds) putLocked(d ChannelData, within ID) {
 	switch {
-	case d.ID == 0 || d.Kind == discordapi.ChannelTypeGuildCategory:
+	case d.ID == 0 || d.Kind == discordgo.ChannelTypeGuildCategory:
 	case d.Thread.Archived:
 		delete(c.channels, d.ID)
 	default:

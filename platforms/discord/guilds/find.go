@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 )
 
 // AskWithin bounds a question, with its repetitions, while others wait for the answer.
@@ -29,7 +29,7 @@ var (
 // tell of those.
 func (c *Guilds) LearnDirect(ch Channel, with ID) {
 	_, since, ok := known(c, c.channels, ch.ID)
-	if ok || ch.Kind != discordapi.ChannelTypeDM {
+	if ok || ch.Kind != discordgo.ChannelTypeDM {
 		return
 	}
 	ch.Recipient = with
@@ -43,7 +43,7 @@ func (c *Guilds) Guild(ctx context.Context, id ID) (Guild, error) {
 		return g, nil
 	}
 	var d guildData
-	if err := c.ask(ctx, discordapi.EndpointGuild(id.String()), &d); err != nil {
+	if err := c.ask(ctx, discordgo.EndpointGuild(id.String()), &d); err != nil {
 		return Guild{}, fmt.Errorf("look up guild: %w", err)
 	}
 	if d.ID != id {
@@ -65,7 +65,7 @@ func (c *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
 		return Channel{}, errNoPlace
 	}
 	var d ChannelData
-	if err := c.ask(ctx, discordapi.EndpointChannel(id.String()), &d); err != nil {
+	if err := c.ask(ctx, discordgo.EndpointChannel(id.String()), &d); err != nil {
 		return Channel{}, fmt.Errorf("look up channel: %w", err)
 	}
 	if d.ID != id {
@@ -79,7 +79,7 @@ func (c *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
 // member asks what a guild knows of a user. The error wraps errNoPlace when he is no member.
 func (c *Guilds) member(ctx context.Context, guild, user ID) (person, error) {
 	var d memberData
-	if err := c.ask(ctx, discordapi.EndpointGuildMember(guild.String(), user.String()), &d); err != nil {
+	if err := c.ask(ctx, discordgo.EndpointGuildMember(guild.String(), user.String()), &d); err != nil {
 		return person{}, fmt.Errorf("look up member: %w", err)
 	}
 	return person{id: user, roles: d.Roles, mutedUntil: d.MutedUntil}, nil
@@ -87,7 +87,7 @@ func (c *Guilds) member(ctx context.Context, guild, user ID) (person, error) {
 
 // inThread asks whether a user was added to a thread.
 func (c *Guilds) inThread(ctx context.Context, thread, user ID) (bool, error) {
-	err := c.ask(ctx, discordapi.EndpointThreadMember(thread.String(), user.String()), nil)
+	err := c.ask(ctx, discordgo.EndpointThreadMember(thread.String(), user.String()), nil)
 	switch {
 	case errors.Is(err, errNoPlace):
 		return false, nil

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -51,7 +51,7 @@ func (c *Guilds) Me() ID { return c.me }
 // IsThread reports whether it is a thread: its permissions are those of its parent.
 func (c Channel) IsThread() bool {
 	switch c.Kind {
-	case discordapi.ChannelTypeGuildNewsThread, discordapi.ChannelTypeGuildPublicThread, discordapi.ChannelTypeGuildPrivateThread:
+	case discordgo.ChannelTypeGuildNewsThread, discordgo.ChannelTypeGuildPublicThread, discordgo.ChannelTypeGuildPrivateThread:
 		return true
 	}
 	return false
@@ -59,7 +59,7 @@ func (c Channel) IsThread() bool {
 
 // HoldsPosts reports whether its threads are posts, each with a first message that has the thread's id.
 func (c Channel) HoldsPosts() bool {
-	return c.Kind == discordapi.ChannelTypeGuildForum || c.Kind == discordapi.ChannelTypeGuildMedia
+	return c.Kind == discordgo.ChannelTypeGuildForum || c.Kind == discordgo.ChannelTypeGuildMedia
 }
 
 // known is what is known under an id, and the version that keep needs for what is looked up from now on.
@@ -101,7 +101,7 @@ func ChannelOf(d ChannelData, within ID) Channel {
 	if !ch.IsThread() {
 		ch.Parent = 0 // a category
 	}
-	if ch.Kind == discordapi.ChannelTypeDM && len(d.Recipients) == 1 {
+	if ch.Kind == discordgo.ChannelTypeDM && len(d.Recipients) == 1 {
 		ch.Recipient = d.Recipients[0].ID
 	}
 	return ch

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 )
 
 // The parts of Discord's objects that are read, spelled as on https://docs.discord.com/developers.
@@ -48,14 +48,14 @@ type role struct {
 
 // Channel is a place for messages, or one that only holds such places (a forum).
 type Channel struct {
-	ID         ID                     `json:"id"`
-	Guild      ID                     `json:"guild_id"`  // 0: direct messages
-	Parent     ID                     `json:"parent_id"` // of a thread: the channel it belongs to
-	Kind       discordapi.ChannelType `json:"type"`
-	Name       string                 `json:"name"` // empty when it is hidden from the bot
-	Topic      string                 `json:"topic"`
-	Overwrites []overwrite            `json:"permission_overwrites"`
-	Recipient  ID                     `json:"-"` // of a direct-message channel: who is on the other side
+	ID         ID                    `json:"id"`
+	Guild      ID                    `json:"guild_id"`  // 0: direct messages
+	Parent     ID                    `json:"parent_id"` // of a thread: the channel it belongs to
+	Kind       discordgo.ChannelType `json:"type"`
+	Name       string                `json:"name"` // empty when it is hidden from the bot
+	Topic      string                `json:"topic"`
+	Overwrites []overwrite           `json:"permission_overwrites"`
+	Recipient  ID                    `json:"-"` // of a direct-message channel: who is on the other side
 }
 
 // ChannelData is a channel as Discord describes it; see ChannelOf.
@@ -70,10 +70,10 @@ type ChannelData struct {
 
 // overwrite changes the permissions of one role or one member in a channel.
 type overwrite struct {
-	ID    ID                                 `json:"id"`
-	Type  discordapi.PermissionOverwriteType `json:"type"`
-	Allow permissions                        `json:"allow"`
-	Deny  permissions                        `json:"deny"`
+	ID    ID                                `json:"id"`
+	Type  discordgo.PermissionOverwriteType `json:"type"`
+	Allow permissions                       `json:"allow"`
+	Deny  permissions                       `json:"deny"`
 }
 
 // User is somebody with an account: a person, or a bot.

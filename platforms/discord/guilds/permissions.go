@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 )
 
 // mayDoAll is what administrators and a guild's owner may do.
@@ -22,16 +22,16 @@ type person struct {
 // channel may do nothing in it.
 func permissionsIn(g Guild, c Channel, p person, now time.Time) permissions {
 	may := basePermissions(g, p)
-	if may&discordapi.PermissionAdministrator != 0 {
+	if may&discordgo.PermissionAdministrator != 0 {
 		return mayDoAll
 	}
 	var allow, deny permissions // of the roles, together: their order does not matter
 	var own overwrite
 	for _, o := range c.Overwrites {
 		switch {
-		case o.Type == discordapi.PermissionOverwriteTypeMember && o.ID == p.id:
+		case o.Type == discordgo.PermissionOverwriteTypeMember && o.ID == p.id:
 			own = o
-		case o.Type == discordapi.PermissionOverwriteTypeMember:
+		case o.Type == discordgo.PermissionOverwriteTypeMember:
 		case o.ID == g.ID: // @everyone, which comes before all others
 			may = may&^o.Deny | o.Allow
 		case slices.Contains(p.roles, o.ID):
@@ -42,9 +42,9 @@ func permissionsIn(g Guild, c Channel, p person, now time.Time) permissions {
 	may = may&^deny | allow
 	may = may&^own.Deny | own.Allow
 	if now.Before(p.mutedUntil) {
-		may &= discordapi.PermissionViewChannel | discordapi.PermissionReadMessageHistory
+		may &= discordgo.PermissionViewChannel | discordgo.PermissionReadMessageHistory
 	}
-	if may&discordapi.PermissionViewChannel == 0 {
+	if may&discordgo.PermissionViewChannel == 0 {
 		return 0
 	}
 	return may
@@ -67,9 +67,9 @@ func basePermissions(g Guild, p person) permissions {
 // seesChannel reports whether p can read c, which is no thread. Only who may enter a voice channel reads what
 // is written in it.
 func seesChannel(g Guild, c Channel, p person, now time.Time) bool {
-	need := permissions(discordapi.PermissionViewChannel)
-	if c.Kind == discordapi.ChannelTypeGuildVoice || c.Kind == discordapi.ChannelTypeGuildStageVoice {
-		need |= discordapi.PermissionVoiceConnect
+	need := permissions(discordgo.PermissionViewChannel)
+	if c.Kind == discordgo.ChannelTypeGuildVoice || c.Kind == discordgo.ChannelTypeGuildStageVoice {
+		need |= discordgo.PermissionVoiceConnect
 	}
 	return permissionsIn(g, c, p, now)&need == need
 }
@@ -77,13 +77,13 @@ func seesChannel(g Guild, c Channel, p person, now time.Time) bool {
 // managesGuild reports whether p decides about every channel of g.
 func managesGuild(g Guild, p person, now time.Time) bool {
 	may := basePermissions(g, p)
-	if may&discordapi.PermissionAdministrator != 0 {
+	if may&discordgo.PermissionAdministrator != 0 {
 		return true // a timeout does not bind him
 	}
-	return may&discordapi.PermissionManageGuild != 0 && !now.Before(p.mutedUntil)
+	return may&discordgo.PermissionManageGuild != 0 && !now.Before(p.mutedUntil)
 }
 
 // managesChannel reports whether p decides who reads c, which is no thread.
 func managesChannel(g Guild, c Channel, p person, now time.Time) bool {
-	return managesGuild(g, p, now) || permissionsIn(g, c, p, now)&discordapi.PermissionManageChannels != 0
+	return managesGuild(g, p, now) || permissionsIn(g, c, p, now)&discordgo.PermissionManageChannels != 0
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 )
 
 // The table's Guild: 1 is the guild and @everyone, roles are 10 to 19, people 100 and up, 100 owns it.
@@ -21,11 +21,11 @@ const (
 
 // The permissions of the tests.
 const (
-	mayAdminister    permissions = discordapi.PermissionAdministrator
-	mayView          permissions = discordapi.PermissionViewChannel
-	mayReadHistory   permissions = discordapi.PermissionReadMessageHistory
-	mayConnect       permissions = discordapi.PermissionVoiceConnect
-	mayManageThreads permissions = discordapi.PermissionManageThreads
+	mayAdminister    permissions = discordgo.PermissionAdministrator
+	mayView          permissions = discordgo.PermissionViewChannel
+	mayReadHistory   permissions = discordgo.PermissionReadMessageHistory
+	mayConnect       permissions = discordgo.PermissionVoiceConnect
+	mayManageThreads permissions = discordgo.PermissionManageThreads
 )
 
 func roleOf(id ID, may permissions) role { return role{ID: id, Permissions: may} }
@@ -41,7 +41,7 @@ func forRole(id ID, allow, deny permissions) overwrite {
 }
 
 func forMember(id ID, allow, deny permissions) overwrite {
-	return overwrite{ID: id, Type: discordapi.PermissionOverwriteTypeMember, Allow: allow, Deny: deny}
+	return overwrite{ID: id, Type: discordgo.PermissionOverwriteTypeMember, Allow: allow, Deny: deny}
 }
 
 func TestSeesChannel(t *testing.T) {
@@ -53,7 +53,7 @@ func TestSeesChannel(t *testing.T) {
 		roles    []ID
 		who      ID // tAnn when 0
 		muted    time.Time
-		kind     discordapi.ChannelType
+		kind     discordgo.ChannelType
 		over     []overwrite
 		want     bool
 	}{
@@ -104,15 +104,15 @@ func TestSeesChannel(t *testing.T) {
 		"timeout":                                          {everyone: mayView, muted: muted, want: true},
 		"timeout in a channel one does not see":            {muted: muted},
 		"timeout with the channel denied":                  {everyone: mayView, muted: muted, over: over{forMember(tAnn, 0, mayView)}},
-		"voice channel":                                    {everyone: mayView | mayConnect, kind: discordapi.ChannelTypeGuildVoice, want: true},
-		"voice channel one may not enter":                  {everyone: mayView, kind: discordapi.ChannelTypeGuildVoice},
-		"voice channel, entry denied":                      {everyone: mayView | mayConnect, kind: discordapi.ChannelTypeGuildVoice, over: over{forRole(tGuild, 0, mayConnect)}},
-		"voice channel one may enter but not view":         {everyone: mayConnect, kind: discordapi.ChannelTypeGuildVoice},
-		"voice channel in a timeout":                       {everyone: mayView | mayConnect, kind: discordapi.ChannelTypeGuildVoice, muted: muted},
-		"voice channel in a timeout that is over":          {everyone: mayView | mayConnect, kind: discordapi.ChannelTypeGuildVoice, muted: now, want: true},
-		"stage one may not enter":                          {everyone: mayView, kind: discordapi.ChannelTypeGuildStageVoice},
-		"stage":                                            {everyone: mayView | mayConnect, kind: discordapi.ChannelTypeGuildStageVoice, want: true},
-		"forum":                                            {everyone: mayView, kind: discordapi.ChannelTypeGuildForum, want: true},
+		"voice channel":                                    {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildVoice, want: true},
+		"voice channel one may not enter":                  {everyone: mayView, kind: discordgo.ChannelTypeGuildVoice},
+		"voice channel, entry denied":                      {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildVoice, over: over{forRole(tGuild, 0, mayConnect)}},
+		"voice channel one may enter but not view":         {everyone: mayConnect, kind: discordgo.ChannelTypeGuildVoice},
+		"voice channel in a timeout":                       {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildVoice, muted: muted},
+		"voice channel in a timeout that is over":          {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildVoice, muted: now, want: true},
+		"stage one may not enter":                          {everyone: mayView, kind: discordgo.ChannelTypeGuildStageVoice},
+		"stage":                                            {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildStageVoice, want: true},
+		"forum":                                            {everyone: mayView, kind: discordgo.ChannelTypeGuildForum, want: true},
 		"somebody whose roles nobody knows, view by guild": {who: 199, everyone: mayView, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,9 +199,9 @@ func slowPermissions(g Guild, c Channel, p person, now time.Time) map[int]bool {
 				}
 			}
 		}
-		everyone := func(o overwrite) bool { return o.Type != discordapi.PermissionOverwriteTypeMember && o.ID == g.ID }
-		roles := func(o overwrite) bool { return o.Type != discordapi.PermissionOverwriteTypeMember && isRoleOf[o.ID] }
-		member := func(o overwrite) bool { return o.Type == discordapi.PermissionOverwriteTypeMember && o.ID == p.id }
+		everyone := func(o overwrite) bool { return o.Type != discordgo.PermissionOverwriteTypeMember && o.ID == g.ID }
+		roles := func(o overwrite) bool { return o.Type != discordgo.PermissionOverwriteTypeMember && isRoleOf[o.ID] }
+		member := func(o overwrite) bool { return o.Type == discordgo.PermissionOverwriteTypeMember && o.ID == p.id }
 		step(everyone, true)  // 3
 		step(everyone, false) // 4
 		step(roles, true)     // 5
@@ -252,7 +252,7 @@ func FuzzPermissions(f *testing.F) {
 		for ; len(over) >= 3; over = over[3:] {
 			o := overwrite{ID: ID(over[0]%8 + 1)}
 			if over[0]&0x10 != 0 {
-				o = overwrite{ID: o.ID + 99, Type: discordapi.PermissionOverwriteTypeMember}
+				o = overwrite{ID: o.ID + 99, Type: discordgo.PermissionOverwriteTypeMember}
 			}
 			if told[o] {
 				continue

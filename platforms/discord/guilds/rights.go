@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -39,9 +39,9 @@ func (c *Guilds) rights(ctx context.Context, place relay.Place) (sees, sends boo
 	if err != nil {
 		return false, false, err
 	}
-	need := permissions(discordapi.PermissionSendMessages)
+	need := permissions(discordgo.PermissionSendMessages)
 	if ch.IsThread() || ch.HoldsPosts() {
-		need = discordapi.PermissionSendMessagesInThreads
+		need = discordgo.PermissionSendMessagesInThreads
 	}
 	now := time.Now()
 	return seesChannel(s.guild, s.base, s.person, now), permissionsIn(s.guild, s.base, s.person, now)&need == need, nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -49,7 +49,7 @@ func (c *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID
 	switch {
 	case !seesChannel(s.guild, s.base, s.person, now):
 		return false, nil
-	case ch.Kind != discordapi.ChannelTypeGuildPrivateThread || permissionsIn(s.guild, s.base, s.person, now)&discordapi.PermissionManageThreads != 0:
+	case ch.Kind != discordgo.ChannelTypeGuildPrivateThread || permissionsIn(s.guild, s.base, s.person, now)&discordgo.PermissionManageThreads != 0:
 		return true, nil
 	}
 	return c.inThread(ctx, where, who)
@@ -115,7 +115,7 @@ func (c *Guilds) Thread(ctx context.Context, id relay.ThreadID) (place relay.Pla
 	case !ch.IsThread():
 		return relay.Place{}, false, fmt.Errorf("thread: a channel: %w", errNoPlace)
 	}
-	return c.place(ch), ch.Kind != discordapi.ChannelTypeGuildPrivateThread, nil
+	return c.place(ch), ch.Kind != discordgo.ChannelTypeGuildPrivateThread, nil
 }
 
 // DirectUser implements platforms.DirectChats for chats with a message since the start, or that were looked up.
@@ -186,7 +186,7 @@ func (c *Guilds) IsOwn(ctx context.Context, chat relay.ChatID, message relay.Mes
 	var m struct {
 		Author *User `json:"author"`
 	}
-	if err := c.ask(ctx, discordapi.EndpointChannelMessage(where.String(), id.String()), &m); err != nil {
+	if err := c.ask(ctx, discordgo.EndpointChannelMessage(where.String(), id.String()), &m); err != nil {
 		return false, fmt.Errorf("look up a message: %w", err)
 	}
 	if m.Author == nil {

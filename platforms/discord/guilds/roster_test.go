@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -28,7 +28,7 @@ type scripted struct {
 }
 
 func (s *scripted) Do(ctx context.Context, method, endpoint string, _, out any) error {
-	path, route := "/"+strings.TrimPrefix(endpoint, discordapi.EndpointAPI), rest.RouteOf(method, endpoint)
+	path, route := "/"+strings.TrimPrefix(endpoint, discordgo.EndpointAPI), rest.RouteOf(method, endpoint)
 	s.asked = append(s.asked, path)
 	if s.route == nil {
 		s.route = map[string]string{}

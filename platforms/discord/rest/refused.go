@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -146,7 +146,7 @@ func staysNo(method, path string, f *call.Fault) bool {
 	switch f.Code {
 	case 0: // not the API's word
 		return false
-	case discordapi.ErrCodeUnknownChannel, discordapi.ErrCodeUnknownGuild, discordapi.ErrCodeUnknownMessage:
+	case discordgo.ErrCodeUnknownChannel, discordgo.ErrCodeUnknownGuild, discordgo.ErrCodeUnknownMessage:
 		return true
 	}
 	return method == http.MethodGet && (f.Status == http.StatusNotFound || f.Status == http.StatusForbidden)

@@ -23,8 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -233,7 +233,7 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 //
 //go:noinline
 func pathOf(endpoint string) string {
-	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordapi.EndpointAPI), "/")
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
 }
 
 // secretsIn are the spellings of the interaction's token in a path, if it has one.
