@@ -102,20 +102,11 @@ func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *gua
 // ask carries out one operation: in the running server or, when none runs, over the database opened
 // for this one command.
 func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (result R, err error) {
-	out, err := a.ask(ctx, op.Untyped, &args)
-	if err == nil {
-		result = *out.(*R)
-	}
-	return result, err
-}
-
-// ask is ask of an operation without its types.
-func (a *app) ask(ctx context.Context, op *admin.Untyped, args any) (result any, err error) {
 	c, done, err := a.client(ctx, op.Changes())
 	if err != nil {
-		return nil, err
+		return result, err
 	}
-	result, err = c.Ask(ctx, op, args)
+	result, err = op.Ask(ctx, c, args)
 	if err = errors.Join(err, done()); err == nil && op.Changes() && c.Database() != "" {
 		a.say("no server is running: changed %s directly", c.Database())
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -78,31 +77,13 @@ func table(w io.Writer, rows [][]any) {
 // asking makes c a command that asks for one operation and prints what comes back. args reads the
 // arguments of the command.
 func asking[A, R any](a *app, c *cobra.Command, op admin.Op[A, R], args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
-	return a.asking(c, op.Untyped, args, calling(human))
-}
-
-// calling is human, whatever the types of its arguments and its result are.
-func calling(human any) func(w io.Writer, in, out reflect.Value) {
-	return func(w io.Writer, in, out reflect.Value) {
-		reflect.ValueOf(human).Call([]reflect.Value{reflect.ValueOf(w), in, out})
-	}
-}
-
-// asking is asking for an operation without its types, so that it is compiled once.
-func (a *app) asking(c *cobra.Command, op *admin.Untyped, args any, human func(w io.Writer, in, out reflect.Value)) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		given := reflect.ValueOf(args).Call([]reflect.Value{reflect.ValueOf(pos)})
-		if err, ok := given[1].Interface().(error); ok {
-			return err
-		}
-		in := reflect.New(given[0].Type())
-		in.Elem().Set(given[0])
-		out, err := a.ask(cmd.Context(), op, in.Interface())
+		in, err := args(pos)
 		if err != nil {
 			return err
 		}
-		return a.print(*asJSON, out, func(w io.Writer) { human(w, in.Elem(), reflect.ValueOf(out).Elem()) })
+		return show(cmd.Context(), a, op, in, *asJSON, func(w io.Writer, r R) { human(w, in, r) })
 	}
 	return c
 }
@@ -120,28 +101,18 @@ func show[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A, asJS
 func listing[A, T any](a *app, c *cobra.Command, op admin.Op[A, []T], args func(pos []string) (A, error),
 	none string, head []any, row func(T) []any,
 ) *cobra.Command {
-	return a.asking(c, op.Untyped, args, a.listed(none, head, row))
-}
-
-// listed writes a list that came back.
-func (a *app) listed(none string, head []any, row any) func(w io.Writer, in, all reflect.Value) {
-	return func(w io.Writer, _, all reflect.Value) { a.list(w, all, none, head, reflect.ValueOf(row)) }
+	return asking(a, c, op, args, func(w io.Writer, _ A, all []T) { list(a, w, all, none, head, row) })
 }
 
 // list writes a table of all, or says that there is nothing.
 func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func(T) []any) {
-	a.list(w, reflect.ValueOf(all), none, head, reflect.ValueOf(row))
-}
-
-// list is list without the types: all is a slice, and row makes a row of an element.
-func (a *app) list(w io.Writer, all reflect.Value, none string, head []any, row reflect.Value) {
-	if all.Len() == 0 {
+	if len(all) == 0 {
 		a.say("%s", none)
 		return
 	}
 	rows := [][]any{head}
-	for i := range all.Len() {
-		rows = append(rows, row.Call([]reflect.Value{all.Index(i)})[0].Interface().([]any))
+	for _, one := range all {
+		rows = append(rows, row(one))
 	}
 	table(w, narrow(rows))
 }

@@ -20,7 +20,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"reflect"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -64,55 +63,40 @@ var (
 )
 
 // Op is an operation with arguments A and the result R.
-type Op[A, R any] struct{ *Untyped }
-
-// Untyped is an Op with the types left out, so that what is done with any of them is compiled once: its arguments and
-// its result are pointers to an Op's.
-type Untyped struct {
+type Op[A, R any] struct {
 	name    string
-	do      reflect.Value // a method of the Service, as change and look take it
-	changes bool          // it leaves a row in the audit list, and is told in whose name
+	do      func(*manage.Service, context.Context, audit.Actor, A) (R, error)
+	changes bool
 }
 
-// Changes reports whether the operation changes the database.
-func (o *Untyped) Changes() bool { return o.changes }
+// Changes reports whether the operation changes the database: it leaves a row in the audit list.
+func (o Op[A, R]) Changes() bool { return o.changes }
 
-// newArgs and newResult are pointers to an operation's arguments, which are the last it takes, and to its result.
-func (o *Untyped) newArgs() reflect.Value {
-	return reflect.New(o.do.Type().In(o.do.Type().NumIn() - 1))
-}
-func (o *Untyped) newResult() reflect.Value { return reflect.New(o.do.Type().Out(0)) }
+// byName carry out the operations, by their names, with arguments in JSON. Every op adds its own while the package is
+// set up, and nothing changes them after that.
+var byName = make(map[string]func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error))
 
-// carry carries out the operation in the name of by.
-func (o *Untyped) carry(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error) {
-	in := []reflect.Value{reflect.ValueOf(svc), reflect.ValueOf(ctx)}
-	if o.changes {
-		in = append(in, reflect.ValueOf(by))
-	}
-	out := o.do.Call(append(in, reflect.ValueOf(args).Elem()))
-	into := o.newResult()
-	into.Elem().Set(out[0])
-	err, _ = out[1].Interface().(error)
-	return into.Interface(), err
-}
-
-// byName are all operations, by their names. Every op adds its own while the package is set up, and nothing changes
-// them after that.
-var byName = make(map[string]*Untyped)
-
-// change is an operation that leaves a row in the audit list.
+// change is an operation that leaves a row in the audit list, in the name of who asked for it.
 func change[A, R any](name string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
-	return Op[A, R]{register(name, true, do)}
+	return register(Op[A, R]{name, do, true})
 }
 
 // look is an operation that changes nothing.
 func look[A, R any](name string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
-	return Op[A, R]{register(name, false, do)}
+	return register(Op[A, R]{name, func(svc *manage.Service, ctx context.Context, _ audit.Actor, args A) (R, error) {
+		return do(svc, ctx, args)
+	}, false})
 }
 
-func register(name string, changes bool, do any) *Untyped {
-	byName[name] = &Untyped{name, reflect.ValueOf(do), changes}
-	return byName[name]
+func register[A, R any](o Op[A, R]) Op[A, R] {
+	byName[o.name] = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
+		var args A
+		if json.Unmarshal(raw, &args) != nil {
+			return nil, errMalformed
+		}
+		return o.do(svc, ctx, by, args)
+	}
+	return o
 }
 
 // maxArgs bounds a request, in bytes.
@@ -129,7 +113,7 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/"+opBackup, copies(src))
 	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) {
-		o, ok := byName[r.PathValue("op")]
+		carryOut, ok := byName[r.PathValue("op")]
 		if !ok {
 			http.NotFound(w, r)
 			return
@@ -138,10 +122,7 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 		if err != nil {
 			raw = nil // malformed
 		}
-		args, result := o.newArgs().Interface(), any(nil)
-		if err = errMalformed; json.Unmarshal(raw, args) == nil {
-			result, err = o.carry(r.Context(), svc, operator(r.Header.Get(actorHeader)), args)
-		}
+		result, err := carryOut(r.Context(), svc, operator(r.Header.Get(actorHeader)), raw)
 		if err == nil {
 			answer(w, http.StatusOK, result)
 			return

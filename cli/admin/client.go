@@ -60,18 +60,12 @@ func Local(path string, svc *manage.Service) *Client { return &Client{svc: svc, 
 func (c *Client) Database() string { return c.db }
 
 // Ask carries out the operation with args, wherever the service of c is. Refusals are *manage.Error.
-func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (R, error) {
-	result, err := c.Ask(ctx, o.Untyped, &args)
-	return *result.(*R), err
-}
-
-// Ask is Op.Ask of an operation without its types.
-func (c *Client) Ask(ctx context.Context, o *Untyped, args any) (result any, err error) {
+func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err error) {
 	if c.svc != nil {
-		return o.carry(ctx, c.svc, operator(whoami()), args)
+		return o.do(c.svc, ctx, operator(whoami()), args)
 	}
-	result = o.newResult().Interface()
-	return result, c.ask(ctx, o.name, args, result)
+	err = c.ask(ctx, o.name, args, &result)
+	return result, err
 }
 
 // ask has the running server carry out the operation op. The result is decoded into result.

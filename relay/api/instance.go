@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"reflect"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -10,27 +9,17 @@ import (
 )
 
 // asks is a route that passes on what read takes from the body: a request about the instance called name.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func asks[In, Out any](read func(name string, b *body) In, do func(*manage.Service, context.Context, audit.Actor, In) (Out, error)) handler {
-	return asking(reflect.ValueOf(read), reflect.ValueOf(do))
-}
-
-// asking is asks without its types, so that it is compiled once.
-func asking(read, do reflect.Value) handler {
 	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
 		b, err := readBody(r, bodyTime)
 		if err != nil {
 			return nil, err
 		}
-		in := read.Call([]reflect.Value{reflect.ValueOf(string(c.instance)), reflect.ValueOf(b)})[0]
+		in := read(string(c.instance), b)
 		if b.err != nil {
 			return nil, b.err
 		}
-		out := do.Call([]reflect.Value{reflect.ValueOf(a.svc), reflect.ValueOf(ctx), reflect.ValueOf(c.actor), in})
-		err, _ = out[1].Interface().(error)
-		return out[0].Interface(), err
+		return do(a.svc, ctx, c.actor, in)
 	})
 }
 
