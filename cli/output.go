@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
@@ -62,16 +63,18 @@ func (a *app) say(format string, args ...any) {
 
 // table writes aligned rows; the first is the heading.
 func table(w io.Writer, rows [][]any) {
-	lines := make([][]string, len(rows))
-	for n, r := range rows {
-		for _, v := range r {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		cells := make([]string, len(r))
+		for n, v := range r {
 			if at, ok := v.(time.Time); ok {
 				v = at.Local().Format(time.DateTime)
 			}
-			lines[n] = append(lines[n], cmp.Or(terminal.Plain(fmt.Sprint(v)), "-"))
+			cells[n] = cmp.Or(terminal.Plain(fmt.Sprint(v)), "-")
 		}
+		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	_, _ = io.WriteString(w, terminal.Columns(lines))
+	_ = t.Flush()
 }
 
 // asking makes c a command that asks for one operation and prints what comes back. args reads the

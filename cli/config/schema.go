@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
-	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
@@ -178,28 +178,24 @@ func reason(err error) error {
 // Reference describes every key, with its default and its meaning, section by section.
 func Reference(kinds []platforms.Kind) string {
 	var b strings.Builder
-	var rows [][]string // of the section
+	rows := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) // of the section
 	row := func(key, def, help string) {
 		if def != "" {
 			help += " (default " + def + ")"
 		}
-		rows = append(rows, []string{"  " + key, help})
-	}
-	end := func() {
-		b.WriteString(terminal.Columns(rows))
-		rows = nil
+		_, _ = fmt.Fprintf(rows, "  %s\t%s\n", key, help)
 	}
 	_, _ = fmt.Fprintf(&b, "Every key can also be given as a variable: %sLISTEN, %sDELIVERY_WINDOW,\n%sTELEGRAM_TOKEN_FILE (for the one bot of that platform). %s names this file.\n\n", envPrefix, envPrefix, envPrefix, envFile)
 	section := ""
 	for _, s := range newLoader(Source{}).settings {
 		if s.section != section {
-			end()
+			_ = rows.Flush()
 			section = s.section
 			_, _ = fmt.Fprintf(&b, "\n[%s]\n", section)
 		}
 		row(s.key, s.def, s.help)
 	}
-	end()
+	_ = rows.Flush()
 	_, _ = fmt.Fprintf(&b, "\n[[%s]]\n", botsSection)
 	for _, k := range botKeys() {
 		row(k.Name, k.Default, k.Help)
@@ -217,6 +213,6 @@ func Reference(kinds []platforms.Kind) string {
 			row(k.Name, k.Default, string(kind.Name)+": "+k.Help)
 		}
 	}
-	end()
+	_ = rows.Flush()
 	return strings.TrimRight(b.String(), "\n")
 }
