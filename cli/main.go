@@ -15,8 +15,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -26,7 +24,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/cli/usage"
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -189,35 +186,4 @@ func keepIDs(root *cobra.Command, args []string) []string {
 		return kept
 	}
 	return slices.Concat(kept, []string{"--"}, ids)
-}
-
-// version is the module's version as the Go tool stamped it: a tag, a pseudo-version of the commit, or "(devel)".
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
-
-func newVersionCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "version", Short: "Print the version and the platforms in this binary", Args: cobra.NoArgs}
-	asJSON := jsonFlag(c)
-	c.RunE = func(*cobra.Command, []string) error { return a.printVersion(*asJSON) }
-	return c
-}
-
-func (a *app) printVersion(asJSON bool) error {
-	var names []relay.PlatformID
-	for _, k := range kinds() {
-		names = append(names, k.Name)
-	}
-	v := struct {
-		Version   string             `json:"version"`
-		Go        string             `json:"go"`
-		Platforms []relay.PlatformID `json:"platforms"`
-	}{version(), runtime.Version(), names}
-	return a.print(asJSON, v, func(w io.Writer) {
-		_, _ = fmt.Fprintf(w, "hermes-connector %s (%s, %s/%s)\nplatforms: %s\n",
-			v.Version, v.Go, runtime.GOOS, runtime.GOARCH, join(names))
-	})
 }

@@ -90,7 +90,7 @@ func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Platform
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: version(), URL: cfg.URL(lan.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(),
+		Version: release, URL: cfg.URL(lan.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(),
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)

@@ -19,6 +19,7 @@ import (
 // report is a status that can be shown to strangers, with what they would ask for.
 type report struct {
 	manage.Status
+	Commit string `json:"commit,omitempty"`
 	Go     string `json:"go"`
 	System string `json:"system"`
 }
@@ -56,12 +57,12 @@ func nameless(st manage.Status) report {
 	for _, f := range st.Findings {
 		out.Findings = append(out.Findings, finding.Finding{Code: f.Code, Severity: f.Severity, What: "its words are left out here", Why: f.Why, Fix: "hermes-connector doctor"})
 	}
-	return report{Status: out, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	return report{Status: out, Commit: commit(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 }
 
 // tellReport writes a report.
 func tellReport(w io.Writer, r report, now time.Time) {
-	_, _ = fmt.Fprintf(w, "%s, %s\n", r.Go, r.System)
+	_, _ = fmt.Fprintln(w, built())
 	for _, f := range r.Findings {
 		_, _ = fmt.Fprintf(w, "%s %s: %s\n", f.Severity, f.Code, f.Why)
 	}
