@@ -173,7 +173,7 @@ type (
 		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
 		// Discard takes c's placeholder away: nobody will answer.
 		Discard(ctx context.Context, c Capability) error
-		// Settle is called once a gateway has taken the event that c came in.
+		// Settle takes away the buttons of the message on which one was pressed, which c came of: the press is stored.
 		Settle(ctx context.Context, c Capability) error
 	}
 	// MediaResponder is a Responder that answers with files too. The rules are those of Respond.

@@ -215,7 +215,7 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 				return out, nil, err
 			}
 		}
-		if err := t.answered(p.item.Press, asked, out.Items[n].Buffers, now); err != nil {
+		if err := t.answered(p.item.Press, asked, now); err != nil {
 			return out, nil, err
 		}
 		if i := p.item.Undecided; i != "" {
@@ -243,12 +243,12 @@ func (t *tx) late(p *prompt.Press, now time.Time) (asked prompt.Record, late boo
 	return asked, !ok, err
 }
 
-// answered closes the prompt that p, stored under those ids, answered; nil: none.
-func (t *tx) answered(p *prompt.Press, asked prompt.Record, buffers []relay.BufferID, now time.Time) error {
-	if p == nil || len(buffers) == 0 {
+// answered closes the prompt that p answered; nil: none.
+func (t *tx) answered(p *prompt.Press, asked prompt.Record, now time.Time) error {
+	if p == nil {
 		return nil
 	}
-	return prompt.Take(t.Writer, asked, *p, buffers[0], now)
+	return prompt.Take(t.Writer, asked, *p, now)
 }
 
 // given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.

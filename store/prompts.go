@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -66,27 +65,16 @@ func (ps *Prompts) Count(ctx context.Context, i relay.InstanceID) (int, error) {
 	return get(ctx, ps.db, "prompts", func(t *bolt.Tx) (int, error) { return prompt.Count(t, i, ps.db.now()) })
 }
 
-// Answered are the prompts whose buttons are to go: once the gateway has acknowledged the entries of those that wait,
-// and those that are due at once, because there is no such entry any more.
-func (ps *Prompts) Answered(ctx context.Context) (wait, due []prompt.Record, err error) {
-	err = ps.db.read(ctx, func(t *bolt.Tx) error {
+// Answered are the prompts whose buttons are to go.
+func (ps *Prompts) Answered(ctx context.Context) ([]prompt.Record, error) {
+	return get(ctx, ps.db, "answered prompts", func(t *bolt.Tx) (out []prompt.Record, err error) {
 		for _, r := range table.Readable[prompt.Record](t, prompt.Bucket) {
-			if r.Answer == nil {
-				continue
-			}
-			l, _, err := table.Load[lane](t, bucketLanes, table.Key(r.Instance))
-			if err != nil {
-				return err
-			}
-			if a := r.Answer.Buffer; !a.IsZero() && a.Epoch == l.Epoch && table.Has(t, entry.Bucket, entry.Key(r.Instance, a.Seq)) {
-				wait = append(wait, r)
-			} else {
-				due = append(due, r)
+			if r.Answer != nil {
+				out = append(out, r)
 			}
 		}
-		return nil
+		return out, nil
 	})
-	return wait, due, err
 }
 
 // Cleared notes that the buttons of an answered prompt are gone. It does not block, and writes with the next commit.

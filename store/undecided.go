@@ -88,7 +88,7 @@ func (u *Undecideds) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (Ac
 					return err
 				}
 				out.Items[n].Buffers = []relay.BufferID{id}
-				if err := t.answered(v.Press, asked, out.Items[n].Buffers, now); err != nil {
+				if err := t.answered(v.Press, asked, now); err != nil {
 					return err
 				}
 			}

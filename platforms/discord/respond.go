@@ -92,11 +92,8 @@ func (p *Platform) Discard(ctx context.Context, c platforms.Capability) error {
 	return p.rework(ctx, c, request{method: http.MethodDelete})
 }
 
-// Settle implements platforms.Responder: it takes the buttons off the message on which one was pressed.
+// Settle implements platforms.Responder.
 func (p *Platform) Settle(ctx context.Context, c platforms.Capability) error {
-	if c.Placeholder {
-		return nil
-	}
 	return p.rework(ctx, c, request{method: http.MethodPatch, body: map[string]any{"components": []any{}}})
 }
 

@@ -171,7 +171,6 @@ func TestDiscardAndSettle(t *testing.T) {
 		"a message of ours stays":    {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, pressCapability()) }, nil, nil},
 		"buttons are removed":        {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, nil, []string{"PATCH " + original}},
 		"from a message that stands": {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"PATCH " + original}},
-		"a command has none":         {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, slashCapability()) }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {

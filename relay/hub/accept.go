@@ -54,7 +54,6 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 		h.interruptFor(j)
 		h.tell(j, b.Refused, b.Undecided)
-		h.expect(j)
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
 			h.visible.Prove(sight.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
 		}
@@ -75,7 +74,6 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	if err != nil {
 		for _, item := range items {
 			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
-			h.presses.forget(pressID{in.bot, item.Delivery.About().ID})
 		}
 		return fmt.Errorf("store batch: %w", err)
 	}
@@ -99,7 +97,7 @@ func (h *Hub) announceAll(judged []judgement, stored []store.ItemOutcome, b plat
 		case stored[0].Duplicate:
 			h.decide(j.event, verdict{Reason: gate.Duplicate})
 		case stored[0].Late:
-			h.late(&j)
+			j.late()
 			h.tell(j, b.Refused, b.Undecided)
 			h.announce(j, nil)
 		default:
@@ -146,7 +144,8 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 	if j.verdicts[0].Reason == gate.Duplicate {
 		return // what it came with belongs to whom its first copy was for
 	}
-	h.dismiss(j)
+	h.settle(j)
+	h.clearAnswered(j)
 	if j.answer != "" {
 		h.answer(j.event, j.answer, j.came)
 	}

@@ -245,7 +245,7 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 func TestACapabilityIsFoundByEveryKey(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
-	r.command("ann", "i1", "/ask", "tok1", false)
+	r.command("ann", "i1", "/ask", "tok1", true)
 	s := sits(r.hub, relay.DefaultTenant, "home", r.bot)
 	for _, key := range []relay.SessionKey{annsKey, "agent:main:relay:dm:@ann"} {
 		if _, err := s.followUp(t.Context(), relay.FollowUp{Session: key, Kind: slashKind, Content: string(key)}); err != nil {

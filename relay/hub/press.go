@@ -121,24 +121,10 @@ func (h *Hub) say(id pressID, how func(relay.EventID, string), words string) {
 	}
 }
 
-// expect notes, before it is stored, that j answers a prompt: its acknowledgement may come before Accept is back.
-func (h *Hub) expect(j judgement) {
-	if j.press == nil {
-		return
-	}
-	r := j.press.Prompt
-	if r.Message == "" {
-		r.Message = j.press.Message
-	}
-	r.Answer = &prompt.Answer{Event: j.event.ID}
-	h.presses.remember(pressID{j.event.Bot, j.event.ID}, r)
-}
-
 // late corrects the verdict about a press before which another one was stored.
-func (h *Hub) late(j *judgement) {
-	h.presses.forget(pressID{j.event.Bot, j.event.ID})
+func (j *judgement) late() {
 	for n := range j.verdicts {
 		j.verdicts[n].Reason = gate.PromptClosed
 	}
-	j.to, j.holder = nil, ""
+	j.to, j.holder, j.press = nil, "", nil
 }

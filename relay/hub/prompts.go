@@ -14,7 +14,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/errand"
-	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
@@ -97,8 +96,7 @@ type pressID struct {
 
 // presses are those about which something is still to be done. The zero value is ready.
 type presses struct {
-	mu       sync.Mutex // guards the fields below
-	answered map[pressID]prompt.Record
+	mu       sync.Mutex                              // guards the fields below
 	told     map[pressID]bool                        // whose people were told that they came to nothing
 	waiting  map[pressID]func(relay.EventID, string) // undecided: how their people are told
 	clearing map[place]bool                          // messages whose buttons are being taken away
@@ -112,25 +110,6 @@ type place struct {
 
 // maxTold bounds what is remembered to tell nobody twice, and whom to tell.
 const maxTold = 4096
-
-// remember notes the answer to a prompt, whose buttons go once the gateway has taken it.
-func (p *presses) remember(id pressID, r prompt.Record) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.answered == nil {
-		p.answered = make(map[pressID]prompt.Record)
-	}
-	p.answered[id] = r
-}
-
-// forget is the prompt that the press answered; ok is false if it answered none.
-func (p *presses) forget(id pressID) (r prompt.Record, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r, ok = p.answered[id]
-	delete(p.answered, id)
-	return r, ok
-}
 
 // wait notes how the person is told once the press is decided about.
 func (p *presses) wait(id pressID, tell func(relay.EventID, string)) {
@@ -185,16 +164,13 @@ func (p *presses) end(at place) {
 	delete(p.clearing, at)
 }
 
-// resumePrompts finds again which buttons are owed their end; if some bots are named, only those of theirs.
+// resumePrompts takes away the buttons that a stop or a crash left; if some bots are named, only those of theirs.
 func (h *Hub) resumePrompts(ctx context.Context, bots ...platforms.Platform) error {
-	wait, due, err := h.db.Prompts.Answered(ctx)
+	answered, err := h.db.Prompts.Answered(ctx)
 	if err != nil {
 		return err
 	}
-	for _, r := range wait {
-		h.presses.remember(pressID{r.Bot, r.Answer.Event}, r)
-	}
-	for _, r := range due {
+	for _, r := range answered {
 		if bots == nil || slices.ContainsFunc(bots, func(p platforms.Platform) bool { return p.Bot() == r.Bot }) {
 			h.clear(r)
 		}
@@ -202,13 +178,12 @@ func (h *Hub) resumePrompts(ctx context.Context, bots ...platforms.Platform) err
 	return nil
 }
 
-// acknowledged has the buttons taken away if the event answered a prompt; false: it did not.
-func (h *Hub) acknowledged(of store.About) bool {
-	r, ok := h.presses.forget(pressID{of.Bot, of.ID})
-	if ok {
-		h.clear(r)
+// clearAnswered takes away the buttons of the prompt that j, which is stored, has answered; if it has answered none,
+// there are none.
+func (h *Hub) clearAnswered(j judgement) {
+	if j.press != nil {
+		h.clear(j.press.Prompt.AnsweredBy(*j.press, time.Now()))
 	}
-	return ok
 }
 
 // clear takes the buttons of an answered prompt away. Until that is done, the prompt stays stored.
@@ -227,7 +202,7 @@ func (h *Hub) clear(r prompt.Record) {
 }
 
 // clearPressed takes away the buttons of the message that a person pressed to no end, unless a prompt that is open may
-// stand there: what a press names can be made up. One that waits to be acknowledged is over, too.
+// stand there: what a press names can be made up.
 func (h *Hub) clearPressed(ev relay.Event) {
 	p, ok := h.platform(ev.Bot).(platforms.Prompter)
 	at := place{ev.Chat(), ev.Prompt.PromptMessageID}

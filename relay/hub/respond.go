@@ -14,13 +14,23 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
-// dismiss takes away the placeholder of an event whose capability nobody holds, unless the connector's own answer
-// replaces it.
-func (h *Hub) dismiss(j judgement) {
-	held := j.holder != "" && slices.ContainsFunc(j.verdicts, func(v verdict) bool {
-		return v.Instance == j.holder && (v.Reason == gate.Delivered || v.Reason == gate.Undecided)
-	})
-	if j.came != nil && !held && j.answer == "" {
+// settle ends what the network shows of an event that came with a capability and is stored now: the placeholder, when
+// nobody gets the event and the connector's own answer does not replace it; the buttons that were pressed, when
+// somebody does. Those of a prompt go by a way that a crash does not end.
+func (h *Hub) settle(j judgement) {
+	if j.came == nil {
+		return
+	}
+	held := func(why gate.Reason) bool {
+		return j.holder != "" && slices.ContainsFunc(j.verdicts, func(v verdict) bool { return v.Instance == j.holder && v.Reason == why })
+	}
+	switch {
+	case held(gate.Undecided):
+	case held(gate.Delivered):
+		if j.press == nil && !j.came.Placeholder {
+			h.through(count.SettleDropped, j.event.Bot, *j.came, platforms.Responder.Settle)
+		}
+	case j.answer == "":
 		h.discard(j.event.Bot, *j.came)
 	}
 }
@@ -42,20 +52,6 @@ func (h *Hub) discardLost(lost []capability.Record) {
 		if c, ok := h.open(l); ok {
 			h.discard(l.Bot, c)
 		}
-	}
-}
-
-// settle tells the platform that a gateway has taken the event a capability came in. An older one is past that.
-func (h *Hub) settle(ctx context.Context, i relay.InstanceID, bot relay.Bot, event relay.EventID) {
-	if _, ok := h.platform(bot).(platforms.Responder); !ok {
-		return
-	}
-	stored, ok, err := h.db.Capabilities.In(ctx, i, bot, event)
-	if !ok || err != nil {
-		return
-	}
-	if c, ok := h.open(stored); ok {
-		h.through(count.SettleDropped, bot, c, platforms.Responder.Settle)
 	}
 }
 

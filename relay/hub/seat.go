@@ -319,15 +319,12 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 }
 
 // taken tells the network that the gateway has taken an event.
-func (s *seat) taken(ctx context.Context, of store.About) {
+func (s *seat) taken(_ context.Context, of store.About) {
 	s.hub.decisions.taken(s.peer.Instance, of, time.Now())
 	if took := time.Since(of.At); !of.At.IsZero() && took > 0 { // a network's clock may be ahead
 		s.hub.counters.Add(count.AckDelay, uint64(took/time.Millisecond))
 	}
 	s.given(relay.Chat{Bot: of.Bot, ID: of.Chat})
-	if !s.hub.acknowledged(of) {
-		s.hub.settle(ctx, s.peer.Instance, of.Bot, of.ID)
-	}
 }
 
 // GoingIdle flips the instance to buffered-only: pushing stops first, then the flip is stored.

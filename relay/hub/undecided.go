@@ -123,7 +123,6 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			v.To = &j.to[0]
 		}
 		h.cameBefore(ctx, &j, u)
-		h.expect(j)
 		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
 	if len(verdicts) == 0 {
@@ -131,9 +130,6 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	}
 	out, err := h.db.Undecided.Decide(ctx, c, verdicts)
 	if err != nil {
-		for _, j := range judged {
-			h.presses.forget(pressID{j.event.Bot, j.event.ID})
-		}
 		return true, err
 	}
 	h.noteLost(out)
@@ -142,7 +138,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			continue
 		}
 		if out.Items[n].Late {
-			h.late(&j)
+			j.late()
 		}
 		h.tell(j, h.presses.decided(pressID{j.event.Bot, j.event.ID}), nil)
 		h.announce(j, out.Items[n].Buffers)

@@ -50,9 +50,8 @@ type Record struct {
 
 // Answer is the press that was the first.
 type Answer struct {
-	Event  relay.EventID  `json:"event"`
-	At     time.Time      `json:"at"`
-	Buffer relay.BufferID `json:"buffer,omitzero"` // the entry in the lane of the instance
+	Event relay.EventID `json:"event"`
+	At    time.Time     `json:"at"`
 }
 
 // Press is a press that answers a prompt if it is the first.
@@ -236,16 +235,22 @@ func Takes(t *bolt.Tx, p Press, now time.Time) (r Record, ok bool, err error) {
 	return r, ok && r.same(p.Prompt) && r.Open(now) && r.On(p.Message), err
 }
 
-// Take stores that p, whose event became the entry, answered r.
-func Take(w *table.Writer, r Record, p Press, entry relay.BufferID, now time.Time) error {
+// Take stores that p answered r.
+func Take(w *table.Writer, r Record, p Press, now time.Time) error {
+	return w.Put(Bucket, r.Key(), r.AnsweredBy(p, now))
+}
+
+// AnsweredBy is r once p has answered it.
+func (r Record) AnsweredBy(p Press, now time.Time) Record {
 	if r.Message == "" {
 		r.Message = p.Message
 	}
-	r.Answer = &Answer{Event: p.Event, At: now, Buffer: entry}
-	return w.Put(Bucket, r.Key(), r)
+	r.Answer = &Answer{Event: p.Event, At: now}
+	return r
 }
 
-// Past reports whether nothing needs r any more: it is past its time, or was answered longer ago than entries live.
+// Past reports whether nothing needs r any more: it is past its time, or was answered so long ago that its buttons
+// stay where they are, as old as an entry may get.
 func (r Record) Past(now time.Time, entries time.Duration) bool {
 	if r.Answer == nil {
 		return !r.Open(now)
