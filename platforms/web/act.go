@@ -140,6 +140,11 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	})
 }
 
+// Reaction implements platforms.Reacter.
+func (p *Platform) Reaction(a relay.React) relay.Reaction {
+	return relay.Reaction{Chat: relay.Chat{Bot: bot, ID: a.Chat}, Message: a.Message, Name: a.Emoji}
+}
+
 // Delete removes a message.
 func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
 	return relay.Result{}, p.change(ctx, a.Chat, a.Message, whoever, func(m *Message) {
