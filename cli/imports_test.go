@@ -75,6 +75,7 @@ var mayImport = map[string]string{
 	"relay/errand":                 "relay relay/count platforms",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/errand relay/link relay/present relay/session relay/sessionkey relay/sight" +
 		" platforms store store/capability store/prompt",
+	"relay/fair":          "relay", // pure: numbers and turns
 	"relay/media":         "relay relay/count relay/filename platforms store store/files store/media",
 	"relay/limit":         "",
 	"relay/door":          "relay relay/limit",
