@@ -82,7 +82,7 @@ var mayImport = map[string]string{
 	"relay/guard":         "",
 	"relay/transfer":      "relay relay/count relay/door relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
 	"relay/passthrough":   "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
-	"relay/wake":          "relay relay/guard relay/count store",
+	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/identity":      "relay store store/files", // keys in a file
 	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
 	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",

@@ -20,12 +20,11 @@ import (
 // further requests may begin.
 func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	w.mu.Lock()
-	t := w.targets[i]
-	more, wait := !w.running.full(), !w.running.open(t.share)
+	t, full := w.targets[i], w.running.full()
 	t.grew = false
 	w.mu.Unlock()
-	if !more || wait {
-		return more
+	if full {
+		return false
 	}
 
 	inst, entries, err := w.read(ctx, i)
@@ -57,7 +56,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 		}
 		t.busy, t.poked, t.next = true, now, now.Add(t.pause)
 		t.pause = min(2*t.pause, w.opts.Most)
-		w.running[t.share]++
+		w.running.add(t.share, 1)
 		w.pokes.Go(func() { w.poke(ctx, i, t, inst.WakeURL) })
 	}
 	return !w.running.full()
@@ -115,9 +114,7 @@ func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL
 	}
 	t.busy = false
 	t.later(time.Now(), w.opts.Cooldown)
-	if w.running[t.share]--; w.running[t.share] == 0 {
-		delete(w.running, t.share)
-	}
+	w.running.add(t.share, -1)
 	w.signal()
 }
 

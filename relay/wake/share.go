@@ -1,14 +1,13 @@
 package wake
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -26,29 +25,26 @@ func shareOf(i store.Instance) share {
 	return s
 }
 
-// places are the requests under way, by whose they are.
-type places map[share]int
+// places are the requests under way. A Waker's mu guards them.
+type places struct {
+	tenants fair.Tally
+	shares  map[share]int // never 0
+}
 
-// taken is how many there are, of all and of each tenant.
-func (p places) taken() (all int, of map[relay.TenantID]int) {
-	of = make(map[relay.TenantID]int)
-	for s, n := range p {
-		all += n
-		of[s.tenant] += n
+func (p *places) add(s share, n int) {
+	p.tenants.Add(int64(n), fair.Owner{Tenant: s.tenant})
+	if p.shares[s] += n; p.shares[s] == 0 {
+		delete(p.shares, s)
 	}
-	return all, of
 }
 
 // full reports whether nobody has a place.
-func (p places) full() bool {
-	all, _ := p.taken()
-	return all >= maxPokes
-}
+func (p *places) full() bool { return p.tenants.Total() >= maxPokes }
 
-// open reports whether there is a place for another request of s, if it is known whose that is.
-func (p places) open(s share) bool {
-	_, of := p.taken()
-	return s == share{} || p[s] < maxPerHost && of[s.tenant] < maxPerTenant
+// open reports whether the share leaves a place for another request, if it is known whose that is.
+func (p *places) open(s share) bool {
+	tenants, _ := p.tenants.Of(fair.Owner{Tenant: s.tenant})
+	return s == share{} || p.shares[s] < maxPerHost && tenants < maxPerTenant
 }
 
 // place finds out whose requests those would be of which that is not known yet.
@@ -68,24 +64,20 @@ func (w *Waker) place(ctx context.Context, due []relay.InstanceID) {
 	}
 }
 
-// inTurn is due in another order: tenants take turns, the ones with the fewest requests under way first. Of one tenant
-// the order stays, but for those whose share has no place: they come last.
-func (w *Waker) inTurn(due []relay.InstanceID) []relay.InstanceID {
+// turn is which of those that are due, the longest waiting first, is to be looked at next: of those whose share has a place
+// one of the tenant with the fewest requests under way. ok is false when there is none.
+func (w *Waker) turn(due []relay.InstanceID) (i relay.InstanceID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	then := maps.Clone(w.running)
-	_, of := then.taken()
-	turn := make(map[relay.InstanceID]int, len(due))
+	var may []relay.InstanceID
 	for _, i := range due {
-		s := w.targets[i].share
-		if then[s] >= maxPerHost {
-			turn[i] = len(due) + maxPokes
-			continue
+		if w.running.open(w.targets[i].share) {
+			may = append(may, i)
 		}
-		turn[i] = of[s.tenant]
-		then[s]++
-		of[s.tenant]++
 	}
-	slices.SortStableFunc(due, func(a, b relay.InstanceID) int { return cmp.Compare(turn[a], turn[b]) })
-	return due
+	if len(may) == 0 {
+		return "", false
+	}
+	tenant := func(i relay.InstanceID) fair.Owner { return fair.Owner{Tenant: w.targets[i].share.tenant} }
+	return slices.MinFunc(may, func(a, b relay.InstanceID) int { return w.running.tenants.Compare(tenant(a), tenant(b)) }), true
 }

@@ -23,6 +23,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -106,7 +107,7 @@ func New(db Instances, lanes Lanes, live Presence, get Getter, o Options) *Waker
 		db: db, lanes: lanes, live: live, get: get, opts: o,
 		look:    make(chan struct{}, 1),
 		targets: make(map[relay.InstanceID]*target),
-		running: make(places),
+		running: places{shares: make(map[share]int)},
 		last:    make(map[relay.InstanceID]*Poke),
 	}
 }
@@ -208,10 +209,12 @@ func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
 	now := time.Now()
 	due := w.due(now)
 	w.place(ctx, due)
-	for _, i := range w.inTurn(due) {
-		if ctx.Err() != nil || !w.consider(ctx, i) {
+	for {
+		i, ok := w.turn(due)
+		if !ok || ctx.Err() != nil || !w.consider(ctx, i) {
 			break
 		}
+		due = slices.DeleteFunc(due, func(x relay.InstanceID) bool { return x == i })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -224,7 +224,7 @@ func (r *rig) wantForgotten() {
 	}
 	r.waker.mu.Lock()
 	defer r.waker.mu.Unlock()
-	if len(r.waker.targets) != 0 || len(r.waker.running) != 0 {
+	if len(r.waker.targets) != 0 || r.waker.running.tenants.Total() != 0 || len(r.waker.running.shares) != 0 {
 		r.t.Errorf("remembered: %v, %v", r.waker.targets, r.waker.running)
 	}
 }
