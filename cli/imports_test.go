@@ -74,13 +74,14 @@ var mayImport = map[string]string{
 	"relay/errand":               "relay relay/count platforms",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/errand relay/link relay/present relay/session relay/sessionkey relay/sight" +
 		" platforms store store/capability store/prompt",
-	"relay/media":         "relay relay/count relay/filename platforms store store/files store/media",
+	"relay/fair":          "relay", // pure: numbers and turns
+	"relay/media":         "relay relay/count relay/fair relay/filename platforms store store/files store/media",
 	"relay/limit":         "",
 	"relay/door":          "relay relay/limit",
 	"relay/guard":         "",
-	"relay/transfer":      "relay relay/count relay/door relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
+	"relay/transfer":      "relay relay/count relay/door relay/fair relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
 	"relay/passthrough":   "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
-	"relay/wake":          "relay relay/guard relay/count store",
+	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/identity":      "relay store store/files", // keys in a file
 	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
 	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",

@@ -60,6 +60,8 @@ type (
 	// as not sent, "rate limited".
 	Reacter interface {
 		React(ctx context.Context, a relay.React) (relay.Result, error)
+		// Reaction is which reaction a sets or removes, the same however a spells its message and its emoji. Pure.
+		Reaction(a relay.React) relay.Reaction
 	}
 	// Deleter removes a message.
 	Deleter interface {

@@ -31,6 +31,7 @@ func did(op relay.Op) (relay.Result, error) { return relay.Result{MessageID: rel
 func (able) Edit(context.Context, relay.Edit) (relay.Result, error)     { return did(relay.OpEdit) }
 func (able) Typing(context.Context, relay.Typing) (relay.Result, error) { return did(relay.OpTyping) }
 func (able) React(context.Context, relay.React) (relay.Result, error)   { return did(relay.OpReact) }
+func (able) Reaction(relay.React) relay.Reaction                        { return relay.Reaction{} }
 func (able) Delete(context.Context, relay.Delete) (relay.Result, error) { return did(relay.OpDelete) }
 func (able) ChatInfo(context.Context, relay.GetChatInfo) (relay.Result, error) {
 	return did(relay.OpGetChatInfo)

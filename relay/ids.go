@@ -62,6 +62,13 @@ type Chat struct {
 	ID  ChatID
 }
 
+// Reaction is one of a bot's reactions, as its network tells them apart.
+type Reaction struct {
+	Chat    Chat
+	Message MessageID
+	Name    string // empty where the bot has but one on a message, and another replaces it
+}
+
 // Place locates a chat for grants: its scope, itself, and the chat it is a thread of.
 type Place struct {
 	Platform PlatformID

@@ -69,6 +69,60 @@ func TestWhoSentAMessage(t *testing.T) {
 	}
 }
 
+// TestWhoSetAReaction: it is remembered beside the message's sender, and over restarts; one that is removed leaves its place free,
+// and a bot's only one a minute later.
+func TestWhoSetAReaction(t *testing.T) {
+	clock := newClock()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{Now: clock.now})
+	enroll(t, db, "home", "kids")
+	eyes, only := relay.Reaction{Chat: sentChat, Message: "m1", Name: "eyes"}, relay.Reaction{Chat: sentChat, Message: "m1"}
+	check := func(when string, r relay.Reaction, want relay.InstanceID) {
+		t.Helper()
+		i, ok, err := db.Sent.ReactionBy(ctxOf(t), r)
+		if err != nil || ok != (want != "") || ok && i != want {
+			t.Errorf("%s: set by %q, %t, %v; want %q", when, i, ok, err, want)
+		}
+	}
+	commits := db.Stats().Commits
+	db.Sent.Note("kids", sentChat, "m1")
+	db.Sent.NoteReaction("home", eyes, false)
+	db.Sent.NoteReaction("home", only, false)
+	if n := db.Stats().Commits; n != commits {
+		t.Errorf("remembering took %d commits", n-commits)
+	}
+	check("before a commit", eyes, "home")
+	closeChecked(t, db)
+	db = reopen(t, path, Options{Now: clock.now})
+	check("after a restart", eyes, "home")
+	check("after a restart", relay.Reaction{Chat: sentChat, Message: "m1", Name: "tick"}, "")
+	if got := sender(t, db, sentChat, "m1"); got != "kids" {
+		t.Errorf("the message was sent by %q", got)
+	}
+	db.Sent.NoteReaction("home", eyes, true)
+	db.Sent.NoteReaction("home", only, true)
+	check("removed", eyes, "")
+	check("removed, the only one", only, "home")
+	acceptOne(t, db, event("e1", 300), "home")
+	clock.add(sent.Held)
+	check("a minute later", only, "")
+	if _, err := db.Sweep(ctxOf(t)); err != nil {
+		t.Fatal(err)
+	}
+	clock.add(time.Second)
+	if _, err := db.Sweep(ctxOf(t)); err != nil {
+		t.Fatal(err)
+	}
+	if n := keysIn(t, db, sent.Bucket); n != 1 {
+		t.Errorf("%d records are left, want the message's", n)
+	}
+	db.Sent.NoteReaction("home", eyes, false)
+	if _, err := db.Revoke(ctxOf(t), nil, "home"); err != nil {
+		t.Fatal(err)
+	}
+	check("revoked", eyes, "")
+}
+
 // TestOfOneInstanceTheNewestAreRemembered, and of its neighbour all.
 func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 	clock := newClock()

@@ -155,6 +155,17 @@ func emojiInPath(emoji string) string {
 	return url.PathEscape(emoji)
 }
 
+// Reaction implements platforms.Reacter. Discord tells emoji of its own making apart by their ids, whatever they are called,
+// and others whether or not a variation selector stands behind them.
+func (p *Platform) Reaction(a relay.React) relay.Reaction {
+	name, _ := url.PathUnescape(emojiInPath(a.Emoji)) // cannot fail
+	if i := strings.LastIndexByte(name, ':'); i >= 0 {
+		name = strings.TrimLeft(name[i+1:], "0")
+	}
+	name = strings.NewReplacer("\ufe0e", "", "\ufe0f", "").Replace(name)
+	return relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: a.Chat}, Message: a.Message, Name: name}
+}
+
 // typingLasts is the least pause between two "is typing…". Discord shows one for ten seconds; a gateway asks
 // every two.
 const typingLasts = 8 * time.Second

@@ -220,6 +220,22 @@ func TestReact(t *testing.T) {
 	}
 }
 
+// TestWhichReaction: one emoji, however it is spelled, is one reaction, and another emoji is another.
+func TestWhichReaction(t *testing.T) {
+	p := &Platform{}
+	for name, spellings := range map[string][]string{
+		"👀": {"👀", " 👀", "👀\ufe0f"}, "\u2764": {"\u2764", "\u2764\ufe0f"}, "👍🏽": {"👍🏽"}, "👍": {"👍"},
+		"77": {"<:hermes:77>", "<a:hermes:77>", "hermes:77", "another:77", "<:hermes:077>"}, "50%": {"50%"}, "%F0": {"%F0"},
+	} {
+		for _, emoji := range spellings {
+			want := relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: chat}, Message: "9", Name: name}
+			if got := p.Reaction(relay.React{Chat: chat, Message: "9", Emoji: emoji}); got != want {
+				t.Errorf("%q is %+v, want %+v", emoji, got, want)
+			}
+		}
+	}
+}
+
 func TestReactWaitsForItsBucket(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after  string

@@ -28,6 +28,11 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	return p.do(ctx, Act{Op: relay.OpReact, Chat: a.Chat, Message: a.Message, Text: a.Emoji, Remove: a.Remove})
 }
 
+// Reaction implements platforms.Reacter.
+func (p *Platform) Reaction(a relay.React) relay.Reaction {
+	return relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: a.Chat}, Message: a.Message, Name: a.Emoji}
+}
+
 // Delete removes a message of the bot's.
 func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
 	return p.do(ctx, Act{Op: relay.OpDelete, Chat: a.Chat, Message: a.Message})

@@ -22,6 +22,7 @@ type broken struct {
 	send  func(ctx context.Context, a relay.Send) (relay.Result, error)
 	edit  func(ctx context.Context, a relay.Edit) (relay.Result, error)
 	react func(ctx context.Context, a relay.React) (relay.Result, error)
+	which func(a relay.React) relay.Reaction
 	see   func(place relay.Place) (bool, error)
 	lead  func(place relay.Place, user relay.UserID) (bool, error)
 	where func(chat relay.ChatID) (relay.Place, error)
@@ -57,6 +58,13 @@ func (b *broken) React(ctx context.Context, a relay.React) (relay.Result, error)
 		return b.react(ctx, a)
 	}
 	return b.Platform.React(ctx, a)
+}
+
+func (b *broken) Reaction(a relay.React) relay.Reaction {
+	if b.which != nil {
+		return b.which(a)
+	}
+	return b.Platform.Reaction(a)
 }
 
 func (b *broken) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
@@ -359,6 +367,9 @@ var breakages = map[string]breakage{
 	}},
 	"has an ability that does nothing": {"10", "react succeeded, but", func(_ *loop, b *broken) {
 		b.react = func(context.Context, relay.React) (relay.Result, error) { return relay.Result{}, nil }
+	}},
+	"takes a reaction for another's": {"10", "setting a reaction is about", func(_ *loop, b *broken) {
+		b.which = func(relay.React) relay.Reaction { return relay.Reaction{} }
 	}},
 	"does not name what it sent": {"10", "without naming a message", func(_ *loop, b *broken) {
 		b.edit = func(ctx context.Context, a relay.Edit) (relay.Result, error) {

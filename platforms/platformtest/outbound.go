@@ -126,6 +126,11 @@ func (b *bench) able(chat relay.ChatID, a relay.Action) {
 		a = x
 	case relay.React:
 		x.Message = own
+		removal, again := x, x
+		removal.Remove, again.Message = true, x.Message+"1"
+		if r := b.p.(platforms.Reacter); r.Reaction(x) != r.Reaction(removal) || r.Reaction(x) == r.Reaction(again) {
+			fail("setting a reaction is about %+v, removing it about %+v, and one on another message about %+v", r.Reaction(x), r.Reaction(removal), r.Reaction(again))
+		}
 		a = x
 	case relay.Delete:
 		x.Message = own

@@ -94,6 +94,13 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
 }
 
+// Reaction implements platforms.Reacter: whatever the emoji, it is the bot's one on that message.
+func (p *Platform) Reaction(a relay.React) relay.Reaction {
+	number, _ := messageNumber(a.Message)
+	n, _ := strconv.ParseInt(number, 10, 64)
+	return relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: a.Chat}, Message: relay.MessageID(strconv.FormatInt(n, 10))}
+}
+
 // typingLasts is the time between two "typing…". Telegram shows one for five seconds; gateways ask every two.
 const typingLasts = 4 * time.Second
 

@@ -145,6 +145,19 @@ func TestRefusedTypingHoldsUpNoMessage(t *testing.T) {
 	})
 }
 
+// TestWhichReaction: however message and emoji are spelled, it is the bot's one on that message.
+func TestWhichReaction(t *testing.T) {
+	p := &Platform{}
+	want := relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: dm}, Message: "7"}
+	for _, id := range []relay.MessageID{"7", "7:e1790000000", "+7", "007"} {
+		for _, emoji := range []string{"👀", "✅", ""} {
+			if got := p.Reaction(relay.React{Chat: dm, Message: id, Emoji: emoji}); got != want {
+				t.Errorf("%s on %s is %+v, want %+v", emoji, id, got, want)
+			}
+		}
+	}
+}
+
 func TestReact(t *testing.T) {
 	for name, tc := range map[string]struct {
 		react  relay.React

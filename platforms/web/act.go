@@ -140,10 +140,15 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	})
 }
 
+// Reaction implements platforms.Reacter.
+func (p *Platform) Reaction(a relay.React) relay.Reaction {
+	return relay.Reaction{Chat: relay.Chat{Bot: bot, ID: a.Chat}, Message: a.Message, Name: a.Emoji}
+}
+
 // Delete removes a message.
 func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
 	return relay.Result{}, p.change(ctx, a.Chat, a.Message, whoever, func(m *Message) {
-		p.rooms.shelf.drop(m.Files)
+		p.rooms.rooms[a.Chat].shelf.drop(m.Files)
 		*m = Message{ID: m.ID, At: m.At, Gone: true}
 	})
 }

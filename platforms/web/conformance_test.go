@@ -63,7 +63,9 @@ func (h *pages) Show(ctx context.Context, who platformtest.Person, where platfor
 func (h *pages) Lose(context.Context) error {
 	h.rooms.mu.Lock()
 	defer h.rooms.mu.Unlock()
-	h.rooms.shelf = shelf{}
+	for _, in := range h.rooms.rooms {
+		in.shelf = shelf{}
+	}
 	return nil
 }
 

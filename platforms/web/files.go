@@ -13,7 +13,7 @@ import (
 const (
 	// MaxFile is the largest file of the bot's, and how much the person may show at once, in bytes.
 	MaxFile = 10 << 20
-	// maxFiles bounds the bytes of all files that are kept.
+	// maxFiles bounds the bytes of a room's files.
 	maxFiles = 24 << 20
 )
 
@@ -25,7 +25,7 @@ type File struct {
 	Lost bool // it is not kept any more
 }
 
-// shelf keeps files in memory, the oldest first. Its zero value is empty.
+// shelf keeps a room's files in memory, the oldest first. Its zero value is empty.
 type shelf struct {
 	kept  []*kept
 	bytes int
@@ -81,18 +81,19 @@ func (s *shelf) seen(files []File) []File {
 func (r *Rooms) File(id string) (f File, content []byte, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := r.shelf.index(id)
-	if i < 0 {
-		return File{}, nil, false
+	for _, in := range r.rooms {
+		if i := in.shelf.index(id); i >= 0 {
+			return in.shelf.kept[i].file, in.shelf.kept[i].content, true
+		}
 	}
-	return r.shelf.kept[i].file, r.shelf.kept[i].content, true
+	return File{}, nil, false
 }
 
-// keepLocked puts a file on the shelf. r.mu must be held.
-func (r *Rooms) keepLocked(name string, facts relay.FileFacts, content []byte) File {
+// keepLocked puts a file on the shelf of a chat's room. r.mu must be held.
+func (r *Rooms) keepLocked(chat relay.ChatID, name string, facts relay.FileFacts, content []byte) File {
 	f := File{FileFacts: facts, ID: r.mintLocked(), Name: name}
 	f.Size = int64(len(content))
-	r.shelf.put(f, content)
+	r.roomLocked(chat).shelf.put(f, content)
 	return f
 }
 
@@ -115,7 +116,7 @@ func (p *Platform) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Resu
 	r := p.rooms
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.keepLocked(a.File.Name, a.File.FileFacts, content)
+	f := r.keepLocked(a.Chat, a.File.Name, a.File.FileFacts, content)
 	first := r.postLocked(a.Chat, &Message{Text: parts[0], Quote: r.quoteLocked(a.Chat, a.ReplyTo), Files: []File{f}})
 	res := r.postPartsLocked(a.Chat, parts[1:], first)
 	res.MessageID = first

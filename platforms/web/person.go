@@ -100,7 +100,7 @@ func (r *Rooms) say(chat relay.ChatID, s Said) (*pending, error) {
 	m := &Message{Mine: true, Waiting: true, Text: s.Text}
 	var attached []relay.Attachment
 	for _, u := range s.Files {
-		f := r.keepLocked(u.Name, u.Facts, u.Content)
+		f := r.keepLocked(chat, u.Name, u.Facts, u.Content)
 		m.Files = append(m.Files, f)
 		kind := f.Kind
 		if kind == "" {

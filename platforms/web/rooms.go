@@ -58,7 +58,6 @@ type Rooms struct {
 	rooms   map[relay.ChatID]*room
 	queue   []*pending // said and not yet accepted, oldest first
 	minted  int        // numbers given to messages and files
-	shelf   shelf
 }
 
 // room is one chat.
@@ -67,6 +66,7 @@ type room struct {
 	bytes    int
 	version  uint64 // grows with every change
 	typing   time.Time
+	shelf    shelf
 }
 
 // NewRooms are rooms in which nobody has said anything.
@@ -122,7 +122,7 @@ func (r *Rooms) postLocked(chat relay.ChatID, m *Message) relay.MessageID {
 func (r *Rooms) trimLocked(in *room) {
 	for len(in.messages) > maxMessages || in.bytes > maxBytes {
 		in.bytes -= in.messages[0].size()
-		r.shelf.drop(in.messages[0].Files)
+		in.shelf.drop(in.messages[0].Files)
 		in.messages[0] = nil
 		in.messages = in.messages[1:]
 	}
@@ -198,7 +198,7 @@ func (r *Rooms) View(chat relay.ChatID, since string) View {
 	for _, m := range in.messages {
 		if m.version > from && !(v.Whole && m.Gone) {
 			shown := *m
-			shown.Files = r.shelf.seen(m.Files)
+			shown.Files = in.shelf.seen(m.Files)
 			v.Messages = append(v.Messages, shown)
 		}
 	}

@@ -8,7 +8,8 @@
 //
 //  1. Nothing that is said here is on a disk, but what the Inbox stores. A restart empties the rooms.
 //  2. No id comes back after a restart with another meaning.
-//  3. Rooms and files have bounds: the oldest go first.
+//  3. Each room has bounds, of its messages and of its files: the oldest go first. What is said in one room takes
+//     nothing from another.
 package web
 
 import (

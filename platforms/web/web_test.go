@@ -263,8 +263,8 @@ func TestBounds(t *testing.T) {
 	for range 4 { // of which only two fit
 		_ = r.Say(now, "home", Said{Files: []Upload{{Name: "a.bin", Content: make([]byte, MaxFile)}}})
 	}
-	if r.shelf.bytes > maxFiles || len(r.shelf.kept) != 2 {
-		t.Errorf("%d files of %d bytes are kept", len(r.shelf.kept), r.shelf.bytes)
+	if s := r.rooms["home"].shelf; s.bytes > maxFiles || len(s.kept) != 2 {
+		t.Errorf("%d files of %d bytes are kept", len(s.kept), s.bytes)
 	}
 	lost := 0
 	for _, m := range r.View("home", "").Messages {
@@ -276,6 +276,34 @@ func TestBounds(t *testing.T) {
 	}
 	if lost != 2 {
 		t.Errorf("%d files are said to be lost, want 2", lost)
+	}
+}
+
+// TestARoomsFilesTakeNothingFromAnother: however many files come into one room, another's stay. (invariant 3)
+func TestARoomsFilesTakeNothingFromAnother(t *testing.T) {
+	p := New(NewRooms(), nil)
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = p.Rooms().Say(now, "home", Said{Files: []Upload{{Name: "said.txt", Content: []byte("the person's")}}})
+	post := func(chat relay.ChatID, content string) {
+		t.Helper()
+		f := relay.File{Name: "f.bin", Content: strings.NewReader(content)}
+		f.Size = int64(len(content))
+		if _, err := p.SendMedia(t.Context(), relay.SendMedia{Chat: chat, Kind: "document", File: f}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post("home", "the bot's")
+	large := strings.Repeat("x", MaxFile)
+	for range 5 {
+		post("mallory", large)
+	}
+	for _, m := range p.Rooms().View("home", "").Messages {
+		for _, f := range m.Files {
+			if _, content, ok := p.Rooms().File(f.ID); f.Lost || !ok || int64(len(content)) != f.Size {
+				t.Errorf("%s of home: lost %t, there %t; five files came into another room", f.Name, f.Lost, ok)
+			}
+		}
 	}
 }
 

@@ -69,3 +69,27 @@ func MayDelete(f MessageFacts) bool {
 		return f.Alone && (f.HoldsGrant || f.Direct)
 	}
 }
+
+// ReactionFacts are what decides whether an instance that may act on a chat may set or remove a reaction of the bot's.
+type ReactionFacts struct {
+	// SetBySelf and SetByOther: it is remembered that this or another instance set it.
+	SetBySelf, SetByOther bool
+	// Removes: it is to be removed. Otherwise it is to be set, which changes one that stands only if it is the Only.
+	Removes bool
+	// Only: the bot has but one reaction on a message, and another replaces it.
+	Only bool
+	// Alone: no other instance may act on the chat.
+	Alone bool
+}
+
+// MayReact reports whether the instance may do that: it changes its own reactions.
+func MayReact(f ReactionFacts) bool {
+	switch {
+	case f.SetBySelf:
+		return true
+	case f.SetByOther:
+		return !f.Removes && !f.Only
+	default: // nobody remembers one
+		return !f.Removes || f.Alone
+	}
+}

@@ -90,3 +90,20 @@ func TestMayTouchAgainstOracle(t *testing.T) { // invariant 2
 		}
 	}
 }
+
+// TestMayReactAgainstOracle goes through all combinations: nothing that an instance may do changes what another set, and
+// what nobody remembers is its own to remove only where nobody else may act.
+func TestMayReactAgainstOracle(t *testing.T) { // invariant 2
+	const bits = 5
+	for mask := range 1 << bits {
+		f := ReactionFacts{SetBySelf: mask&1 != 0, SetByOther: mask&2 != 0, Removes: mask&4 != 0, Only: mask&8 != 0, Alone: mask&16 != 0}
+		if f.SetBySelf && f.SetByOther {
+			continue // cannot be
+		}
+		changes := f.Removes || f.Only && f.SetByOther
+		want := f.SetBySelf || !changes || !f.SetByOther && f.Alone
+		if got := MayReact(f); got != want {
+			t.Errorf("%+v: %t, want %t", f, got, want)
+		}
+	}
+}

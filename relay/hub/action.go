@@ -139,6 +139,9 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	if p, ok := t.action.(relay.Prompt); ok {
 		return a.seat.ask(ctx, t, p)
 	}
+	if e, ok := t.action.(relay.React); ok {
+		return a.seat.react(ctx, t, e, relay.Declined(a.seat.speaksOf(r)))
+	}
 	return a.seat.carryOut(ctx, t)
 }
 

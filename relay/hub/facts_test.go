@@ -195,6 +195,8 @@ func (p *slowLane) React(context.Context, relay.React) (relay.Result, error) {
 	return relay.Result{}, nil
 }
 
+func (p *slowLane) Reaction(relay.React) relay.Reaction { return relay.Reaction{} }
+
 func (p *slowLane) Draft(context.Context, relay.Draft) (relay.Result, error) {
 	return relay.Result{}, nil
 }

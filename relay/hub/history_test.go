@@ -35,6 +35,9 @@ func (h *history) step() {
 	if pick(h.draw, "a message is touched", []bool{true, false, false}) {
 		h.touch(said)
 	}
+	if pick(h.draw, "somebody reacts", []bool{true, false}) {
+		h.react(said)
+	}
 	if pick(h.draw, "files are read", []bool{false, false, true, false, false, false, false, false}) {
 		h.read(said)
 	}
@@ -533,6 +536,36 @@ func (h *history) touch(said relay.ChatID) {
 			h.posts[i].by, h.posts[i].at = id, time.Now() // what one edits is one's own from then on
 		} else if !deletes {
 			h.posts = append(h.posts, post{in, m, id, time.Now()})
+		}
+	}
+}
+
+// react lets everybody try to set or remove a reaction.
+func (h *history) react(said relay.ChatID) {
+	in := relay.Chat{Bot: pick(h.draw, "bot to react with", h.bots), ID: cmp.Or(said, "hall")}
+	a := relay.React{Chat: in.ID, Message: "1", Emoji: pick(h.draw, "emoji", []string{"👀", "👍"}), Remove: pick(h.draw, "remove", []bool{false, true})}
+	which := h.stages[in.Bot].Reaction(a)
+	h.tell()
+	for _, id := range h.draws() {
+		before := h.stages[in.Bot].touched
+		_, err := act(h.t.Context(), h.sessions[id], relay.Request{Platform: in.Bot.Platform, Bot: in.Bot.ID, Action: a})
+		_, may := h.carries(h.agents[id], in.Bot, in.ID)
+		may = may && h.mayReact(id, which, a.Remove)
+		if done := h.stages[in.Bot].touched - before; (err == nil) != may || (done == 1) != may {
+			h.fail("%s: %+v in %v: %v, %d done; want %t\nreactions: %+v\n%s", id, a, in, err, done, may, h.marks, h)
+		}
+		h.reacted++
+		was, known := h.marks[which]
+		switch {
+		case !may:
+			h.declined(h.agents[id], in.Bot, in.ID, err)
+		case known && was.by != id && time.Now().Before(was.until): // it stands already
+		case !a.Remove:
+			h.marks[which] = reacted{id, time.Now().Add(48 * time.Hour)}
+		case which.Name == "": // the next one may follow
+			h.marks[which] = reacted{id, time.Now().Add(time.Minute)}
+		default:
+			delete(h.marks, which)
 		}
 	}
 }

@@ -73,6 +73,7 @@ type Hub struct {
 	runs       runs
 	answerings answerings
 	presses    presses
+	reacting   reacting
 	errands    *errand.Queue
 	sockets    sockets
 	judges     judges

@@ -129,15 +129,36 @@ func (w *world) mayTouch(a relay.InstanceID, in relay.Chat, m relay.MessageID, d
 			return p.by == a
 		}
 	}
-	for id := range w.agents {
-		if id != a && w.couldAct(id, a, in) {
-			return false
-		}
+	if !w.alone(a, in) {
+		return false
 	}
 	_, talked := w.talks[talkKey{a, in.Bot, in.ID}]
 	placed := talked || w.located(in.Bot, in.ID)
 	holds := placed && w.holder(w.place(in.Bot.Platform, in.ID)) == a || !placed && w.named(a, in.Bot.Platform, in.ID)
 	return !deletes || holds || w.directWith(a, in)
+}
+
+// mayReact: an agent changes its own reactions. Where nobody remembers one it may set one, and remove one where nobody else
+// may act; one that another set stays as it is.
+func (w *world) mayReact(a relay.InstanceID, which relay.Reaction, removes bool) bool {
+	r, known := w.marks[which]
+	switch {
+	case !known || !time.Now().Before(r.until):
+		return !removes || w.alone(a, which.Chat)
+	case r.by != a:
+		return !removes && which.Name != ""
+	}
+	return true
+}
+
+// alone: nobody but a could act on a chat.
+func (w *world) alone(a relay.InstanceID, in relay.Chat) bool {
+	for id := range w.agents {
+		if id != a && w.couldAct(id, a, in) {
+			return false
+		}
+	}
+	return true
 }
 
 // couldAct: b may act on a chat, or might if its person turns out to see it, as far as one can tell who

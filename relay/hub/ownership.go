@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message or the thread that
-// a names: it may change its own ones. left: the gateway used a former id of the chat, so that only those messages
+// mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message, the reaction or the
+// thread that a names: it may change its own ones. left: the gateway used a former id of the chat, so that only those messages
 // count as its own that are remembered.
 func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
@@ -25,6 +25,12 @@ func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Plat
 			m.ByBot, m.ByPerson, err = h.author(ctx, p, a)
 		}
 		return gate.MayDelete(m), err
+	case relay.React:
+		if left {
+			return true, nil // none leaves: see unquoted
+		}
+		m, err := h.reactionFacts(ctx, i, p, a)
+		return gate.MayReact(m), err
 	case relay.ThreadRename:
 		return h.mayRename(ctx, i, p, f, a)
 	}

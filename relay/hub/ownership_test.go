@@ -29,7 +29,9 @@ type scribe struct {
 	made    bool                     // the last rename was of a thread that the hub knows to be made here
 	authors map[relay.MessageID]bool // whether the bot wrote it; nil: the network does not tell
 	asked   int
-	partly  bool // the next send stands in part
+	partly  bool  // the next send stands in part
+	single  bool  // the bot has one reaction on a message
+	fails   error // of reactions
 }
 
 func (s *scribe) Send(_ context.Context, a relay.Send) (relay.Result, error) {
@@ -53,8 +55,19 @@ func (s *scribe) Delete(_ context.Context, a relay.Delete) (relay.Result, error)
 }
 
 func (s *scribe) React(_ context.Context, a relay.React) (relay.Result, error) {
+	if s.fails != nil {
+		return relay.Result{}, s.fails
+	}
 	s.touched = append(s.touched, a.Message)
 	return relay.Result{}, nil
+}
+
+func (s *scribe) Reaction(a relay.React) relay.Reaction {
+	r := relay.Reaction{Chat: relay.Chat{Bot: s.bot, ID: a.Chat}, Message: a.Message, Name: a.Emoji}
+	if s.single {
+		r.Name = ""
+	}
+	return r
 }
 
 func (s *scribe) CreateThread(_ context.Context, a relay.ThreadCreate) (relay.Result, error) {

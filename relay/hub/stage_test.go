@@ -23,7 +23,7 @@ type stage struct {
 	locates func(relay.ChatID) (relay.Place, error)
 	whose   func(relay.ChatID) (relay.UserID, bool)
 	sent    []relay.ChatID
-	touched int // messages edited and deleted, whoever wrote them
+	touched int // messages edited, deleted and reacted to, whoever wrote them
 }
 
 // asked is a stage seen as a platform without the abilities that tell a chat by its id.
@@ -32,6 +32,7 @@ type asked struct {
 	platforms.Roster
 	platforms.Editor
 	platforms.Deleter
+	platforms.Reacter
 	platforms.Prompter
 	platforms.MediaSender
 	platforms.MediaFetcher
@@ -73,6 +74,20 @@ func (s *stage) Edit(_ context.Context, a relay.Edit) (relay.Result, error) {
 func (s *stage) Delete(context.Context, relay.Delete) (relay.Result, error) {
 	s.touched++
 	return relay.Result{}, nil
+}
+
+func (s *stage) React(_ context.Context, a relay.React) (relay.Result, error) {
+	s.touched++
+	return relay.Result{MessageID: a.Message}, nil
+}
+
+// Reaction: on "mute" the bot has but one on a message.
+func (s *stage) Reaction(a relay.React) relay.Reaction {
+	r := relay.Reaction{Chat: relay.Chat{Bot: s.bot, ID: a.Chat}, Message: a.Message, Name: a.Emoji}
+	if s.bot.Platform == mute {
+		r.Name = ""
+	}
+	return r
 }
 
 func (s *stage) CanSee(_ context.Context, at relay.Place, u relay.UserID) (bool, error) {

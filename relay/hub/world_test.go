@@ -28,6 +28,7 @@ type world struct {
 	lost   map[relay.ChatID]bool // chats that not even "tell" can place now
 	talks  map[talkKey]talk
 	posts  []post // what agents sent, the newest last
+	marks  map[relay.Reaction]reacted
 	seen   map[mark]bool
 	asked  map[askedAs]*question
 	rooms  map[relay.ChatID]room
@@ -96,6 +97,11 @@ type (
 		by relay.InstanceID
 		at time.Time
 	}
+	// reacted is who set a reaction, and until when it is remembered.
+	reacted struct {
+		by    relay.InstanceID
+		until time.Time
+	}
 	askedAs struct {
 		in relay.Chat
 		id string
@@ -138,7 +144,7 @@ func newWorld() *world {
 	all := []relay.Bot{one, two, other}
 	w := &world{
 		agents: make(map[relay.InstanceID]*agent), grants: make(map[relay.Place]relay.InstanceID), views: make(map[look]view), lost: make(map[relay.ChatID]bool),
-		talks: make(map[talkKey]talk), seen: make(map[mark]bool), asked: make(map[askedAs]*question), files: make(map[string]*file),
+		talks: make(map[talkKey]talk), marks: make(map[relay.Reaction]reacted), seen: make(map[mark]bool), asked: make(map[askedAs]*question), files: make(map[string]*file),
 		rooms: map[relay.ChatID]room{
 			"@ann": {kind: relay.ChatDM, whose: "ann"}, "@bob": {kind: relay.ChatDM, whose: "bob"},
 			"hall":       {kind: relay.ChatChannel},
@@ -243,6 +249,7 @@ func (w *world) strip(id relay.InstanceID) {
 	maps.DeleteFunc(w.grants, func(_ relay.Place, holder relay.InstanceID) bool { return holder == id })
 	maps.DeleteFunc(w.talks, func(k talkKey, _ talk) bool { return k.agent == id })
 	w.posts = slices.DeleteFunc(w.posts, func(p post) bool { return p.by == id })
+	maps.DeleteFunc(w.marks, func(_ relay.Reaction, r reacted) bool { return r.by == id })
 	maps.DeleteFunc(w.asked, func(_ askedAs, q *question) bool { return q.by == id })
 	a := w.agents[id]
 	w.left(id, a.got...)

@@ -43,7 +43,7 @@ func TestRandomWorlds(t *testing.T) {
 	if underRace { // which looks for other faults, and takes its time
 		each, want = each/3, want/3
 	}
-	var worlds, delivered, acted, touched, pressed, reads, refused, sent atomic.Int64
+	var worlds, delivered, acted, touched, reacted, pressed, reads, refused, sent atomic.Int64
 	t.Run("histories", func(t *testing.T) {
 		for part := range parts {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
@@ -62,6 +62,7 @@ func TestRandomWorlds(t *testing.T) {
 						delivered.Add(int64(h.delivered))
 						acted.Add(int64(h.acted))
 						touched.Add(int64(h.touched))
+						reacted.Add(int64(h.reacted))
 						pressed.Add(int64(h.pressed))
 						reads.Add(int64(h.reads))
 						refused.Add(int64(h.refused))
@@ -78,7 +79,7 @@ func TestRandomWorlds(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d worlds, %d deliveries, %d actions and %d tries to change a message in them; %d presses answered a prompt", worlds.Load(), delivered.Load(), acted.Load(), touched.Load(), pressed.Load())
+	t.Logf("%d worlds, %d deliveries, %d actions and %d tries to change a message and %d to change a reaction in them; %d presses answered a prompt", worlds.Load(), delivered.Load(), acted.Load(), touched.Load(), reacted.Load(), pressed.Load())
 	t.Logf("%d files were read, %d tries to read were refused, %d files were sent by their ids", reads.Load(), refused.Load(), sent.Load())
 	if n := worlds.Load(); n < want {
 		t.Errorf("%d worlds, want at least %d", n, want)
@@ -112,7 +113,7 @@ type history struct {
 	shelf    shelf
 	made     int // files
 
-	delivered, acted, touched, pressed, reads, refused, sentFiles int
+	delivered, acted, touched, reacted, pressed, reads, refused, sentFiles int
 }
 
 // undecided is an event whose verdict for an instance is still to come.
@@ -139,7 +140,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 		if b.Platform == tell {
 			hosted = append(hosted, s)
 		} else {
-			hosted = append(hosted, asked{s, s, s, s, s, s, s})
+			hosted = append(hosted, asked{s, s, s, s, s, s, s, s})
 		}
 	}
 	h.desk = link.NewDesk(h.db, plainMAC{}, time.Now)

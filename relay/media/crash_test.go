@@ -85,7 +85,7 @@ func TestACrashAtEveryStep(t *testing.T) {
 	r = newRig(t, Options{}, "i1", "i2")
 	live := false
 	r.close()
-	r.open(Options{MaxTotal: 2000, Step: func(after string) {
+	r.open(Options{MaxTotal: 1210, Step: func(after string) {
 		if live {
 			step(after)
 		}
@@ -120,7 +120,7 @@ func TestACrashAtEveryStep(t *testing.T) {
 	r.ack("i2", ab[1])
 	r.ack("i1", bb[0])
 	step("acknowledged")
-	c, cb := r.accept(one, 302, "c") // evicts a
+	c, cb := r.accept(one, 302, "c")
 	r.want(c, relay.MediaHeld)
 	if ok, err := r.db.Lanes.Bury(r.ctx(), "i1", cb[0], "poison"); !ok || err != nil {
 		t.Fatal(ok, err)
@@ -131,7 +131,7 @@ func TestACrashAtEveryStep(t *testing.T) {
 	}
 	step("replayed")
 	put(sized(100))
-	d, _ := r.accept(one, 303, "d")
+	d, _ := r.accept(one, 303, "d") // a gives way
 	r.want(d, relay.MediaHeld)
 	step("end")
 	live = false
@@ -141,7 +141,7 @@ func TestACrashAtEveryStep(t *testing.T) {
 	for _, w := range worlds {
 		seen[w.after[strings.Index(w.after, ": ")+2:strings.Index(w.after, ",")]] = true
 		x := &rig{t: t, home: w.home, net: r.net}
-		x.open(Options{MaxTotal: 2000})
+		x.open(Options{MaxTotal: 1210})
 		x.judge(w, contents, uploads)
 		x.close()
 	}

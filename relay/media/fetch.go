@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
@@ -17,9 +18,8 @@ import (
 type job struct {
 	id      relay.MediaID
 	done    chan struct{} // closed when the file's state is final
-	of      []relay.InstanceID
-	size    int64            // that it may take; 0: its record was not looked at yet
-	paidBy  relay.InstanceID // whose place among the running ones it takes
+	of      []fair.Owner
+	size    int64 // that it may take; 0: its record was not looked at yet
 	tried   int
 	hosts   int       // Keeper.hosts at the last try that found no bot
 	after   time.Time // not before
@@ -58,59 +58,68 @@ func (k *Keeper) wake() {
 	}
 }
 
-// begin runs the jobs that may run now, the oldest first. Behind one that waits for room wait those of its instance,
-// and of all if no file has room. again is when to look again without being told; nil: no job waits for a time.
-func (k *Keeper) begin(ctx context.Context, run func(*job)) (again <-chan time.Time) {
-	k.mu.Lock()
-	waiting := slices.Clone(k.queue)
-	running, by := 0, make(map[relay.InstanceID]int)
-	for _, j := range waiting {
-		if j.running {
-			running++
-			by[j.paidBy]++
+// begin runs the jobs that may run now: those whose turn it is by shares, and of an instance the oldest first. Behind one
+// that waits for room wait those of its instance. again is when to look again without being told; nil: no job waits for a time.
+func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again <-chan time.Time) {
+	due, pause := k.due(ctx)
+	out := make(map[fair.Owner]bool) // who has no place, or no room
+	for ctx.Err() == nil && k.places.Free() > 0 {
+		n, of := k.next(due, out)
+		if n < 0 {
+			break
 		}
-	}
-	k.mu.Unlock()
-	full := make(map[relay.InstanceID]bool)
-	pause := time.Duration(0)
-	for _, j := range waiting {
-		switch {
-		case ctx.Err() != nil || running >= atOnce:
-			return later(pause)
-		case j.isRunning(k):
-			continue
-		case time.Until(j.after) > 0:
-			pause = sooner(pause, time.Until(j.after))
-			continue
-		}
-		if j.size == 0 && !k.learn(ctx, j) {
-			continue
-		}
-		i := slices.IndexFunc(j.of, func(i relay.InstanceID) bool { return by[i] < ofOne })
-		if i < 0 || !slices.ContainsFunc(j.of, func(i relay.InstanceID) bool { return !full[i] }) {
-			continue
-		}
-		ok, all := k.take(ctx, j.id, j.size, j.of)
+		j := due[n]
+		place, ok := k.places.Try(of)
 		if !ok {
+			out[of] = true
+			continue
+		}
+		due = slices.Delete(due, n, n+1)
+		if !k.take(ctx, j.id, claim{size: j.size, of: j.of}) {
+			place.Leave()
 			k.cramp(j, true)
-			pause = sooner(pause, roomEvery)
-			for _, i := range j.of {
-				full[i] = true
-			}
-			if all {
-				return later(pause)
+			pause = shorter(pause, roomEvery)
+			for _, o := range j.of {
+				out[o] = true
 			}
 			continue
 		}
-		j.paidBy = j.of[i]
-		by[j.paidBy]++
-		running++
 		k.mu.Lock()
 		j.running = true
 		k.mu.Unlock()
-		run(j)
+		run(j, place)
 	}
 	return later(pause)
+}
+
+// due are the jobs that wait for nothing but a place and room, in the order they came. pause is when the next is; 0: none is.
+func (k *Keeper) due(ctx context.Context) (due []*job, pause time.Duration) {
+	k.mu.Lock()
+	all := slices.DeleteFunc(slices.Clone(k.queue), func(j *job) bool { return j.running })
+	k.mu.Unlock()
+	for _, j := range all {
+		switch wait := time.Until(j.after); {
+		case wait > 0:
+			pause = shorter(pause, wait)
+		case j.size > 0 || k.learn(ctx, j):
+			due = append(due, j)
+		}
+	}
+	return due, pause
+}
+
+// next is the job whose turn it is, and of whose share it takes a place: who has the fewest, but for those that are out.
+// Below zero: nobody's.
+func (k *Keeper) next(due []*job, out map[fair.Owner]bool) (n int, of fair.Owner) {
+	n = -1
+	for m, j := range due {
+		for _, o := range j.of {
+			if !out[o] && (n < 0 || k.places.Compare(o, of) < 0) {
+				n, of = m, o
+			}
+		}
+	}
+	return n, of
 }
 
 func (j *job) isRunning(k *Keeper) bool {
@@ -119,8 +128,8 @@ func (j *job) isRunning(k *Keeper) bool {
 	return j.running
 }
 
-// sooner is the shorter of two pauses, of which 0 is none.
-func sooner(a, b time.Duration) time.Duration {
+// shorter is the shorter of two pauses, of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
 	if a == 0 {
 		return b
 	}
@@ -159,7 +168,7 @@ func (k *Keeper) learn(ctx context.Context, j *job) bool {
 		k.settle(ctx, j, media.Record{State: why, Why: "not fetched in time"})
 		return false
 	}
-	j.of, j.size = r.Needed, r.Size
+	j.of, j.size = k.owners(ctx, r.Needed), r.Size
 	switch {
 	case r.Size > MaxFile: // its platform refuses it in words of its own; nobody waits for room for that
 		j.size = 1
@@ -333,7 +342,7 @@ func (k *Keeper) settle(ctx context.Context, j *job, as media.Record) {
 	case !there:
 		k.remove(j.id)
 	case as.State == relay.MediaHeld:
-		k.room.put(j.id, as.Facts.Size, of, true)
+		k.room.put(j.id, entry{as.Facts.Size, k.owners(ctx, of), true})
 		k.written(j.id)
 		k.opts.Count(became[as.State])
 	default:

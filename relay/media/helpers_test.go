@@ -108,14 +108,20 @@ func newRig(t testing.TB, o Options, instances ...relay.InstanceID) *rig {
 	t.Helper()
 	r := &rig{t: t, home: t.TempDir(), net: newNetwork()}
 	r.open(o)
-	for _, i := range instances {
-		g := store.Gateway{ID: relay.GatewayID(i), Secrets: []store.GatewaySecret{{ID: "s", Sealed: []byte("s")}}, DeliveryKey: []byte("k")}
-		if err := r.db.Enroll(r.ctx(), nil, g, store.Instance{ID: i, Tenant: relay.DefaultTenant}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.enroll(relay.DefaultTenant, instances...)
 	t.Cleanup(func() { r.close() })
 	return r
+}
+
+// enroll makes instances of a tenant.
+func (r *rig) enroll(tenant relay.TenantID, instances ...relay.InstanceID) {
+	r.t.Helper()
+	for _, i := range instances {
+		g := store.Gateway{ID: relay.GatewayID(i), Secrets: []store.GatewaySecret{{ID: "s", Sealed: []byte("s")}}, DeliveryKey: []byte("k")}
+		if err := r.db.Enroll(r.ctx(), nil, g, store.Instance{ID: i, Tenant: tenant}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 func (r *rig) ctx() context.Context { return context.WithoutCancel(r.t.Context()) }

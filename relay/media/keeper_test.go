@@ -172,7 +172,7 @@ func TestHowManyAtOnce(t *testing.T) {
 }
 
 // TestRoom: released files go first, the oldest first, and only as many as must; what an entry needs stays, and new ones
-// wait until there is room; half of it is one instance's.
+// wait until there is room; what one instance needs leaves as much to its neighbour.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{MaxTotal: 1000}, "i1", "i2")
@@ -184,38 +184,38 @@ func TestRoom(t *testing.T) {
 		b, bb := r.accept(one, 200, "b")
 		r.want(a, relay.MediaHeld)
 		r.want(b, relay.MediaHeld)
-		c, cb := r.accept(one, 200, "c") // 600 of 500
+		c, cb := r.accept(one, 200, "c") // it would need 600, and leave 400
 		r.want(c, relay.MediaNoSpace)
-		d, _ := r.accept(two, 200, "d") // the neighbour has room
+		d, db := r.accept(two, 200, "d") // the neighbour has room
 		r.want(d, relay.MediaHeld)
 		r.ack("i1", ab[0])
 		time.Sleep(time.Second)
 		r.ack("i1", bb[0])
 		r.want(c, relay.MediaHeld)
-		if r.content("i1", a.Attachments[0].ID) != nil || r.content("i1", b.Attachments[0].ID) == nil {
-			t.Error("not the oldest released one went")
-		}
-		if s := r.k.Stats(); s != (Stats{Files: 3, Bytes: 600}) {
-			t.Errorf("%+v", s)
-		}
-		e, eb := r.accept(one, 200, "e") // b goes
+		e, eb := r.accept(one, 200, "e")
 		r.want(e, relay.MediaHeld)
-		if r.content("i1", b.Attachments[0].ID) != nil || r.content("i1", c.Attachments[0].ID) == nil {
-			t.Error("not the released one went")
-		}
 		f, fb := r.accept(one, 200, "f") // c and e are needed
 		r.want(f, relay.MediaNoSpace)
 		r.ack("i1", fb[0]) // it went on without its file
 		time.Sleep(2 * time.Minute)
 		r.want(f, relay.MediaNoSpace)
-		if r.net.asked("f") != 0 || r.k.Stats().Pending != 0 {
+		if r.net.asked("f") != 0 || r.k.Stats() != (Stats{Files: 5, Bytes: 1000, Failed: 1}) {
 			t.Errorf("asked %d times, %+v", r.net.asked("f"), r.k.Stats())
 		}
 		// Of both it comes as soon as one of them has room.
-		g, _ := r.accept([]relay.InstanceID{"i1", "i2"}, 200, "g")
+		g, gb := r.accept([]relay.InstanceID{"i1", "i2"}, 200, "g")
+		r.want(g, relay.MediaNoSpace)
+		r.ack("i2", db[0])
 		r.want(g, relay.MediaHeld)
+		if r.content("i1", a.Attachments[0].ID) != nil || r.content("i1", b.Attachments[0].ID) == nil || r.content("i2", d.Attachments[0].ID) == nil {
+			t.Error("not the oldest released one went, of whoever has the most")
+		}
+		if s := r.k.Stats(); s != (Stats{Files: 5, Bytes: 1000, Failed: 1}) {
+			t.Errorf("%+v", s)
+		}
 		r.ack("i1", cb[0])
 		r.ack("i1", eb[0])
+		r.ack("i1", gb[0])
 	})
 }
 
@@ -261,31 +261,47 @@ func TestFullDisk(t *testing.T) {
 		ev, _ = r.accept(one, 1, "b")
 		r.want(ev, relay.MediaHeld)
 		free = minFree + 2*MaxFile - 1
-		_, done, err := r.k.Temp()
-		if err != nil {
-			t.Fatal(err)
+		temp := func(fill func(io.Writer) (int64, error)) (func(), error) {
+			_, done, err := r.k.Temp(t.Context(), r.k.Owner(t.Context(), "i1"), fill)
+			return done, err
 		}
-		if _, done, err := r.k.Temp(); !errors.Is(err, ErrNoSpace) {
+		small := func(io.Writer) (int64, error) { return 1, nil }
+		done, err := temp(func(io.Writer) (int64, error) {
+			_, err := temp(small)
+			return MaxFile, err
+		})
+		if !errors.Is(err, ErrNoSpace) {
 			done()
 			t.Errorf("a second one that may have 25 MiB, too: %v", err)
 		}
+		if done, err = temp(func(io.Writer) (int64, error) { return MaxFile, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := temp(small); !errors.Is(err, ErrNoSpace) {
+			done()
+			t.Errorf("beside one of 25 MiB: %v", err)
+		}
 		done()
 		done() // gives nothing back twice
-		if _, done, err = r.k.Temp(); err != nil {
-			t.Errorf("after the first is done: %v", err)
+		if done, err = temp(small); err != nil {
+			t.Fatalf("after the first is done: %v", err)
 		}
-		if _, done, err := r.k.Temp(); !errors.Is(err, ErrNoSpace) {
+		if done, err := temp(small); err != nil {
+			t.Errorf("beside a small one: %v", err)
+		} else {
 			done()
-			t.Errorf("beside the third: %v", err)
 		}
 		done()
+		if n := len(r.k.room.files); n != 2 { // a and b
+			t.Errorf("%d files in the room", n)
+		}
 	})
 }
 
 // TestUploads: whose they are, how long they stay, and what is refused.
 func TestUploads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{MaxTotal: 4 * MaxFile}, "i1", "i2")
+		r := newRig(t, Options{MaxTotal: 2 * MaxFile}, "i1", "i2")
 		put := func(declared int64, b []byte) (relay.MediaID, error) {
 			id, n, err := r.k.Put(t.Context(), "i1", "a.txt", declared, bytes.NewReader(b))
 			if err == nil && n != int64(len(b)) {
@@ -320,7 +336,7 @@ func TestUploads(t *testing.T) {
 		}
 		first, err := put(MaxFile, sized(MaxFile))
 		time.Sleep(time.Second)
-		second, err2 := put(MaxFile, sized(MaxFile)) // over half with the five bytes, which were sent, so they may go
+		second, err2 := put(MaxFile, sized(MaxFile)) // too much with the five bytes, which were sent, so they may go
 		if errors.Join(err, err2) != nil || r.content("i1", id) != nil {
 			t.Error(err, err2)
 		}

@@ -5,7 +5,8 @@
 //
 //  1. A record says that a file is held only after its bytes and its name are synced. A crash leaves at most a file
 //     without such a record, which the next start removes.
-//  2. A file that an entry still needs is never evicted: a new one waits.
+//  2. A file that an entry still needs is never evicted: a new one waits. What is not needed gives way by shares (giveWay):
+//     those of tenants first, then those of their instances.
 //  3. No name from outside becomes a path: a file is called as its id, which is drawn here and found in the database.
 //  4. What is named or handed out is what was written: a file from an earlier run is compared with its checksum first; one
 //     that differs is fetched again, or is gone.
@@ -29,6 +30,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -59,7 +61,7 @@ var (
 
 // Options are the Keeper's settings. The zero value means the defaults.
 type Options struct {
-	MaxTotal int64         // bytes of all files; half of it per instance; 0 means 512 MiB
+	MaxTotal int64         // bytes of all files; 0 means 512 MiB
 	Keep     time.Duration // how long a file stays that nobody needs; 0 means 1 h
 	Timeout  time.Duration // how long Settle waits; 0 means 30 s
 	// Sniff says what the bytes of a file are. Nil: nobody knows.
@@ -82,17 +84,20 @@ type Keeper struct {
 	ready chan struct{} // closed once the folder agrees with the records
 	poke  chan struct{} // holds one value: there may be something to begin
 
-	room room
+	room   room
+	places *fair.Places // of fetches
 
 	mu     sync.Mutex // guards the fields below
 	bots   []platforms.Platform
 	hosts  int // how often they changed
 	jobs   map[relay.MediaID]*job
-	queue  []*job                   // the same, in the order they came
-	sound  map[relay.MediaID]bool   // files whose bytes were written or compared in this run
-	used   map[relay.MediaID]bool   // uploads that were sent
-	served map[relay.InstanceID]int // Media.Taken when the instance last fetched a file
-	failed int                      // files given up since the start
+	queue  []*job                          // the same, in the order they came
+	sound  map[relay.MediaID]bool          // files whose bytes were written or compared in this run
+	used   map[relay.MediaID]bool          // uploads that were sent
+	served map[relay.InstanceID]int        // Media.Taken when the instance last fetched a file
+	live   []fair.Owner                    // all that could have files, at the last look
+	known  map[relay.InstanceID]fair.Owner // an instance's tenant is for good
+	failed int                             // files given up since the start
 }
 
 // NewKeeper makes a keeper of the files in dir, which Run makes if it is not there. bots are those whose files it fetches.
@@ -115,8 +120,9 @@ func NewKeeper(dir string, db *store.DB, bots []platforms.Platform, o Options) *
 	}
 	return &Keeper{
 		dir: dir, db: db, bots: bots, opts: o, log: o.Log, ready: make(chan struct{}), poke: make(chan struct{}, 1),
-		room: room{most: o.MaxTotal}, jobs: make(map[relay.MediaID]*job),
+		room: room{most: o.MaxTotal}, places: fair.NewPlaces(atOnce, ofOne), jobs: make(map[relay.MediaID]*job),
 		sound: make(map[relay.MediaID]bool), used: make(map[relay.MediaID]bool), served: make(map[relay.InstanceID]int),
+		known: make(map[relay.InstanceID]fair.Owner),
 	}
 }
 
@@ -143,7 +149,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
-		again := k.begin(ctx, func(j *job) { wg.Go(func() { k.fetch(ctx, j) }) })
+		again := k.begin(ctx, func(j *job, p *fair.Place) {
+			wg.Go(func() {
+				defer k.wake()
+				defer p.Leave()
+				k.fetch(ctx, j)
+			})
+		})
 		select {
 		case <-ctx.Done():
 			return nil

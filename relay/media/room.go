@@ -2,162 +2,179 @@ package media
 
 import (
 	"context"
+	"maps"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
+	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// room is how much is held, and who for. A file counts for every instance that gets it.
+// room is what is held, and who for.
 type room struct {
 	// Set once.
-	most int64 // bytes in all; half of it is one instance's
+	most int64 // bytes
 
-	mu       sync.Mutex // guards the fields below
-	files    map[relay.MediaID]share
-	total    int64
-	by       map[relay.InstanceID]int64
-	promised int64 // bytes that are not written yet
-	lent     int64 // bytes that temporary files may grow to
+	mu    sync.Mutex // guards the field below
+	files map[relay.MediaID]entry
 }
 
-// share is what one file takes.
-type share struct {
+// entry is one file as it is known without its record.
+type entry struct {
 	size    int64
-	of      []relay.InstanceID
-	written bool
-}
-
-// lacks is how much is over the bounds with size more, in all and of the instances; not above zero: nothing. Of several
-// instances the one counts that has the most room: a neighbour who has none must not keep a file from another.
-func (r *room) lacks(size int64, of []relay.InstanceID) (all, own int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all = r.total + size - r.most
-	for n, i := range of {
-		if over := r.by[i] + size - r.most/2; n == 0 || over < own {
-			own = over
-		}
-	}
-	return all, own
+	of      []fair.Owner
+	written bool // its record says that it is held
 }
 
 // put notes a file, in place of what was noted of it.
-func (r *room) put(id relay.MediaID, size int64, of []relay.InstanceID, written bool) {
+func (r *room) put(id relay.MediaID, e entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dropLocked(id)
-	if r.files == nil {
-		r.files, r.by = make(map[relay.MediaID]share), make(map[relay.InstanceID]int64)
-	}
-	s := share{size, slices.Clone(of), written}
-	r.files[id] = s
-	r.addLocked(s, 1)
+	r.putLocked(id, e)
 }
 
-// lend keeps so many bytes of the disk free for a temporary file; below zero: it is done with them.
-func (r *room) lend(size int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lent += size
+// putLocked is put. r.mu must be held.
+func (r *room) putLocked(id relay.MediaID, e entry) {
+	if r.files == nil {
+		r.files = make(map[relay.MediaID]entry)
+	}
+	r.files[id] = e
 }
 
 func (r *room) drop(id relay.MediaID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dropLocked(id)
-}
-
-// dropLocked forgets a file. r.mu must be held.
-func (r *room) dropLocked(id relay.MediaID) {
-	if s, ok := r.files[id]; ok {
-		delete(r.files, id)
-		r.addLocked(s, -1)
-	}
-}
-
-// addLocked adds a share, or with -1 takes it away. r.mu must be held.
-func (r *room) addLocked(s share, sign int64) {
-	r.total += sign * s.size
-	if !s.written {
-		r.promised += sign * s.size
-	}
-	for _, i := range s.of {
-		if r.by[i] += sign * s.size; r.by[i] == 0 {
-			delete(r.by, i)
-		}
-	}
+	delete(r.files, id)
 }
 
 // held is how many files are written, and their bytes.
 func (r *room) held() (n int, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.files {
-		if s.written {
+	return r.heldLocked()
+}
+
+// heldLocked is held. r.mu must be held.
+func (r *room) heldLocked() (n int, bytes int64) {
+	for _, e := range r.files {
+		if e.written {
 			n++
+			bytes += e.size
 		}
 	}
-	return n, r.total - r.promised
+	return n, bytes
 }
 
-// take keeps size bytes free for a file, after those that nobody needs have made room. ok is false when that is not
-// enough; then nothing was evicted. all: no file at all of that size has room.
-func (k *Keeper) take(ctx context.Context, id relay.MediaID, size int64, of []relay.InstanceID) (ok, all bool) {
-	if !k.diskHas(size) {
-		return false, true
+// swap notes the claim as a file that is not written yet, in the place of those that gave way to it. known is what records
+// say of files; one that it does not have stays. free is how much the disk has free, below zero if that is not known.
+func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, live []fair.Owner, free int64) (gone map[relay.MediaID]entry, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	most := r.most
+	if _, bytes := r.heldLocked(); free >= 0 {
+		most = min(most, bytes+free-minFree)
 	}
-	inAll, own := k.room.lacks(size, of)
-	if inAll > 0 || own > 0 {
-		records, err := k.db.Media.List(ctx)
-		if err != nil {
-			return false, true
+	held := make([]share, 0, len(r.files))
+	for id, e := range r.files {
+		s, ok := known[id]
+		if !ok || !e.written {
+			s = share{id: id, of: e.of, needs: e.of}
 		}
-		victims, enough := k.victims(records, inAll, own, of)
-		if !enough {
-			return false, own <= 0
-		}
-		k.evict(ctx, victims)
-		if inAll, own = k.room.lacks(size, of); inAll > 0 || own > 0 {
-			return false, own <= 0
-		}
+		s.size = e.size
+		held = append(held, s)
 	}
-	k.room.put(id, size, of, false)
-	return true, false
+	ids, ok := giveWay(most, held, c, live)
+	if !ok {
+		return nil, false
+	}
+	gone = make(map[relay.MediaID]entry)
+	for _, id := range ids {
+		gone[id] = r.files[id]
+		delete(r.files, id)
+	}
+	r.putLocked(id, entry{size: c.size, of: c.of})
+	return gone, true
 }
 
-// diskHas reports whether the disk may take so many bytes more. A disk that cannot be asked is tried.
-func (k *Keeper) diskHas(size int64) bool {
+// take keeps room for a file, after those that give way to it have gone. It reports false when there is none.
+func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim) bool {
 	free, err := k.opts.Free(k.dir)
-	k.room.mu.Lock()
-	promised := k.room.promised + k.room.lent
-	k.room.mu.Unlock()
-	return err != nil || free-promised-size >= minFree
-}
-
-// victims are the files that are let go of first when so many bytes lack in all and of those instances. enough: they
-// do.
-func (k *Keeper) victims(records []media.Record, all, own int64, of []relay.InstanceID) (ids []relay.MediaID, enough bool) {
-	sort.SliceStable(records, func(i, j int) bool { return records[i].Freed.Before(records[j].Freed) })
-	for _, r := range records {
-		if all <= 0 && own <= 0 {
-			break
-		}
-		mine := slices.ContainsFunc(r.For, func(i relay.InstanceID) bool { return slices.Contains(of, i) })
-		if r.State != relay.MediaHeld || len(r.Needed) > 0 || r.Uploaded() && !k.wasUsed(r.ID) || all <= 0 && !mine {
-			continue
-		}
-		ids = append(ids, r.ID)
-		all -= r.Facts.Size
-		if mine {
-			own -= r.Facts.Size
+	if err != nil { // a disk that cannot be asked is tried
+		free = -1
+	}
+	live, err := k.neighbours(ctx, c.of)
+	if err != nil {
+		return false
+	}
+	if _, ok := k.room.swap(id, c, nil, live, free); ok { // also if all that is there is needed: no record need be read
+		return true
+	}
+	known, err := k.shares(ctx)
+	if err != nil {
+		return false
+	}
+	gone, ok := k.room.swap(id, c, known, live, free)
+	if !ok {
+		return false
+	}
+	stay := k.evict(ctx, slices.Collect(maps.Keys(gone)))
+	if len(stay) > 0 { // an entry needs one of them since
+		k.room.drop(id)
+		for _, id := range stay {
+			k.room.put(id, gone[id])
 		}
 	}
-	return ids, all <= 0 && own <= 0
+	return len(stay) == 0
+}
+
+// shares are the files that records say are held, as giveWay wants to know them.
+func (k *Keeper) shares(ctx context.Context) (map[relay.MediaID]share, error) {
+	records, err := k.db.Media.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[relay.MediaID]share, len(records))
+	for _, r := range records {
+		if r.State == relay.MediaHeld {
+			out[r.ID] = share{
+				id: r.ID, of: k.owners(ctx, r.For), needs: k.owners(ctx, r.Needed),
+				unsent: r.Uploaded() && !k.wasUsed(r.ID), freed: r.Freed.UnixNano(),
+			}
+		}
+	}
+	return out, nil
+}
+
+// owners are the instances with their tenants. One that is not known has none.
+func (k *Keeper) owners(ctx context.Context, of []relay.InstanceID) []fair.Owner {
+	out := make([]fair.Owner, len(of))
+	for n, i := range of {
+		out[n] = k.Owner(ctx, i)
+	}
+	return out
+}
+
+// Owner is whose share the files of an instance count against.
+func (k *Keeper) Owner(ctx context.Context, i relay.InstanceID) fair.Owner {
+	k.mu.Lock()
+	o, ok := k.known[i]
+	k.mu.Unlock()
+	if ok {
+		return o
+	}
+	r, err := store.Only(k.db.Instances(ctx, i))
+	if err != nil { // it is gone, and so are its files soon
+		return fair.Owner{Instance: i}
+	}
+	o = fair.Owner{Tenant: r.Tenant, Instance: i}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known[i] = o
+	return o
 }
 
 func (k *Keeper) wasUsed(id relay.MediaID) bool {
@@ -166,10 +183,10 @@ func (k *Keeper) wasUsed(id relay.MediaID) bool {
 	return k.used[id]
 }
 
-// evict drops those files of which still none is needed, their records first.
-func (k *Keeper) evict(ctx context.Context, ids []relay.MediaID) {
+// evict drops those files of which still none is needed, their records first. stay are the others.
+func (k *Keeper) evict(ctx context.Context, ids []relay.MediaID) (stay []relay.MediaID) {
 	if len(ids) == 0 {
-		return
+		return nil
 	}
 	gone := make(map[relay.MediaID]bool)
 	err := k.db.Media.Change(ctx, func(r *media.Record) bool {
@@ -178,20 +195,59 @@ func (k *Keeper) evict(ctx context.Context, ids []relay.MediaID) {
 	}, ids...)
 	if err != nil {
 		k.log.Warn("files that nobody needs stay for now", "err", err)
-		return
+		return ids
 	}
 	k.opts.Step("let go of")
 	for id, is := range gone {
-		if is {
-			k.remove(id)
-			k.opts.Count(count.MediaRemoved)
+		if !is {
+			stay = append(stay, id)
+			continue
+		}
+		k.remove(id)
+		k.opts.Count(count.MediaRemoved)
+	}
+	return stay
+}
+
+// learnLive notes who could have files.
+func (k *Keeper) learnLive(ctx context.Context) error {
+	all, err := k.db.Gateways(ctx)
+	if err != nil {
+		return err
+	}
+	var live []fair.Owner
+	for _, g := range all {
+		if o := (fair.Owner{Tenant: g.Tenant, Instance: g.Instance}); !g.Revoked && !slices.Contains(live, o) {
+			live = append(live, o)
 		}
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.live = live
+	return nil
+}
+
+// neighbours are all who could have files. Whoever is new counts from the next look on, or from a first claim of their own.
+func (k *Keeper) neighbours(ctx context.Context, of []fair.Owner) ([]fair.Owner, error) {
+	known := func() (live []fair.Owner, ok bool) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.live, !slices.ContainsFunc(of, func(o fair.Owner) bool { return !slices.Contains(k.live, o) })
+	}
+	if live, ok := known(); ok {
+		return live, nil
+	}
+	err := k.learnLive(ctx)
+	live, _ := known()
+	return live, err
 }
 
 // look removes what is past its time, and finds what is to be fetched again.
 func (k *Keeper) look(ctx context.Context) {
 	records, err := k.db.Media.List(ctx)
+	if err == nil {
+		err = k.learnLive(ctx)
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			k.log.Warn("files could not be looked at; trying again", "in", lookEvery, "err", err)

@@ -1,15 +1,16 @@
 package media
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
@@ -77,22 +78,46 @@ func bare(err error) error {
 	return err
 }
 
-// Temp makes a file that goes with done and has no name of its own: for what is fetched to be sent at once. ErrNoSpace: too
-// little is free on the disk for one of MaxFile, and for the others that are open.
-func (k *Keeper) Temp() (f *os.File, done func(), err error) {
-	if !k.diskHas(MaxFile) {
-		return nil, func() {}, ErrNoSpace
+// Temp is a file without a name of its own, with what fill writes, of at most MaxFile: for what is fetched to be sent at once.
+// Until done it takes room of its owner's. ErrNoSpace: there is none. fill's error comes back as it is.
+func (k *Keeper) Temp(ctx context.Context, of fair.Owner, fill func(io.Writer) (int64, error)) (_ *os.File, done func(), err error) {
+	id, c := relay.NewMediaID(), claim{size: MaxFile, of: []fair.Owner{of}, upload: true}
+	if !k.take(ctx, id, c) {
+		return nil, nil, ErrNoSpace
 	}
-	path := filepath.Join(k.dir, string(relay.NewMediaID())+partSuffix)
-	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-		return nil, func() {}, fmt.Errorf("temporary file: %w", bare(err))
+	f, err := k.nameless(id)
+	done = sync.OnceFunc(func() {
+		if f != nil {
+			_ = f.Close()
+		}
+		k.room.drop(id)
+		k.wake()
+	})
+	if err != nil {
+		done()
+		return nil, nil, fmt.Errorf("temporary file: %w", bare(err))
 	}
-	if err := os.Remove(path); err != nil { // so that not even a crash leaves it behind
+	size, err := fill(f)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	k.room.put(id, entry{size: size, of: c.of})
+	return f, done, nil
+}
+
+// nameless is an open file that not even a crash leaves behind.
+func (k *Keeper) nameless(id relay.MediaID) (*os.File, error) {
+	path := k.path(id) + partSuffix
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil {
 		_ = f.Close()
-		return nil, func() {}, fmt.Errorf("temporary file: %w", bare(err))
+		return nil, err
 	}
-	k.room.lend(MaxFile)
-	return f, sync.OnceFunc(func() { _ = f.Close(); k.room.lend(-MaxFile) }), nil
+	return f, nil
 }
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }

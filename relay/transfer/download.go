@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ import (
 const (
 	piece     = 256 << 10 // bytes
 	tlsPiece  = 16 << 10  // bytes
-	lookEvery = 5 * time.Second
+	lookEvery = time.Second
 )
 
 // download answers with a file.
@@ -81,8 +82,12 @@ func (c *call) send(f relay.File) error {
 			return fmt.Errorf("send a file: %w", err)
 		}
 		_ = c.conn.SetWriteDeadline(c.soon(look))
+		if err := c.Context().Err(); err != nil { // after the deadline was set: it would undo that of begin
+			return fmt.Errorf("send a file: %w", context.Cause(c.Context()))
+		}
 		n, err := io.CopyN(c.w, src, min(f.Size-at, size))
 		at += n
+		c.place.Moved(int(n))
 		if n > 0 {
 			moved = time.Now()
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/media"
 )
@@ -53,8 +54,8 @@ type fetched struct {
 	path string // in the address of the last redirect
 }
 
-// into writes what is at an address to w. Errors are *relay.ActionError, and say no address.
-func (f fetcher) into(ctx context.Context, w io.Writer, address string) (got fetched, err error) {
+// into writes what is at an address to disk. Errors are *relay.ActionError, and say no address.
+func (f fetcher) into(ctx context.Context, disk *sink, address string) (got fetched, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -77,7 +78,6 @@ func (f fetcher) into(ctx context.Context, w io.Writer, address string) (got fet
 	case res.ContentLength > media.MaxFile:
 		return got, refused(tooLarge, nil)
 	}
-	disk := &sink{w: w}
 	got = fetched{path: res.Request.URL.Path}
 	got.size, err = io.Copy(disk, res.Body)
 	switch {
@@ -91,14 +91,16 @@ func (f fetcher) into(ctx context.Context, w io.Writer, address string) (got fet
 	return got, nil
 }
 
-// sink remembers why it could not be written to.
+// sink tells its place what comes, and remembers why it could not be written to.
 type sink struct {
-	w   io.Writer
-	err error
+	w     io.Writer
+	place *fair.Place
+	err   error
 }
 
 func (s *sink) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
+	s.place.Moved(n)
 	s.err = err
 	return n, err
 }

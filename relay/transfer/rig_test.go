@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/relay/filename"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/media"
@@ -139,9 +140,7 @@ func (d *drawer) Served(_ relay.InstanceID, id relay.MediaID) {
 	d.served = append(d.served, id)
 }
 
-func (d *drawer) Temp() (*os.File, func(), error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (d *drawer) Temp(_ context.Context, _ fair.Owner, fill func(io.Writer) (int64, error)) (*os.File, func(), error) {
 	if d.full != nil {
 		return nil, nil, d.full
 	}
@@ -149,8 +148,23 @@ func (d *drawer) Temp() (*os.File, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	d.mu.Lock()
 	done := d.lend(f)
-	return f, func() { done(); _ = os.Remove(f.Name()) }, nil
+	d.mu.Unlock()
+	drop := func() { done(); _ = os.Remove(f.Name()) }
+	if _, err := fill(f); err != nil {
+		drop()
+		return nil, nil, err
+	}
+	return f, drop, nil
+}
+
+func (d *drawer) Owner(_ context.Context, i relay.InstanceID) fair.Owner { return owner(string(i)) }
+
+// owner is whose a bearer of "tenant/instance" is, or of a tenant with one instance.
+func owner(bearer string) fair.Owner {
+	tenant, _, _ := strings.Cut(bearer, "/")
+	return fair.Owner{Tenant: relay.TenantID(tenant), Instance: relay.InstanceID(bearer)}
 }
 
 // names is who a bearer is: the gateway of that name, of the instance of that name.
@@ -165,7 +179,7 @@ func (names) Verify(_ context.Context, bearer string) (token.Peer, token.Verdict
 	case "broken":
 		return token.Peer{}, token.Unauthorized, errors.New("the database is gone")
 	}
-	return token.Peer{Gateway: relay.GatewayID(bearer), Instance: relay.InstanceID(bearer)}, token.Valid, nil
+	return token.Peer{Gateway: relay.GatewayID(bearer), Instance: relay.InstanceID(bearer), Tenant: owner(bearer).Tenant}, token.Valid, nil
 }
 
 // rig is the routes over a drawer.

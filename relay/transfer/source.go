@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"io"
 	"net/url"
 	"os"
 	"path"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/relay/filename"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/media"
@@ -20,8 +22,11 @@ import (
 type Shelf interface {
 	// Open opens a file that the instance may read; see Files.
 	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
-	// Temp makes an empty file that is gone after done. Without room for it, the error is media.ErrNoSpace.
-	Temp() (f *os.File, done func(), err error)
+	// Temp makes a file of what fill writes, which is gone after done. Without room for it, the error is media.ErrNoSpace;
+	// fill's comes back as it is.
+	Temp(ctx context.Context, of fair.Owner, fill func(io.Writer) (size int64, err error)) (f *os.File, done func(), err error)
+	// Owner is whose share the instance's files count against.
+	Owner(ctx context.Context, i relay.InstanceID) fair.Owner
 }
 
 // Finder finds the files that gateways want to send. Its methods may be called from any goroutine.
@@ -31,12 +36,12 @@ type Finder struct {
 	guard  *guard.Guard
 	fetch  fetcher
 	count  func(count.Counter)
-	places *places // of fetched files, by instance: until they are sent
+	places *fair.Places // of fetches
 }
 
 // NewFinder makes a finder. g is what it asks others through, and lets them send as much as a file may have.
 func NewFinder(shelf Shelf, g *guard.Guard, tell func(count.Counter)) *Finder {
-	return &Finder{shelf: shelf, guard: g, fetch: newFetcher(g), count: tell, places: newPlaces(maxAll, maxEach)}
+	return &Finder{shelf: shelf, guard: g, fetch: newFetcher(g), count: tell, places: fair.NewPlaces(maxAll, maxEach)}
 }
 
 // Source is the file at an address: one of ours that the instance may read, or what a server elsewhere has there. name is
@@ -72,34 +77,21 @@ func (f *Finder) Source(ctx context.Context, i relay.InstanceID, address, name s
 }
 
 // outside fetches a file from elsewhere.
-func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name string) (_ relay.File, done func(), err error) {
-	waiting, cancel := context.WithTimeout(ctx, placeTime)
-	defer cancel()
-	leave, ok := f.places.enter(waiting, string(i))
+func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name string) (relay.File, func(), error) {
+	of := f.shelf.Owner(ctx, i)
+	hold, place, ok := f.places.Enter(ctx, of, placeTime)
 	if !ok {
 		f.count(count.MediaBusy)
 		return relay.File{}, nothing, refused("too many at once", nil)
 	}
-	defer func() {
-		if err != nil {
-			leave()
-			done = nothing
-		}
-	}()
-	temp, drop, err := f.shelf.Temp()
+	defer place.Leave()
+	var got fetched
+	temp, done, err := f.shelf.Temp(hold, of, func(w io.Writer) (_ int64, err error) {
+		got, err = f.fetch.into(hold, &sink{w: w, place: place}, address)
+		return got.size, err
+	})
 	if err != nil {
-		if errors.Is(err, media.ErrNoSpace) {
-			return relay.File{}, nothing, refused("there is no space for it", err)
-		}
-		return relay.File{}, nothing, refused("it cannot be kept", err)
-	}
-	got, err := f.fetch.into(ctx, temp, address)
-	if err != nil {
-		drop()
-		if errors.Is(err, guard.ErrBlocked) {
-			f.count(count.MediaBlocked)
-		}
-		return relay.File{}, nothing, err
+		return relay.File{}, nothing, f.notSourced(hold, err)
 	}
 	f.count(count.MediaSourced)
 	file := relay.File{FileFacts: sniff.Of(temp, got.size), Content: temp}
@@ -107,7 +99,24 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 		name = path.Base(got.path)
 	}
 	file.Name = filename.Fit(name, file.FileFacts)
-	return file, func() { drop(); leave() }, nil
+	return file, done, nil
+}
+
+// notSourced counts why a file from elsewhere cannot be had, and is the answer.
+func (f *Finder) notSourced(hold context.Context, err error) error {
+	_, told := errors.AsType[*relay.ActionError](err)
+	switch {
+	case isAskedBack(hold):
+		f.count(count.MediaBusy)
+		return refused(askedBack, nil)
+	case errors.Is(err, guard.ErrBlocked):
+		f.count(count.MediaBlocked)
+	case errors.Is(err, media.ErrNoSpace):
+		return refused("there is no space for it", err)
+	case !told:
+		return refused("it cannot be kept", err)
+	}
+	return err
 }
 
 func nothing() {}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -353,39 +354,98 @@ func TestAFetchHasTenSeconds(t *testing.T) {
 	}
 }
 
-// TestFetchedFilesAreFew: as many at once as transfers, until they are let go of.
-func TestFetchedFilesAreFew(t *testing.T) {
+// TestFetchesOfANeighbour: one tenant's four gateways fetch from servers that bring nothing, as much as they may, again and
+// again; another's fetch waits no longer than patience.
+func TestFetchesOfANeighbour(t *testing.T) { // invariant 3
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		f := r.seeker()
-		f.fetch.client.Transport = still{}
+		f.fetch.client.Transport = mixed{hanging{answers: true}, still{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		words := make(map[string]int)
+		var hogs sync.WaitGroup
+		for n := range maxAll + 8 {
+			hogs.Go(func() {
+				for ctx.Err() == nil {
+					_, done, err := f.Source(ctx, relay.InstanceID(fmt.Sprint("hog/", n%4)), "http://slow.example/a", "")
+					done()
+					r.mu.Lock()
+					words[relay.Explain(err).Public]++
+					r.mu.Unlock()
+				}
+			})
+		}
+		for range 20 {
+			time.Sleep(1500 * time.Millisecond)
+			synctest.Wait()
+			began := time.Now()
+			_, done, err := f.Source(t.Context(), "home", "http://h.example/a", "")
+			done()
+			if took := time.Since(began); err != nil || took > 4*time.Second {
+				t.Errorf("%v after %v", err, took)
+			}
+		}
+		cancel()
+		hogs.Wait()
+		if words["media not fetched: "+askedBack] == 0 {
+			t.Errorf("the neighbour read %v", words)
+		}
+	})
+}
+
+// TestFetchesAreFew: four of an instance at once, and who waits too long is told so. What is fetched takes no place.
+func TestFetchesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		f := r.seeker()
+		f.fetch.client.Transport = mixed{hanging{answers: true}, still{}}
 		var all []func()
-		for range maxEach {
+		for range 2 * maxEach {
 			_, done, err := f.Source(t.Context(), "home", "http://h.example/a", "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, done)
 		}
+		var slow sync.WaitGroup
+		for range 3 * maxEach {
+			slow.Go(func() {
+				_, done, _ := f.Source(t.Context(), "home", "http://slow.example/a", "")
+				done()
+			})
+		}
+		synctest.Wait()
 		if _, done, err := f.Source(t.Context(), "home", "http://h.example/a", ""); err == nil || relay.Explain(err).Public != "media not fetched: too many at once" {
 			t.Errorf("one too many: %v", err)
 			done()
 		}
-		_, other, err := f.Source(t.Context(), "away", "http://h.example/a", "")
-		if err != nil {
+		if _, other, err := f.Source(t.Context(), "away", "http://h.example/a", ""); err != nil {
 			t.Errorf("another instance's: %v", err)
+		} else {
+			other()
 		}
-		other()
+		slow.Wait()
 		for _, done := range all {
 			done()
 		}
-		if r.full = media.ErrNoSpace; f.places.held != 0 {
-			t.Errorf("%d places are held", f.places.held)
+		r.full = media.ErrNoSpace
+		if _, _, err := f.Source(t.Context(), "home", "http://h.example/a", ""); relay.Explain(err).Public != "media not fetched: there is no space for it" {
+			t.Errorf("without room: %v", err)
 		}
-		if _, _, err := f.Source(t.Context(), "home", "http://h.example/a", ""); relay.Explain(err).Public != "media not fetched: there is no space for it" || f.places.held != 0 {
-			t.Errorf("%v, and %d places held", err, f.places.held)
+		if n := f.places.Free(); n != maxAll {
+			t.Errorf("%d places are free", n)
 		}
 	})
+}
+
+// mixed is two servers, of which slow.example is one.
+type mixed struct{ slow, other http.RoundTripper }
+
+func (m mixed) RoundTrip(q *http.Request) (*http.Response, error) {
+	if q.URL.Host == "slow.example" {
+		return m.slow.RoundTrip(q)
+	}
+	return m.other.RoundTrip(q)
 }
 
 // still is a server that has one small file.

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/media"
 )
 
@@ -156,7 +157,7 @@ func TestADownloadHasFiveMinutes(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsForAPlace: four of a gateway run; a fifth waits ten seconds, is told so then, and finds a place that came
+// TestWhoWaitsForAPlace: four of an instance run; a fifth waits twelve seconds, is told so then, and finds a place that came
 // free. Others are not held up.
 func TestWhoWaitsForAPlace(t *testing.T) { // invariant 3
 	onPipes(t, func(t *testing.T, r *rig, dial func() net.Conn) {
@@ -200,10 +201,10 @@ func TestWhoWaitsForAPlace(t *testing.T) { // invariant 3
 		defer going.Wait()
 		for range maxEach {
 			c := dial()
-			head(t, c, "home", 100)
+			head(t, c, "home", 1<<20)
 			going.Go(func() {
-				for range 20 {
-					_, _ = io.WriteString(c, "x")
+				for range 15 {
+					_, _ = c.Write(make([]byte, 17<<10))
 					time.Sleep(time.Second)
 				}
 			})
@@ -219,6 +220,117 @@ func TestWhoWaitsForAPlace(t *testing.T) { // invariant 3
 			t.Errorf("counted %v", r.counted)
 		}
 	})
+}
+
+// TestATransferGivesWay: one byte every four seconds goes on while nobody waits, and is told why it ends when somebody does.
+func TestATransferGivesWay(t *testing.T) { // invariant 3
+	onPipes(t, func(t *testing.T, r *rig, dial func() net.Conn) {
+		for range maxEach - 1 {
+			head(t, dial(), "home", 2)
+		}
+		slow := dial()
+		head(t, slow, "home", 100)
+		told := make(chan string)
+		go func() {
+			res, body := answer(t, slow)
+			_ = slow.Close()
+			told <- fmt.Sprint(res.StatusCode, res.Header.Get("Retry-After"), body)
+		}()
+		var writes sync.WaitGroup
+		defer writes.Wait()
+		writes.Go(func() {
+			for range 90 {
+				if _, err := io.WriteString(slow, "x"); err != nil {
+					return
+				}
+				time.Sleep(4 * time.Second)
+			}
+		})
+		time.Sleep(30 * time.Second) // the three have brought nothing and are over
+		for range maxEach - 1 {
+			head(t, dial(), "home", 2)
+		}
+		synctest.Wait()
+		c, began := dial(), time.Now()
+		head(t, c, "home", 1)
+		write(t, c, "x")
+		if res, body := answer(t, c); res.StatusCode != 200 || time.Since(began) > time.Second {
+			t.Errorf("%d %s after %v", res.StatusCode, body, time.Since(began))
+		}
+		if got := <-told; !strings.HasPrefix(got, "5035") || !strings.Contains(got, askedBack) {
+			t.Errorf("the slow one was told %s", got)
+		}
+	})
+}
+
+// TestTransfersOfANeighbour: one tenant's four gateways take all places, with a byte every four seconds each, and come again
+// as soon as they are refused; another's transfers wait no longer than patience.
+func TestTransfersOfANeighbour(t *testing.T) { // invariant 3
+	for name, hog := range map[string]func(c net.Conn, as string, id relay.MediaID){
+		"uploads": func(c net.Conn, as string, _ relay.MediaID) {
+			_, _ = fmt.Fprintf(c, "POST /relay/media HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n", as)
+			go func() { _, _ = io.Copy(io.Discard, c); _ = c.Close() }()
+			for {
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+				time.Sleep(4 * time.Second)
+			}
+		},
+		"downloads": func(c net.Conn, as string, id relay.MediaID) {
+			_, _ = fmt.Fprintf(c, "GET /relay/media/%s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", id, as)
+			for {
+				if _, err := c.Read(make([]byte, 1)); err != nil {
+					return
+				}
+				time.Sleep(4 * time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onPipes(t, func(t *testing.T, r *rig, dial func() net.Conn) {
+				over := make(chan struct{})
+				var hogs sync.WaitGroup
+				for n := range maxAll + 8 {
+					as := fmt.Sprint("hog/", n%4)
+					id := r.put(relay.InstanceID(as), "a.bin", make([]byte, 1<<20))
+					hogs.Go(func() {
+						for {
+							select {
+							case <-over:
+								return
+							default:
+							}
+							c := dial()
+							stop := make(chan struct{})
+							go func() {
+								defer close(stop)
+								hog(c, as, id)
+							}()
+							select {
+							case <-stop:
+							case <-over:
+							}
+							_ = c.Close()
+							<-stop
+						}
+					})
+				}
+				for range 20 {
+					time.Sleep(1500 * time.Millisecond)
+					synctest.Wait()
+					c, began := dial(), time.Now()
+					head(t, c, "home", 1)
+					write(t, c, "x")
+					if res, body := answer(t, c); res.StatusCode != 200 || time.Since(began) > 4*time.Second {
+						t.Errorf("%d %s after %v", res.StatusCode, body, time.Since(began))
+					}
+				}
+				close(over)
+				hogs.Wait()
+			})
+		})
+	}
 }
 
 // TestAStrangerHasTheDoorsTimes: nothing is waited for before the credential has verified.

@@ -10,8 +10,8 @@
 //     or a file opened. Before the credential has verified, no more than the failures of its address is remembered.
 //  2. Foreign, unknown, expired and malformed ids get one and the same answer. Nobody is redirected: gateways carry
 //     their bearer along.
-//  3. At most maxAll transfers run, and maxEach of a gateway. One without progress, or that takes longer than maxTime,
-//     ends; nothing else ends one.
+//  3. At most maxAll transfers run, and maxEach of an instance; who gets a place, and who is asked for it back, package fair
+//     says. One that is asked, has no progress, or takes longer than maxTime ends; nothing else ends one.
 //  4. A send_media's file is one that the instance may read, or comes through package guard; each redirect is judged as
 //     the first address was, and the network never fetches it for us.
 //  5. No address, name or content of a file is in an error or a log.
@@ -30,6 +30,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -37,9 +38,9 @@ import (
 
 const (
 	maxAll  = 16 // transfers at once
-	maxEach = 4  // of them of one gateway
-	// placeTime is how long a transfer waits for its place.
-	placeTime = 10 * time.Second
+	maxEach = 4  // of them of one instance
+	// placeTime is how long a transfer waits for its place: longer than it takes to see that others are slow.
+	placeTime = 12 * time.Second
 	// maxTime is how long a transfer may take once it has its place.
 	maxTime = 5 * time.Minute
 	// sendSilence and readSilence end a transfer in which no byte moved for so long.
@@ -82,7 +83,7 @@ type Transfers struct {
 	files   Files
 	auth    Verifier
 	o       Options
-	places  *places
+	places  *fair.Places
 	uploads *limit.Rates // per gateway
 }
 
@@ -99,7 +100,7 @@ func New(files Files, auth Verifier, o Options) *Transfers {
 	if o.Used == nil {
 		o.Used = func(context.Context, relay.GatewayID) {}
 	}
-	return &Transfers{files: files, auth: auth, o: o, places: newPlaces(maxAll, maxEach), uploads: limit.NewRates(uploadRate, uploadBurst)}
+	return &Transfers{files: files, auth: auth, o: o, places: fair.NewPlaces(maxAll, maxEach), uploads: limit.NewRates(uploadRate, uploadBurst)}
 }
 
 // Mounts are the routes, for the door. Its times hold until the credential has verified.
@@ -116,7 +117,10 @@ type call struct {
 	w    http.ResponseWriter
 	conn *http.ResponseController
 	peer token.Peer
-	end  time.Time // when its time is up; zero before it has its place
+	// Once it has its place, whose context is its own then.
+	place *fair.Place
+	end   time.Time     // when its time is up
+	cut   chan struct{} // closed once what was asked back moves no more
 }
 
 // serve lets verified gateways in to do.
@@ -158,20 +162,38 @@ func (t *Transfers) begin(c *call) (leave func(), ok bool) {
 	now := time.Now()
 	_ = c.conn.SetReadDeadline(now.Add(placeTime + sendSilence)) // a connection without deadlines is a test's
 	_ = c.conn.SetWriteDeadline(now.Add(placeTime + readSilence))
-	ctx, cancel := context.WithTimeout(c.Context(), placeTime)
-	defer cancel()
-	leave, ok = t.places.enter(ctx, string(c.peer.Gateway))
+	hold, place, ok := t.places.Enter(c.Context(), fair.Owner{Tenant: c.peer.Tenant, Instance: c.peer.Instance}, placeTime)
 	if !ok {
-		t.o.Count(count.MediaBusy)
-		w := c.w
-		w.Header().Set("Retry-After", "5")
-		door.Refuse(w, http.StatusServiceUnavailable, "too many transfers at once")
+		t.busy(c, "too many transfers at once")
 		return nil, false
 	}
-	c.end = time.Now().Add(maxTime)
+	c.Request, c.place, c.end = c.WithContext(hold), place, time.Now().Add(maxTime)
 	_ = c.conn.SetReadDeadline(c.end) // or the request's context would end
-	return leave, true
+	c.cut = make(chan struct{})
+	stop := context.AfterFunc(hold, func() {
+		defer close(c.cut)
+		if isAskedBack(hold) {
+			_ = c.conn.SetReadDeadline(time.Now())
+			_ = c.conn.SetWriteDeadline(time.Now())
+		}
+	})
+	return func() {
+		if !stop() {
+			<-c.cut // or it would meet the connection's next request
+		}
+		place.Leave()
+	}, true
 }
+
+// busy refuses a call for which there is no place now.
+func (t *Transfers) busy(c *call, why string) {
+	t.o.Count(count.MediaBusy)
+	c.w.Header().Set("Retry-After", "5")
+	c.refuse(http.StatusServiceUnavailable, why)
+}
+
+// isAskedBack reports whether the place is asked back whose context that is.
+func isAskedBack(hold context.Context) bool { return errors.Is(context.Cause(hold), fair.ErrAskedBack) }
 
 // soon is when a call ends in which nothing moves any more.
 func (c *call) soon(silence time.Duration) time.Time {

@@ -37,6 +37,10 @@ func (t *Transfers) upload(c *call) {
 	switch {
 	case err == nil:
 		c.answer(http.StatusOK, uploaded{id, size})
+	case isAskedBack(c.Context()):
+		<-c.cut            // from here on the answer's time holds
+		_ = c.Body.Close() // or the answer would wait for the rest
+		t.busy(c, askedBack)
 	case tooMany || errors.Is(err, media.ErrTooLarge):
 		c.refuse(http.StatusRequestEntityTooLarge, tooLarge)
 	case errors.Is(err, media.ErrEmpty):
@@ -55,6 +59,8 @@ func (t *Transfers) upload(c *call) {
 const (
 	tooLarge = "larger than 25 MiB"
 	empty    = "the body is empty"
+	// askedBack is also what it reads of a file that it wants to have fetched.
+	askedBack = "others waited while it came"
 )
 
 // uploaded is the answer to an upload.
@@ -71,9 +77,14 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	_ = b.c.conn.SetReadDeadline(b.c.soon(sendSilence)) // a connection without deadlines is a test's
+	if b.err = b.c.Context().Err(); b.err != nil {      // after the deadline was set: it would undo that of begin
+		return 0, b.err
+	}
 	n, err := b.c.Body.Read(p)
+	b.c.place.Moved(n)
 	switch {
 	case err == io.EOF: // what is still to do is no reason to end the request
+		b.c.place.Settle()
 		_ = b.c.conn.SetReadDeadline(b.c.end.Add(time.Minute))
 	case err != nil: // the deadline stays: nobody waits for the rest
 		b.err = err

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -21,13 +20,11 @@ import (
 // further requests may begin.
 func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	w.mu.Lock()
-	t := w.targets[i]
-	more := w.running < maxPokes
-	wait := t.host != "" && w.hosts[t.host] >= maxPerHost
+	t, full := w.targets[i], w.running.full()
 	t.grew = false
 	w.mu.Unlock()
-	if !more || wait {
-		return more
+	if full {
+		return false
 	}
 
 	inst, entries, err := w.read(ctx, i)
@@ -53,18 +50,16 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	case connected || t.next.After(now):
 		t.later(now, w.opts.Cooldown)
 	default:
-		host := hostOf(inst.WakeURL)
-		t.host = host
-		if w.hosts[host] >= maxPerHost {
+		t.share = shareOf(inst)
+		if !w.running.open(t.share) {
 			return true // stays due
 		}
 		t.busy, t.poked, t.next = true, now, now.Add(t.pause)
 		t.pause = min(2*t.pause, w.opts.Most)
-		w.running++
-		w.hosts[host]++
+		w.running.add(t.share, 1)
 		w.pokes.Go(func() { w.poke(ctx, i, t, inst.WakeURL) })
 	}
-	return w.running < maxPokes
+	return !w.running.full()
 }
 
 // read is what the store says about an instance. One that is not there has nothing waiting.
@@ -119,10 +114,7 @@ func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL
 	}
 	t.busy = false
 	t.later(time.Now(), w.opts.Cooldown)
-	w.running--
-	if w.hosts[t.host]--; w.hosts[t.host] == 0 {
-		delete(w.hosts, t.host)
-	}
+	w.running.add(t.share, -1)
 	w.signal()
 }
 
@@ -164,13 +156,4 @@ func cause(err error) string {
 		return "not reachable"
 	}
 	return "no answer"
-}
-
-// hostOf is the host a URL names, for the share per host; empty when it names none.
-func hostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Hostname())
 }

@@ -40,7 +40,7 @@ type rig struct {
 	mu      sync.Mutex // guards the fields below
 	here    map[relay.InstanceID]bool
 	pokes   []poke
-	hang    map[string]bool // hosts that do not answer
+	hang    map[string]bool // hosts, and requests to a host, that do not answer
 	answer  func(*http.Request) (*http.Response, error)
 	counts  map[count.Counter]int
 	running int
@@ -152,7 +152,7 @@ func (r *rig) RoundTrip(q *http.Request) (*http.Response, error) {
 	r.pokes = append(r.pokes, poke{time.Since(r.start), q.URL.String()})
 	r.running++
 	r.most = max(r.most, r.running)
-	hang, answer := r.hang[q.URL.Host], r.answer
+	hang, answer := r.hang[q.URL.Host] || r.hang[q.URL.Host+q.URL.Path], r.answer
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
@@ -183,8 +183,14 @@ func (r *rig) set(change func()) {
 // enroll makes an instance with a wake URL (empty: none).
 func (r *rig) enroll(i relay.InstanceID, wakeURL string) {
 	r.t.Helper()
+	r.enrollFor(relay.DefaultTenant, i, wakeURL)
+}
+
+// enrollFor is enroll for a tenant.
+func (r *rig) enrollFor(tenant relay.TenantID, i relay.InstanceID, wakeURL string) {
+	r.t.Helper()
 	g := store.Gateway{ID: relay.GatewayID(i), Secrets: []store.GatewaySecret{{ID: "s1", Sealed: []byte("sealed")}}, DeliveryKey: []byte("key")}
-	if err := r.db.Enroll(r.t.Context(), nil, g, store.Instance{ID: i, Tenant: relay.DefaultTenant, WakeURL: wakeURL}); err != nil {
+	if err := r.db.Enroll(r.t.Context(), nil, g, store.Instance{ID: i, Tenant: tenant, WakeURL: wakeURL}); err != nil {
 		r.t.Fatal(err)
 	}
 }

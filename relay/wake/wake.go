@@ -11,8 +11,9 @@
 //  2. Two pokes of one instance begin at least a cooldown apart. While nobody comes, the pause
 //     doubles, up to Options.Most; a session that came, or an entry that was appended since, cuts
 //     it back to what is left of the cooldown.
-//  3. At most maxPokes requests run at once, at most maxPerHost of them to one host: hosts that hang
-//     hold up no other until they fill maxPokes.
+//  3. At most maxPokes requests run at once, half of them for one tenant, and at most maxPerHost of a tenant's to
+//     one host: hosts that hang hold up no other host until they fill their tenant's half, and no other tenant.
+//     Where places lack, tenants take turns.
 //  4. A wake URL is in no log line and no error: it may carry a token.
 //  5. While nothing waits, nothing runs: no timer, no request, no look into the store.
 package wake
@@ -22,6 +23,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -32,8 +34,9 @@ import (
 )
 
 const (
-	maxPokes   = 32 // twenty machines that are switched off, at ten seconds each, hold up no other
-	maxPerHost = 2
+	maxPokes     = 64
+	maxPerTenant = maxPokes / 2 // thirty machines that are switched off, at ten seconds each, hold up no other
+	maxPerHost   = 2
 	// settle is how long after an entry came to a connected instance it is looked at: a gateway
 	// that said going_idle hangs up within ten seconds (wire.md 3.1.4).
 	settle = 15 * time.Second
@@ -83,8 +86,7 @@ type Waker struct {
 
 	mu      sync.Mutex // guards the fields below
 	targets map[relay.InstanceID]*target
-	running int            // requests under way
-	hosts   map[string]int // of those, per host
+	running places // requests under way
 	last    map[relay.InstanceID]*Poke
 }
 
@@ -105,7 +107,7 @@ func New(db Instances, lanes Lanes, live Presence, get Getter, o Options) *Waker
 		db: db, lanes: lanes, live: live, get: get, opts: o,
 		look:    make(chan struct{}, 1),
 		targets: make(map[relay.InstanceID]*target),
-		hosts:   make(map[string]int),
+		running: places{shares: make(map[share]int)},
 		last:    make(map[relay.InstanceID]*Poke),
 	}
 }
@@ -205,10 +207,14 @@ func (w *Waker) remember(ctx context.Context) {
 // next one is due; ok is false when none is. Those passed over are looked at when a request ends.
 func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
 	now := time.Now()
-	for _, i := range w.due(now) {
-		if ctx.Err() != nil || !w.consider(ctx, i) {
+	due := w.due(now)
+	w.place(ctx, due)
+	for {
+		i, ok := w.turn(due)
+		if !ok || ctx.Err() != nil || !w.consider(ctx, i) {
 			break
 		}
+		due = slices.DeleteFunc(due, func(x relay.InstanceID) bool { return x == i })
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

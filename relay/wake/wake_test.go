@@ -224,8 +224,8 @@ func (r *rig) wantForgotten() {
 	}
 	r.waker.mu.Lock()
 	defer r.waker.mu.Unlock()
-	if len(r.waker.targets) != 0 || len(r.waker.hosts) != 0 || r.waker.running != 0 {
-		r.t.Errorf("remembered: %v, %v", r.waker.targets, r.waker.hosts)
+	if len(r.waker.targets) != 0 || r.waker.running.tenants.Total() != 0 || len(r.waker.running.shares) != 0 {
+		r.t.Errorf("remembered: %v, %v", r.waker.targets, r.waker.running)
 	}
 }
 
@@ -393,7 +393,7 @@ func TestAHundredInstances(t *testing.T) { // invariant 3
 		for n := range 100 {
 			r.waker.Grew(relay.InstanceID(fmt.Sprint("i", n)))
 		}
-		r.pass(30 * s) // maxPokes at a time, a second each
+		r.pass(30 * s) // maxPerTenant at a time, a second each
 		per := make(map[string]int)
 		for _, p := range r.asked() {
 			per[p.URL]++
@@ -404,8 +404,8 @@ func TestAHundredInstances(t *testing.T) { // invariant 3
 			}
 		}
 		r.set(func() {
-			if len(per) != 100 || r.most != maxPokes {
-				t.Errorf("%d were poked, %d at once; want 100 and %d", len(per), r.most, maxPokes)
+			if len(per) != 100 || r.most != maxPerTenant {
+				t.Errorf("%d were poked, %d at once; want 100 and %d", len(per), r.most, maxPerTenant)
 			}
 		})
 	})

@@ -1,4 +1,5 @@
-// Package sent is the log of which instance sent which message, for a while: only who sent a message may change it.
+// Package sent is the log of which instance sent which message, and set which reaction, for a while: only who did may
+// change it.
 //
 // What no commit has taken along yet waits in memory (table.Notes). What a crash loses counts as a message that nobody
 // remembers.
@@ -15,19 +16,23 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Bucket is the bucket of what was sent: platform|bot|chat|message -> Record.
+// Bucket is the bucket of what was sent: platform|bot|chat|message -> Record, and of reactions, with their names
+// behind the message.
 const Bucket = "sent"
 
 const (
 	// Kept is how long it is remembered which instance sent a message.
 	Kept = 48 * time.Hour
-	// Max is how many messages are remembered of one instance, the newest.
+	// Held is how long an instance that removes a bot's only reaction on a message has the place to itself: the next
+	// one follows when a turn ends, and nobody's comes between.
+	Held = time.Minute
+	// Max is how many messages and reactions are remembered of one instance, the newest.
 	Max = 5000
 	// Spare is how many more there may be before the oldest are dropped.
 	Spare = 500
 )
 
-// Record says which instance sent a message, and when.
+// Record says which instance sent a message, or set a reaction, and when.
 type Record struct {
 	Instance relay.InstanceID `json:"instance"`
 	At       time.Time        `json:"at"`
@@ -36,6 +41,19 @@ type Record struct {
 // Key is where it is remembered who sent the message.
 func Key(c relay.Chat, m relay.MessageID) []byte {
 	return table.Key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), string(m))
+}
+
+// ReactionKey is where it is remembered who set the reaction.
+func ReactionKey(r relay.Reaction) []byte {
+	return table.Key(r.Chat.Bot.Platform, string(r.Chat.Bot.ID), string(r.Chat.ID), string(r.Message), r.Name)
+}
+
+// Removed is when a reaction that is removed now would have been set that is forgotten when its place is free.
+func Removed(r relay.Reaction, now time.Time) time.Time {
+	if r.Name == "" {
+		now = now.Add(Held)
+	}
+	return now.Add(-Kept)
 }
 
 // Counts say how many messages are remembered of an instance, about: they decide when the oldest are looked for.

@@ -1,0 +1,87 @@
+// Package fair shares what there is too little of: room for files, places for transfers, requests under way. It belongs to
+// tenants first and to their instances second. There is one rule: who has the least comes next, and who has the most gives
+// way first. So one alone may have all of it, and a share counts only while somebody else wants some.
+//
+// Invariants:
+//
+//  1. No more places are held than there are, and no more of an instance than it may hold.
+//  2. A place that comes free goes to the tenant that holds the fewest of those that wait and may have it; of that tenant to
+//     the instance that holds the fewest; then to the oldest.
+//  3. A place is asked back only while somebody waits who cannot have another: a slow one from whoever holds no less than
+//     the one that waits would then, and any, after some patience, from whoever holds more. So tenants that want places all
+//     the time end with equally many: of two, half each.
+package fair
+
+import (
+	"cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Owner is whose share something counts against.
+type Owner struct {
+	Tenant   relay.TenantID
+	Instance relay.InstanceID
+}
+
+// Tally is how much everybody has, of whatever is counted. The zero value is nothing. It is not safe for concurrent use.
+type Tally struct {
+	total     int64
+	tenants   map[relay.TenantID]int64 // never 0, as in instances
+	instances map[Owner]int64
+}
+
+// Add counts n more; below zero: less. What belongs to several counts once in all, for each tenant and for each instance.
+func (t *Tally) Add(n int64, of ...Owner) {
+	if t.tenants == nil {
+		t.tenants, t.instances = make(map[relay.TenantID]int64), make(map[Owner]int64)
+	}
+	t.total += n
+	for k, o := range of {
+		if !has(of[:k], func(x Owner) bool { return x == o }) {
+			add(t.instances, o, n)
+		}
+		if !has(of[:k], func(x Owner) bool { return x.Tenant == o.Tenant }) {
+			add(t.tenants, o.Tenant, n)
+		}
+	}
+}
+
+func has(of []Owner, is func(Owner) bool) bool {
+	for _, o := range of {
+		if is(o) {
+			return true
+		}
+	}
+	return false
+}
+
+func add[K comparable](to map[K]int64, k K, n int64) {
+	if to[k] += n; to[k] == 0 {
+		delete(to, k)
+	}
+}
+
+// Total is how much all have.
+func (t *Tally) Total() int64 { return t.total }
+
+// Of is how much the tenant and the instance of o have.
+func (t *Tally) Of(o Owner) (tenant, instance int64) { return t.tenants[o.Tenant], t.instances[o] }
+
+// Compare sorts who has less before who has more: by their tenants, then by their instances. With slices.MinFunc it finds
+// who comes next, in the order given if several have the same, and with slices.MaxFunc who gives way first.
+func (t *Tally) Compare(a, b Owner) int {
+	return cmp.Or(cmp.Compare(t.tenants[a.Tenant], t.tenants[b.Tenant]), cmp.Compare(t.instances[a], t.instances[b]))
+}
+
+// Against compares what the holder has with what the taker would have with n more: above zero the holder has more, and may
+// be asked to give way. Of one tenant, the instances are compared; one compared with itself is 0.
+func (t *Tally) Against(holder, taker Owner, n int64) int {
+	switch {
+	case holder.Tenant != taker.Tenant:
+		return cmp.Compare(t.tenants[holder.Tenant], t.tenants[taker.Tenant]+n)
+	case holder.Instance != taker.Instance:
+		return cmp.Compare(t.instances[holder], t.instances[taker]+n)
+	}
+	return 0
+}

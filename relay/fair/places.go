@@ -1,0 +1,297 @@
+package fair
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// A transfer is slow that moved less than slowest bytes a second in the last whole window.
+	slowest = 16 << 10
+	window  = 10 * time.Second
+	// patience is how long somebody waits before a place that is not slow is asked back.
+	patience = 3 * time.Second
+	// pressEvery is how often one that waits looks for a place to ask back.
+	pressEvery = time.Second
+	// maxWaiting is how many of one instance wait: gateways move one file after the other.
+	maxWaiting = 16
+)
+
+// ErrAskedBack is why the context of a place has ended that somebody else needed.
+var ErrAskedBack = errors.New("others waited for its place")
+
+// Places bounds what runs at a time. Its methods may be called from any goroutine.
+type Places struct {
+	// Set once, by NewPlaces.
+	all, each int
+
+	mu      sync.Mutex // guards the fields below, and those of every Place
+	tally   Tally      // of places: held and not asked back, or promised
+	held    []*Place   // until they are left
+	waiting []*Place   // the oldest first
+	pressed time.Time  // when all of them last looked for a place to ask back
+}
+
+// Place is one of them, or the wait for one. Its methods may be called from any goroutine.
+type Place struct {
+	// Set once.
+	places *Places
+	owner  Owner
+	since  time.Time               // when the wait for it began
+	in     chan struct{}           // closed when it is held
+	stop   context.CancelCauseFunc // ends the context of Enter
+
+	began      time.Time // of the window that runs
+	moved, was int64     // bytes: in that window, and in the one before
+	judged     bool      // there was a window before
+	settled    bool
+	asked      bool   // back
+	heir       *Place // who gets it then; nil: whose turn it is
+	from       *Place // whose heir it is
+}
+
+// NewPlaces makes all places, of which an instance has at most each.
+func NewPlaces(all, each int) *Places { return &Places{all: all, each: each} }
+
+// Try takes a place if one is free that o may have. It is not asked back.
+func (p *Places) Try(o Owner) (*Place, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := &Place{places: p, owner: o, in: make(chan struct{}), stop: func(error) {}, settled: true}
+	return l, p.takeLocked(l)
+}
+
+// Free is how many places nobody holds.
+func (p *Places) Free() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all - len(p.held)
+}
+
+// Compare is Tally.Compare of the places.
+func (p *Places) Compare(a, b Owner) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tally.Compare(a, b)
+}
+
+// Enter waits for a place, at most so long and until ctx ends. With ok, the caller calls Leave once it is done, and ends soon
+// when the context ends that it is given: of one that is asked back, ErrAskedBack is the cause.
+func (p *Places) Enter(ctx context.Context, o Owner, within time.Duration) (_ context.Context, _ *Place, ok bool) {
+	hold, stop := context.WithCancelCause(ctx)
+	l := &Place{places: p, owner: o, since: time.Now(), in: make(chan struct{}), stop: stop}
+	if !p.queue(l) {
+		stop(nil)
+		return ctx, nil, false
+	}
+	look := time.NewTicker(pressEvery)
+	defer look.Stop()
+	late := time.NewTimer(within)
+	defer late.Stop()
+	for {
+		select {
+		case <-l.in:
+			return hold, l, true
+		case <-look.C:
+			p.press()
+			continue
+		case <-late.C:
+		case <-ctx.Done():
+		}
+		if p.withdraw(l) {
+			stop(nil)
+			return ctx, nil, false
+		}
+		return hold, l, true
+	}
+}
+
+// queue takes a place, or has l wait for one. It reports false when too many of its instance wait already.
+func (p *Places) queue(l *Place) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.takeLocked(l) {
+		return true
+	}
+	n := 0
+	for _, w := range p.waiting {
+		if w.owner == l.owner {
+			n++
+		}
+	}
+	if n >= maxWaiting {
+		return false
+	}
+	p.waiting = append(p.waiting, l)
+	p.pressLocked(l, time.Now())
+	return true
+}
+
+// withdraw ends the wait of l. It reports false when it got its place meanwhile.
+func (p *Places) withdraw(l *Place) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case slices.Contains(p.held, l):
+		return false
+	case l.from != nil:
+		l.from.heir = nil
+		p.tally.Add(-1, l.owner)
+	default:
+		p.waiting = without(p.waiting, l)
+	}
+	return true
+}
+
+// mayLocked reports whether o may have one of the places that are free. p.mu must be held.
+func (p *Places) mayLocked(o Owner) bool {
+	_, own := p.tally.Of(o)
+	return len(p.held) < p.all && own < int64(p.each)
+}
+
+// takeLocked gives l a free place, if it may have one. p.mu must be held.
+func (p *Places) takeLocked(l *Place) bool {
+	if !p.mayLocked(l.owner) {
+		return false
+	}
+	p.tally.Add(1, l.owner)
+	p.holdLocked(l)
+	return true
+}
+
+// holdLocked lets l in, which is counted already. p.mu must be held.
+func (p *Places) holdLocked(l *Place) {
+	p.held = append(p.held, l)
+	l.from, l.began = nil, time.Now()
+	close(l.in)
+}
+
+// Leave gives the place back. Called again it does nothing.
+func (l *Place) Leave() {
+	l.stop(nil)
+	p := l.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.held, l) {
+		return
+	}
+	p.held = without(p.held, l)
+	if !l.asked {
+		p.tally.Add(-1, l.owner)
+	}
+	if l.heir != nil {
+		p.holdLocked(l.heir)
+		return
+	}
+	for { // one that left may let in one of its own, and free a place that others may have
+		may := slices.DeleteFunc(slices.Clone(p.waiting), func(w *Place) bool { return !p.mayLocked(w.owner) })
+		if len(may) == 0 {
+			return
+		}
+		next := slices.MinFunc(may, func(a, b *Place) int { return p.tally.Compare(a.owner, b.owner) })
+		p.waiting = without(p.waiting, next)
+		p.takeLocked(next)
+	}
+}
+
+// Moved says that so many bytes more went the place's way.
+func (l *Place) Moved(n int) {
+	l.places.mu.Lock()
+	defer l.places.mu.Unlock()
+	l.rollLocked(time.Now())
+	l.moved += int64(n)
+}
+
+// Settle says that all bytes are there: what is still to do waits for nobody, and the place is not asked back any more.
+func (l *Place) Settle() {
+	l.places.mu.Lock()
+	defer l.places.mu.Unlock()
+	l.settled = true
+}
+
+// rollLocked begins the window that now is in. l.places.mu must be held.
+func (l *Place) rollLocked(now time.Time) {
+	passed := now.Sub(l.began) / window
+	if passed == 0 {
+		return
+	}
+	if l.was = 0; passed == 1 {
+		l.was = l.moved
+	}
+	l.moved, l.judged, l.began = 0, true, l.began.Add(passed*window)
+}
+
+// isSlowLocked reports whether the last whole window was too slow. l.places.mu must be held.
+func (l *Place) isSlowLocked(now time.Time) bool {
+	l.rollLocked(now)
+	return l.judged && l.was < slowest*int64(window/time.Second)
+}
+
+// press asks places back for all that wait, in the order of their turns.
+func (p *Places) press() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.pressed) < pressEvery/2 { // for another that waits
+		return
+	}
+	p.pressed = now
+	all := slices.Clone(p.waiting)
+	slices.SortStableFunc(all, func(a, b *Place) int { return p.tally.Compare(a.owner, b.owner) })
+	for _, l := range all {
+		p.pressLocked(l, now)
+	}
+}
+
+// pressLocked asks a place back for l, if there is one that should give way to it. p.mu must be held.
+func (p *Places) pressLocked(l *Place, now time.Time) {
+	v := p.givesWayLocked(l, now)
+	if v == nil {
+		return
+	}
+	p.tally.Add(-1, v.owner)
+	p.tally.Add(1, l.owner)
+	v.asked, v.heir, l.from = true, l, v
+	p.waiting = without(p.waiting, l)
+	v.stop(ErrAskedBack)
+}
+
+// givesWayLocked is the place that is to be asked back for l; nil: none. p.mu must be held.
+func (p *Places) givesWayLocked(l *Place, now time.Time) (gives *Place) {
+	_, own := p.tally.Of(l.owner)
+	impatient := now.Sub(l.since) >= patience
+	for _, v := range p.held {
+		slow := v.isSlowLocked(now)
+		more := p.tally.Against(v.owner, l.owner, 1)
+		switch {
+		case v.asked, v.settled, own >= int64(p.each) && v.owner != l.owner:
+			continue // it would not help
+		case slow && more >= 0, impatient && more > 0:
+		default:
+			continue
+		}
+		if gives == nil || cmp.Or(slowFirst(slow, gives.isSlowLocked(now)), p.tally.Compare(v.owner, gives.owner), cmp.Compare(gives.was+gives.moved, v.was+v.moved)) > 0 {
+			gives = v
+		}
+	}
+	return gives
+}
+
+// slowFirst is above zero if the first is slow and the second is not.
+func slowFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func without(all []*Place, l *Place) []*Place {
+	return slices.DeleteFunc(all, func(x *Place) bool { return x == l })
+}

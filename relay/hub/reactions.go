@@ -1,0 +1,65 @@
+package hub
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+)
+
+// reacting is which instance's reactions are on their way, each by relay.Reaction. Of two that set the same at once the
+// network would keep the later one, and nobody could say whose the one is that stands.
+type reacting struct{ sync.Map }
+
+// begin reports whether another instance's is on its way, and is done when i's is through.
+func (r *reacting) begin(which relay.Reaction, i relay.InstanceID) (other bool, done func()) {
+	by, loaded := r.LoadOrStore(which, i)
+	if loaded {
+		return by != i, func() {}
+	}
+	return false, func() { r.Delete(which) }
+}
+
+// reactionFacts gathers what is stored about a reaction, and if nothing is, whether others may act on its chat.
+func (h *Hub) reactionFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.React) (f gate.ReactionFacts, err error) {
+	network, ok := p.(platforms.Reacter)
+	if !ok {
+		return f, nil // it is unsupported, and changes nothing
+	}
+	which := network.Reaction(a)
+	f.Removes, f.Only = a.Remove, which.Name == ""
+	by, known, err := h.db.Sent.ReactionBy(ctx, which)
+	f.SetBySelf, f.SetByOther = known && by == i, known && by != i
+	if err == nil && !known && a.Remove {
+		f.Alone, err = h.alone(ctx, i, p, a.Chat)
+	}
+	return f, err
+}
+
+// react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What was another's stays its own.
+func (s *seat) react(ctx context.Context, t target, a relay.React, declined error) (relay.Result, error) {
+	network, ok := t.bot.(platforms.Reacter)
+	if !ok {
+		return relay.Result{}, relay.Unsupported(a.Op())
+	}
+	h, i, which := s.hub, s.peer.Instance, network.Reaction(a)
+	other, done := h.reacting.begin(which, i)
+	defer done()
+	if !other {
+		by, known, err := h.db.Sent.ReactionBy(ctx, which)
+		if err != nil {
+			return relay.Result{}, internal(err)
+		}
+		other = known && by != i
+	}
+	if other && !gate.MayReact(gate.ReactionFacts{SetByOther: true, Removes: a.Remove, Only: which.Name == ""}) {
+		return relay.Result{}, declined
+	}
+	res, err := s.carryOut(ctx, t)
+	if stands := err == nil || !a.Remove && relay.Explain(err).Outcome == relay.MaybeSent; stands && !other {
+		h.db.Sent.NoteReaction(i, which, a.Remove)
+	}
+	return res, err
+}

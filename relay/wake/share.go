@@ -1,0 +1,83 @@
+package wake
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// share is what a request takes a place of: its tenant's requests to one host. Another tenant may name the same host.
+type share struct {
+	tenant relay.TenantID
+	host   string // empty: the URL names none
+}
+
+func shareOf(i store.Instance) share {
+	s := share{tenant: i.Tenant}
+	if u, err := url.Parse(i.WakeURL); err == nil {
+		s.host = strings.ToLower(u.Hostname())
+	}
+	return s
+}
+
+// places are the requests under way. A Waker's mu guards them.
+type places struct {
+	tenants fair.Tally
+	shares  map[share]int // never 0
+}
+
+func (p *places) add(s share, n int) {
+	p.tenants.Add(int64(n), fair.Owner{Tenant: s.tenant})
+	if p.shares[s] += n; p.shares[s] == 0 {
+		delete(p.shares, s)
+	}
+}
+
+// full reports whether nobody has a place.
+func (p *places) full() bool { return p.tenants.Total() >= maxPokes }
+
+// open reports whether the share leaves a place for another request, if it is known whose that is.
+func (p *places) open(s share) bool {
+	tenants, _ := p.tenants.Of(fair.Owner{Tenant: s.tenant})
+	return s == share{} || p.shares[s] < maxPerHost && tenants < maxPerTenant
+}
+
+// place finds out whose requests those would be of which that is not known yet.
+func (w *Waker) place(ctx context.Context, due []relay.InstanceID) {
+	for _, i := range due {
+		w.mu.Lock()
+		known := w.targets[i].share != share{}
+		w.mu.Unlock()
+		if known {
+			continue
+		}
+		if inst, err := store.Only(w.db.Instances(ctx, i)); err == nil { // another error is met again right before the request
+			w.mu.Lock()
+			w.targets[i].share = shareOf(inst)
+			w.mu.Unlock()
+		}
+	}
+}
+
+// turn is which of those that are due, the longest waiting first, is to be looked at next: of those whose share has a place
+// one of the tenant with the fewest requests under way. ok is false when there is none.
+func (w *Waker) turn(due []relay.InstanceID) (i relay.InstanceID, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var may []relay.InstanceID
+	for _, i := range due {
+		if w.running.open(w.targets[i].share) {
+			may = append(may, i)
+		}
+	}
+	if len(may) == 0 {
+		return "", false
+	}
+	tenant := func(i relay.InstanceID) fair.Owner { return fair.Owner{Tenant: w.targets[i].share.tenant} }
+	return slices.MinFunc(may, func(a, b relay.InstanceID) int { return w.running.tenants.Compare(tenant(a), tenant(b)) }), true
+}
