@@ -95,7 +95,9 @@ func TestALeftoverIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func() finding.List { return (&machineLook{core: &core{db: db}, cfg: &config.Config{DataDir: dir}}).database() }
+	look := func() finding.List {
+		return (&machineLook{core: &core{db: db}, cfg: &config.Config{DataDir: dir}}).database()
+	}
 	if _, err := db.Reseal(t.Context(), vault.BlobName, []byte("wrapped"), nil); err != nil || len(look()) != 0 {
 		t.Fatalf("%v, %v", err, look())
 	}
