@@ -91,7 +91,7 @@ var mayImport = map[string]string{
 	"relay/server":        "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":          "cli/terminal relay relay/identity relay/guard platforms store/backup store/files vault",
 	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
-	"cli/admin":           "relay/manage store store/audit store/backup",
+	"cli/admin":           "relay/manage store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
 	"cli/usage":           "",      // words for cobra's errors
