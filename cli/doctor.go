@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -42,6 +43,11 @@ Exits with 0 when nothing is wrong, with 1 when something is, and with 2 when th
 
 func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	cfg, faults := config.Glimpse(a.source())
+	if cfg != nil && os.Geteuid() == 0 { // others are refused by what they may not read
+		if err := ownData(cfg); err != nil {
+			return err
+		}
+	}
 	f, err := a.find(ctx)
 	if err != nil { // it is among the findings
 		f = found{}

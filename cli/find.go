@@ -45,6 +45,9 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 		return f.byFile(ctx, a, faults)
 	}
 	f.cfg = cfg
+	if err := ownData(cfg); err != nil {
+		return f, err
+	}
 	if f.client, err = admin.Dial(ctx, cfg.Socket()); !errors.Is(err, admin.ErrNoServer) || a.dataDir != "" {
 		return f, none(err)
 	}
@@ -59,11 +62,23 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 		a.say("the server with the data folder %s answers", s.DataDir)
 	}
 	f.client = clientOf(others, *s)
-	f.cfg, fault = config.Load(config.Source{Path: s.Config, DataDir: s.DataDir, Env: a.env, Kinds: kinds()}) // the server's
+	f.cfg, fault = config.Load(config.Source{Path: s.Config, Found: true, DataDir: s.DataDir, Env: a.env, Kinds: kinds()}) // the server's
 	if fault != nil {
 		f.cfg = nil
 	}
 	return f, nil
+}
+
+// ownData refuses a data folder of another user's. Root uses one that somebody wrote down, as of a service; not one that
+// the environment of another user leads to.
+func ownData(cfg *config.Config) error {
+	if os.Geteuid() == 0 && cfg.DataDirGiven {
+		return nil
+	}
+	if who := files.Anothers(cfg.DataDir); who != "" {
+		return fmt.Errorf("the data folder %s belongs to the user %s: run this command as that user or, with --data-dir, as root", cfg.DataDir, who)
+	}
+	return nil
 }
 
 // byFile is a server that was started with the file that has faults: it does not need what the command lacks, such as a

@@ -32,7 +32,7 @@ var mayImport = map[string]string{
 	"relay/finding":              "", // pure: words
 	"platforms":                  "relay relay/finding",
 	"platforms/pace":             "relay platforms",
-	"platforms/board":            "platforms",
+	"platforms/board":            "relay platforms",
 	"platforms/backoff":          "",
 	"platforms/call":             "relay relay/finding platforms",
 	"platforms/turn":             "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
@@ -91,12 +91,12 @@ var mayImport = map[string]string{
 	"relay/server":        "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files vault",
 	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
-	"cli/admin":           "relay/manage store store/audit store/backup",
+	"cli/admin":           "relay/manage store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
-	"cli/usage":           "", // words for cobra's errors
-	"cli/help":            "", // pure: texts
-	"cli/web/html":        "", // pure: values to markup
+	"cli/usage":           "",      // words for cobra's errors
+	"cli/help":            "",      // pure: texts
+	"cli/web/html":        "relay", // pure: values to markup
 	"cli/web/page":        "cli/web/html",
 	"cli/web/day":         "cli/web/html",
 	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day relay/login",
@@ -110,7 +110,7 @@ var mayImport = map[string]string{
 	"cli/lan":             "",
 	"cli/completion":      "store/files",
 	"cli/systemd":         "",
-	"cli/terminal":        "",
+	"cli/terminal":        "relay",
 	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 

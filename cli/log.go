@@ -15,13 +15,23 @@ func (a *app) logger(c config.Log, level *slog.LevelVar) *slog.Logger {
 	level.Set(c.Level)
 	o := &slog.HandlerOptions{Level: level}
 	if c.JSON {
-		return slog.New(slog.NewJSONHandler(a.stderr, o))
+		return slog.New(slog.NewJSONHandler(shownJSON{a.stderr}, o))
 	}
 	w := a.stderr
 	if f, ok := w.(*os.File); ok && terminal.Is(f) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" {
 		w = colours{w}
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// shownJSON spells in each line of a JSON log what JSON may hold as it is and a terminal would obey.
+type shownJSON struct{ to io.Writer }
+
+func (j shownJSON) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(j.to, terminal.JSON(string(line))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 // colours puts colour on the level of each line of a text log. The handler writes a line at a time, and the level stands

@@ -34,6 +34,19 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// TestLogsAreNotObeyed: a terminal on which a log is read obeys nothing that others named.
+func TestLogsAreNotObeyed(t *testing.T) {
+	for name, c := range map[string]config.Log{"text": {}, "json": {JSON: true}} {
+		var out bytes.Buffer
+		var level slog.LevelVar
+		(&app{stderr: &out}).logger(c, &level).Info("bot", "name", "a\n\x1b\u009b\u202e\u2066é")
+		got := strings.TrimSuffix(out.String(), "\n")
+		if i := strings.IndexFunc(got, func(r rune) bool { return !relay.Visible(r) }); i >= 0 || !strings.Contains(got, "é") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestColours: the level of each line, and nothing that a message made of it.
 func TestColours(t *testing.T) {
 	var out bytes.Buffer

@@ -95,6 +95,10 @@ func (l *machineLook) database() (out finding.List) {
 			"the newest commit was not whole at the start, and the one before it is used: after a power cut nobody was told of it; otherwise compare with the last snapshot",
 			"nothing is to be done after a power cut; else `hermes-connector restore FILE`")
 	}
+	if st.Leftover {
+		out.Add(finding.Leftover, file, "what a rekey replaced is still in its free pages: no copy without them could be made at the start, and the log says why",
+			"make room on its disk and start the server again")
+	}
 	if st.Damaged > 0 {
 		out.Add(finding.SetAside, file,
 			fmt.Sprintf("damaged when the database was opened: %d of its records, which were set aside; the log and buffer quarantine name them", st.Damaged),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -83,6 +84,32 @@ func TestWhatWasMendedIsGone(t *testing.T) {
 		if got := open(step.afresh); got != step.want {
 			t.Errorf("mode %04o: said to be open: %t", step.mode, got)
 		}
+	}
+}
+
+// TestALeftoverIsFound: what a rekey replaced, and what could not be removed, is told as long as it is there.
+func TestALeftoverIsFound(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, strings.Repeat("n", 250)) // no copy with a longer name can be made beside it
+	db, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() finding.List {
+		return (&machineLook{core: &core{db: db}, cfg: &config.Config{DataDir: dir}}).database()
+	}
+	if _, err := db.Reseal(t.Context(), vault.BlobName, []byte("wrapped"), nil); err != nil || len(look()) != 0 {
+		t.Fatalf("%v, %v", err, look())
+	}
+	if err := errors.Join(db.Close(), os.Rename(filepath.Join(dir, "connector.db"), path)); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = store.Open(path, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if found := look(); len(found) != 1 || found[0].Code != finding.Leftover.Code {
+		t.Errorf("%v", found)
 	}
 }
 

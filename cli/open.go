@@ -39,6 +39,9 @@ func (a *app) source() config.Source {
 // openStore opens the database and the vault in it, and makes them at the first start. A server
 // has it compacted first, a single command does not take that time. The caller closes the database.
 func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.Logger) (*store.DB, *vault.Vault, error) {
+	if err := ownData(cfg); err != nil {
+		return nil, nil, err
+	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}

@@ -58,7 +58,7 @@ func (o *observed) Write(b []byte) (n int, err error) {
 
 // say writes a line about what was done, to stderr.
 func (a *app) say(format string, args ...any) {
-	_, _ = fmt.Fprintln(a.stderr, terminal.Lines(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintln(a.stderr, terminal.Sprintf(format, args...))
 }
 
 // table writes aligned rows; the first is the heading.

@@ -104,6 +104,8 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	case err != nil:
 	case r.started.File != "" && next.File != r.started.File: // an editor at work, or a mistake: no reason to end every bot
 		err = config.Faults{{Place: config.Place{File: r.started.File}, What: "is not there any more; a restart takes " + cmp.Or(next.File, "the defaults")}}
+	case len(next.Bots) == 0 && len(r.bots) > 0: // a file that was emptied by mistake looks the same
+		err = config.Faults{{Place: config.Place{File: next.File}, What: "has no bot any more, and a reload would stop every one: if you mean that, restart the server"}}
 	default:
 		err = next.Unusable()
 	}
@@ -190,7 +192,8 @@ func newReloadCmd(a *app) *cobra.Command {
 		Use: "reload", Short: "Have the running server read its configuration again", Args: cobra.NoArgs,
 		Long: `Has the running server read its configuration again, as SIGHUP does. The whole configuration is judged first: with a
 fault nothing changes. Bots that were added, removed or changed start, stop or start anew, each by itself; other bots
-and the gateways do not notice. The level of the log and [replies] change too. What needs a restart is named.`,
+and the gateways do not notice. The level of the log and [replies] change too. What needs a restart is named. A
+configuration without any bot is refused, if there were some: an emptied file would stop them all. A restart takes it.`,
 	}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -254,6 +254,8 @@ func condition(name string) (bool, error) {
 		return os.Getenv(partnersEnv) != "", nil
 	case "installed":
 		return installed(), nil
+	case "root":
+		return os.Geteuid() == 0, nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }

@@ -16,6 +16,7 @@ import (
 // setupAPI is a small Bot API: one bot, to which one person writes.
 type setupAPI struct {
 	*httptest.Server
+	name string // of the bot
 
 	mu      sync.Mutex // guards the fields below
 	changed chan struct{}
@@ -29,7 +30,7 @@ const (
 )
 
 func newSetupAPI() *setupAPI {
-	b := &setupAPI{changed: make(chan struct{})}
+	b := &setupAPI{name: "pibot", changed: make(chan struct{})}
 	b.Server = httptest.NewServer(b)
 	return b
 }
@@ -78,7 +79,7 @@ func (b *setupAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_ = json.NewEncoder(w).Encode(map[string]any{"ok": false, "error_code": 401, "description": "Unauthorized"})
 	case method == "getMe":
-		reply(map[string]any{"id": 123456, "is_bot": true, "first_name": "Pi", "username": "pibot", "can_read_all_group_messages": true})
+		reply(map[string]any{"id": 123456, "is_bot": true, "first_name": "Pi", "username": b.name, "can_read_all_group_messages": true})
 	case method == "getWebhookInfo":
 		reply(map[string]any{"url": ""})
 	case method == "getUpdates":
@@ -117,12 +118,17 @@ func (b *setupAPI) poll(r *http.Request) []map[string]any {
 	}
 }
 
-// telegram VARIABLE starts a Bot API, whose address the variable gets.
+// telegram VARIABLE [NAME] starts a Bot API, whose address the variable gets. The bot's name is written as in a Go string.
 func telegram(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: telegram VARIABLE")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: telegram VARIABLE [NAME]")
 	}
 	b := newSetupAPI()
+	if len(args) == 2 {
+		name, err := strconv.Unquote(`"` + args[1] + `"`)
+		ts.Check(err)
+		b.name = name
+	}
 	ts.Defer(b.Close)
 	ts.Setenv(args[0], b.URL)
 }

@@ -58,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
 			"spoil": spoil, "hook": hook, "receiver": receiver, "interaction": interaction,
 			"redeem": redeem, "missealed": missealed, "certificate": certificate, "telegram": telegram,
+			"give": give,
 		},
 	})
 }
@@ -73,6 +74,16 @@ func spoil(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s does not contain %q", args[0], text)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bytes.ReplaceAll(content, text, other), 0o600))
+}
+
+// give FILE... gives files to the user 65534, as only root can.
+func give(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: give FILE...")
+	}
+	for _, name := range args {
+		ts.Check(os.Lchown(ts.MkAbs(name), 65534, 65534))
+	}
 }
 
 // exits CODE COMMAND [ARG]... runs a command that must exit with that code.

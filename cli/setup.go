@@ -2,12 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
+	"os/exec"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -127,25 +126,12 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	return setup.Run(ctx, o)
 }
 
-// command runs another program, whose output is shown. os/exec would cost 40 KB for it.
-func (a *app) command(_ context.Context, name string, args ...string) error {
-	path := ""
-	for _, dir := range filepath.SplitList(a.getenv("PATH")) {
-		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			path = filepath.Join(dir, name)
-			break
-		}
-	}
-	if path == "" {
-		return fmt.Errorf("there is no program %s", name)
-	}
-	p, err := os.StartProcess(path, append([]string{name}, args...), &os.ProcAttr{Env: a.env, Files: []*os.File{nil, os.Stderr, os.Stderr}})
-	if err != nil {
-		return err
-	}
-	st, err := p.Wait() // an interrupt reaches it, too
-	if err == nil && !st.Success() {
-		err = errors.New(st.String())
-	}
-	return err
+// command runs another program, whose output is shown. One that lies in the current folder is refused, and when ctx
+// ends, the program is interrupted.
+func (a *app) command(ctx context.Context, name string, args ...string) error {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Env, c.Stdout, c.Stderr = a.env, a.stderr, a.stderr
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	c.WaitDelay = 5 * time.Second // then it is killed
+	return c.Run()
 }

@@ -39,6 +39,9 @@ the former key, and start the server. A key file that is missing is made.
 With --reseal the vault gets a new data key, too, and all that is sealed is sealed anew with it: nothing that somebody
 had of the former key opens the database any more. Should a record not open, nothing is changed.
 
+What is replaced is also removed from the database's free pages. If that is interrupted, the next start does it, or
+the next rekey, and says so.
+
 With --lost there is no former key: secrets that nobody can read any more are replaced by new ones.`,
 		Args: cobra.NoArgs,
 	}
@@ -104,6 +107,8 @@ type rekeyed struct {
 	Key     string `json:"key"` // that opens the vault now
 	Already bool   `json:"already,omitempty"`
 	NewData bool   `json:"newDataKey"`
+	// Finished: an earlier rekey was interrupted, and this one removed what that one had replaced.
+	Finished bool `json:"finishedEarlier,omitempty"`
 	reseal.Count
 	Lost []relay.GatewayID `json:"lost,omitempty"` // the gateways that need new secrets
 }
@@ -123,26 +128,37 @@ func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, res
 	if err != nil {
 		return got, err
 	}
+	finished := db.Stats().Squeezed
+	if finished {
+		a.say("an earlier rekey was interrupted: what it replaced was still in the database's free pages, and is removed now")
+	}
 	got, err = rekey(ctx, db, cfg.Vault.Key(), from, reseal)
-	if err = errors.Join(err, db.Close()); err != nil || !got.NewData {
+	got.Finished = finished
+	if err = errors.Join(err, db.Close()); err != nil || got.Already {
 		return got, err
 	}
-	// What was sealed with the former data key, and that key itself, wrapped, lie in the file's free pages.
-	if db, err = store.Open(cfg.Database(), store.Options{Log: a.warnings(), Squeeze: true}); err == nil {
-		err = db.Close()
+	// What was sealed before, and the data key as the former key wrapped it, lie in the file's free pages: the next
+	// Open removes them.
+	if db, err = store.Open(cfg.Database(), store.Options{Log: a.warnings()}); err == nil {
+		if db.Stats().Leftover {
+			err = errors.New("no copy without them could be made")
+		}
+		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
-		err = fmt.Errorf("%s opens the vault now, but what was sealed before is still in the database's free pages: %w", got.Key, err)
+		err = fmt.Errorf("%s opens the vault now, but what was sealed before is still in the database's free pages; the next start removes it: %w", got.Key, err)
 	}
 	return got, err
 }
 
 func rekey(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (got rekeyed, err error) {
 	got = rekeyed{Key: to.Name(), NewData: reseal}
-	switch _, err := vault.Existing(ctx, db, to); {
-	case err == nil && from == nil:
+	_, err = vault.Existing(ctx, db, to)
+	opens := err == nil
+	switch {
+	case opens && from == nil:
 		return got, fmt.Errorf("%s opens the vault: nothing is lost", to.Name())
-	case err == nil && !reseal:
+	case opens && !reseal:
 		got.Already = true
 		return got, nil
 	}
@@ -150,6 +166,9 @@ func rekey(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (
 	next, kinds := vault.New(), sealedKinds()
 	if from != nil {
 		if former, err = vault.Existing(ctx, db, from); err != nil {
+			if opens {
+				err = fmt.Errorf("%w; %s opens the vault already: for a new data key, name that one as the former key", err, to.Name())
+			}
 			return got, err
 		}
 		if next = former.Renewed(keptPurposes...); !reseal {

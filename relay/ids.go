@@ -112,8 +112,8 @@ func Unshown(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
 const MaxName = 128
 
 // CheckName reports why s cannot name a gateway, instance or tenant. A name is 1 to MaxName
-// bytes of valid UTF-8 without blanks, control characters or '/'. Colons are allowed: the
-// gateway's own default names contain host names.
+// bytes of valid UTF-8 without blanks, control characters or '/', and is neither an option nor a path. Colons are
+// allowed: the gateway's own default names contain host names.
 func CheckName(s string) error {
 	switch {
 	case s == "":
@@ -124,6 +124,8 @@ func CheckName(s string) error {
 		return errors.New("name is not valid UTF-8")
 	case strings.HasPrefix(s, "-"):
 		return errors.New("name begins with '-'")
+	case s == "." || s == "..":
+		return errors.New("name is a folder's")
 	}
 	for _, r := range s {
 		if r == '/' || Unshown(r) {

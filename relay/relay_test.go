@@ -97,6 +97,7 @@ func TestCheckName(t *testing.T) {
 		"home": true, "gw-box.example:2": true, "küche": true, strings.Repeat("a", MaxName): true,
 		"": false, strings.Repeat("a", MaxName+1): false, "a b": false, "a/b": false, "a\x00b": false,
 		"-v": false, "a\nb": false, "\xff": false, "a\u200bb": false,
+		".": false, "..": false, "...": true, ".home": true, "a..b": true, "a\u202eb": false, "../a": false,
 	} {
 		if err := CheckName(name); (err == nil) != ok {
 			t.Errorf("CheckName(%q) = %v, want ok %v", name, err, ok)

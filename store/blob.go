@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -39,14 +40,15 @@ func (db *DB) PutBlob(ctx context.Context, name string, value []byte) error {
 	return db.change(ctx, nil, fmt.Sprintf("blob %s", name), func(t *tx) error { return t.PutSealed(bucketBlobs, k, sealed) })
 }
 
-// Reseal stores value as the blob name, and seals every record of kinds anew, in one transaction (reseal.All).
+// Reseal stores value as the blob name, and seals every record of kinds anew, in one transaction (reseal.All). What
+// it replaces stays in the file's free pages until the database is opened again.
 func (db *DB) Reseal(ctx context.Context, name string, value []byte, again reseal.Sealer, kinds ...reseal.Kind) (n reseal.Count, err error) {
 	k := table.Key(name)
 	err = db.change(ctx, nil, "seal every record anew", func(t *tx) error {
 		if n, err = reseal.All(t.Writer, again, kinds...); err != nil {
 			return err
 		}
-		return t.PutSealed(bucketBlobs, k, boltfile.Seal(k, value))
+		return errors.Join(t.PutSealed(bucketBlobs, k, boltfile.Seal(k, value)), t.Squeeze())
 	})
 	return n, err
 }

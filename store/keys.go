@@ -23,7 +23,7 @@ import (
 // inside the root page, so that the digest, lane states, cursors and new seen marks cost no page of
 // their own. The others are kept out of it by a filler (table.Fill).
 const (
-	BucketMeta    = "meta"        // "schema" -> version, "digest" -> digest
+	BucketMeta    = "meta"        // "schema" -> version, "digest" -> digest, "squeeze" -> true
 	BucketCursors = "hot/cursors" // platform|bot -> bytes
 	bucketLanes   = "hot/lanes"   // instance -> lane; beside entry.Bucket and seen.Newest
 

@@ -22,8 +22,6 @@ type Options struct {
 	LockTimeout time.Duration
 	// Compact makes Open shrink a file that is more than 8 MiB and more than twice its live data.
 	Compact bool
-	// Squeeze makes Open rid the file of its free pages, and so of what was deleted or replaced.
-	Squeeze bool
 	Limits  Limits
 	Now     func() time.Time // nil means time.Now
 	Log     *slog.Logger     // nil means discard
@@ -38,7 +36,7 @@ type Options struct {
 func (o Options) File() boltfile.Options {
 	o = o.withDefaults()
 	return boltfile.Options{
-		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact, Squeeze: o.Squeeze,
+		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact,
 		Now: o.Now, Log: o.Log, OpenFile: o.OpenFile, BeforeSync: o.BeforeSync,
 		Format: boltfile.Format{Fill: initialise},
 	}

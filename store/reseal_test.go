@@ -2,8 +2,11 @@ package store
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -174,26 +177,92 @@ func TestResealIsRefusedByName(t *testing.T) {
 	}
 }
 
-// TestSqueezeForgets: a squeezed file has nothing of what was replaced.
-func TestSqueezeForgets(t *testing.T) {
+// TestResealForgets: what Reseal replaced is gone from the file with the next Open, whether or not the process that
+// replaced it was killed right after the commit.
+func TestResealForgets(t *testing.T) {
+	for name, kinds := range map[string][]reseal.Kind{"all anew": sealedKinds(), "another key only": nil} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			db, former, next := vaultsOf(t, path, "i1", "i2")
+			again := resealer(former, next)
+			if kinds == nil {
+				again, next = nil, former
+			}
+			gone := [][]byte{[]byte("former")}
+			all, err := db.Gateways(ctxOf(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range all {
+				for _, v := range gatewayValues(&g) {
+					if kinds != nil {
+						gone = append(gone, []byte(base64.StdEncoding.EncodeToString(*v.Bytes)))
+					}
+				}
+			}
+			if _, err := db.Reseal(ctxOf(t), "vault", []byte("next"), again, kinds...); err != nil {
+				t.Fatal(err)
+			}
+			killed := read(t, path) // as kill -9 leaves it
+			if n := present(killed, gone); n != len(gone) {
+				t.Fatalf("%d of %d former values lie in the free pages: the test shows nothing", n, len(gone))
+			}
+			other := openCopy(t, killed)
+			if n := present(read(t, other.path), gone); n != 0 || !other.Stats().Squeezed {
+				t.Errorf("after the next start %d former values are in the file, %+v", n, other.Stats())
+			}
+			if sealedBy(t, other, former, next) != "next" {
+				t.Error("what was sealed anew is not there")
+			}
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if third := reopen(t, other.path, Options{}); third.Stats().Squeezed || third.Stats().Leftover {
+				t.Error("it is done a second time")
+			}
+		})
+	}
+}
+
+// TestALeftoverIsRemembered: as long as no copy can be made, what was replaced stays, is told, and is tried again.
+func TestALeftoverIsRemembered(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
-	db := reopen(t, path, Options{})
-	for n := range 20 {
-		if err := db.PutBlob(ctxOf(t), "vault", fmt.Appendf(nil, "value number %d.", n)); err != nil {
-			t.Fatal(err)
-		}
+	db, former, next := vaultsOf(t, path, "i1")
+	if _, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), sealedKinds()...); err != nil {
+		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(read(t, path)), "value number 18.") {
-		t.Fatal("the file has no free page with a former value: the test shows nothing")
+	// No copy can be made beside a file whose name leaves no room for a longer one.
+	long := filepath.Join(filepath.Dir(path), strings.Repeat("n", 250))
+	if err := os.Rename(path, long); err != nil {
+		t.Fatal(err)
 	}
-	db = reopen(t, path, Options{Squeeze: true})
-	if content := string(read(t, path)); strings.Contains(content, "value number 18.") || !strings.Contains(content, "value number 19.") {
-		t.Error("the file still has what was replaced, or not what is there")
+	for range 2 {
+		var log bytes.Buffer
+		db := reopen(t, long, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if st := db.Stats(); !st.Leftover || st.Squeezed || !strings.Contains(log.String(), "the next start tries again") {
+			t.Errorf("%+v, log %s", st, &log)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got, _, err := db.Blob(ctxOf(t), "vault"); err != nil || string(got) != "value number 19." {
-		t.Errorf("%q, %v", got, err)
+	if err := os.Rename(long, path); err != nil {
+		t.Fatal(err)
 	}
+	if st := reopen(t, path, Options{}).Stats(); st.Leftover || !st.Squeezed {
+		t.Errorf("with room again: %+v", st)
+	}
+}
+
+// present counts those of all that are in content.
+func present(content []byte, all [][]byte) (n int) {
+	for _, one := range all {
+		if bytes.Contains(content, one) {
+			n++
+		}
+	}
+	return n
 }

@@ -247,6 +247,8 @@ type Stats struct {
 	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.
 	FellBack bool
 	Damaged  int // records that were found damaged when it was opened, named in the log and set aside
+	// Squeezed: when it was opened, what Reseal had replaced was removed from its free pages. Leftover: it could not be.
+	Squeezed, Leftover bool
 }
 
 // Stats is how the database does, for status and metrics.
@@ -254,6 +256,7 @@ func (db *DB) Stats() Stats {
 	f := db.file.Stats()
 	s := Stats{
 		Commits: f.Commits, Ops: f.Ops, Commit: db.file.Committed(), FileBytes: f.FileBytes, FellBack: f.FellBack,
+		Squeezed: f.Squeezed, Leftover: f.Leftover,
 		DeadDropped: db.deadDropped.Load(), BadMarks: db.badMarks.Load(),
 		Damaged: db.damaged, Died: make(map[DeadReason]uint64, len(deadReasons)),
 	}

@@ -32,6 +32,9 @@ type Client struct {
 // Dial makes a client of the server that listens on path. ErrNoServer: nobody does.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	dial := func(ctx context.Context) (net.Conn, error) {
+		if err := foreign(path); err != nil {
+			return nil, err
+		}
 		usable, release, err := short(path)
 		if err != nil {
 			return nil, err

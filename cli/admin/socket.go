@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // ErrNoServer: no server listens on the socket, or the socket does not exist.
@@ -80,6 +82,16 @@ func (l *listener) Close() error {
 	err := l.Listener.Close()
 	l.release()
 	return err
+}
+
+// foreign refuses a socket of another user's, who would read what is asked and answer what they like. Root uses those
+// whose folder is the same user's: a service's.
+func foreign(path string) error {
+	who := files.Anothers(path)
+	if who == "" || os.Geteuid() == 0 && files.Anothers(filepath.Dir(path)) == who {
+		return nil
+	}
+	return fmt.Errorf("%s belongs to the user %s: run this command as that user", path, who)
 }
 
 // dialError sorts why a socket could not be reached.

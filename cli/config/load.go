@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // fileName is the configuration file's name in every folder that is searched.
@@ -26,6 +28,9 @@ const (
 	activeHelp = envPrefix + "ACTIVE_HELP"
 )
 
+// systemFile is the configuration of this machine's service.
+const systemFile = "/etc/hermes-connector/" + fileName
+
 const maxFile = 1 << 20 // bytes
 
 const dataDirKey = "data_dir"
@@ -33,8 +38,11 @@ const dataDirKey = "data_dir"
 // Source says where a configuration comes from.
 type Source struct {
 	// Path is the file to read. Empty: the one that $HERMES_CONNECTOR_CONFIG names, else connector.toml here, else in $XDG_CONFIG_HOME/hermes-connector
-	// (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no file at all.
+	// (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no file at all. A file that nobody named must
+	// not be another user's.
 	Path string
+	// Found: it was not this run's user who named Path.
+	Found bool
 	// DataDir is the data folder that a flag gives, in place of data_dir; empty: none does.
 	DataDir string
 	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
@@ -62,7 +70,7 @@ func Glimpse(src Source) (*Config, Faults) {
 	l := newLoader(src)
 	path, data := src.Path, src.Draft
 	if data == nil {
-		path, data = l.read(cmp.Or(src.Path, l.env[envFile]))
+		path, data = l.read(src)
 	} else {
 		l.file = path
 	}
@@ -94,7 +102,7 @@ func Glimpse(src Source) (*Config, Faults) {
 // File is the path that Load would read; empty: there is no file.
 func File(src Source) string {
 	l := newLoader(src)
-	path, _ := l.read(cmp.Or(src.Path, l.env[envFile]))
+	path, _ := l.read(src)
 	return path
 }
 
@@ -129,11 +137,12 @@ func newLoader(src Source) *loader {
 }
 
 // read finds and reads the file. An empty path: there is none.
-func (l *loader) read(given string) (path string, data []byte) {
+func (l *loader) read(src Source) (path string, data []byte) {
+	given := cmp.Or(src.Path, l.env[envFile])
 	candidates := []string{given}
 	if given == "" {
 		home := filepath.Join(l.folder("XDG_CONFIG_HOME", ".config"), fileName) // without a home folder: the first one again
-		candidates = []string{fileName, home, filepath.Join("/etc/hermes-connector", fileName)}
+		candidates = []string{fileName, home, systemFile}
 	}
 	for _, c := range candidates {
 		st, err := os.Stat(c)
@@ -145,7 +154,10 @@ func (l *loader) read(given string) (path string, data []byte) {
 			err = errors.New("is no ordinary file")
 		case st.Size() > maxFile:
 			err = errors.New("is too large for a configuration")
-		default:
+		case (given == "" || src.Found) && c != systemFile: // whoever may write there, root let in
+			err = notTaken(c)
+		}
+		if err == nil {
 			data, err = os.ReadFile(c)
 		}
 		l.file = c
@@ -155,6 +167,14 @@ func (l *loader) read(given string) (path string, data []byte) {
 		return c, data
 	}
 	return "", nil
+}
+
+// notTaken is why a file that nobody named is not read; nil: it is.
+func notTaken(path string) error {
+	if err := files.Foreign(path); err != nil {
+		return fmt.Errorf("it was found here and is not read, because %w: --config %s reads it all the same", err, path)
+	}
+	return nil
 }
 
 // assign sets everything outside [[bots]] from the file, then from the environment.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/qr"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -116,7 +117,7 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 			return false, err
 		}
 	} else if s.invite != "" {
-		s.say("%s", qr.Blocks(s.invite))
+		s.say("%s", terminal.Text(qr.Blocks(s.invite)))
 	}
 	return false, s.keepBot(ctx, kind, token, file, p.Bot())
 }
@@ -215,8 +216,8 @@ func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Optio
 		return goOn, errStopped
 	}
 	if x.Name != "" {
-		s.name = x.Name
-		s.say("✓ %s knows the bot as @%s", kind.Label, x.Name)
+		s.name = relay.Shown(x.Name)
+		s.say("✓ %s knows the bot as @%s", kind.Label, s.name)
 	}
 	if d := time.Until(x.Clock); !x.Clock.IsZero() && (d > 30*time.Second || d < -30*time.Second) {
 		s.say("! This machine's clock differs from %s's by %s: set it, or certificates and codes will not be taken.", kind.Label, d.Abs().Round(time.Second))

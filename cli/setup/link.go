@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/qr"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -128,7 +129,7 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 	}
 	send := "Now link yourself. Send"
 	for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
-		s.say("\n%s\nNow link yourself. Scan this with a phone, or open it (%s):\n\n  %s", qr.Blocks(l.DeepLinks[p]), p, l.DeepLinks[p])
+		s.say("\n%s\nNow link yourself. Scan this with a phone, or open it (%s):\n\n  %s", terminal.Text(qr.Blocks(l.DeepLinks[p])), p, l.DeepLinks[p])
 		send = "Or send"
 	}
 	s.say("\n%s this to the bot in a direct message, before %s:\n", send, l.ExpiresAt.Local().Format("15:04:05"))

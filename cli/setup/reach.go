@@ -14,6 +14,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
 // The answers to where gateways run, and to how their connections are kept from others.
@@ -235,7 +236,7 @@ func (s *setup) internet(ctx context.Context) ([]setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.say("%s", proxyLines(address, s.localAddress()))
+	s.say("%s", terminal.Text(proxyLines(address, s.localAddress())))
 	return s.behind(address), nil
 }
 

@@ -32,7 +32,7 @@ type talk struct {
 
 // say notes a line for the person. It is shown with the next question, or by show.
 func (t *talk) say(format string, args ...any) {
-	t.notes.WriteString(terminal.Lines(fmt.Sprintf(format+"\n", args...))) // names come from networks
+	t.notes.WriteString(terminal.Sprintf(format+"\n", args...)) // names come from networks
 }
 
 // show shows what was said.
@@ -86,7 +86,7 @@ func (t *talk) ask(ctx context.Context, q question) (string, error) {
 		if err == nil {
 			return a, nil
 		}
-		t.say("  %v", err)
+		t.say("  %v", terminal.Text(err.Error()))
 		t.say("%s", strings.TrimRight(q.prompt(), " "))
 		t.show()
 	}
@@ -97,7 +97,7 @@ func (t *talk) put(q question) {
 	if t.clear {
 		_, _ = io.WriteString(t.out, "\x1b[H\x1b[2J")
 	}
-	t.say("\n%s", q.text)
+	t.say("\n%s", terminal.Text(q.text))
 	for n, o := range q.options {
 		t.say("  %d  %s", n+1, o.label)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Board holds the status of one bot. Its methods may be called from any goroutine.
@@ -41,7 +42,7 @@ func (b *Board) Is(state platforms.State, reason string) {
 	if b.status.State != state {
 		b.status.Since = time.Now()
 	}
-	b.status.State, b.status.Reason, b.status.RetryAt = state, reason, time.Time{}
+	b.status.State, b.status.Reason, b.status.RetryAt = state, relay.Shown(reason), time.Time{} // a network's words may be in it
 }
 
 // Retries says when the connection is tried again; it holds until the next Is.
@@ -55,14 +56,14 @@ func (b *Board) Retries(at time.Time) {
 func (b *Board) Blocked(reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stuck = reason
+	b.stuck = relay.Shown(reason)
 }
 
-// Named sets the bot's name.
+// Named sets the bot's name, as its network says it.
 func (b *Board) Named(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.status.Name = name
+	b.status.Name = relay.Shown(name)
 }
 
 // Heard notes that an event came now.

@@ -43,3 +43,13 @@ func TestWhatCannotBeTakenInShows(t *testing.T) {
 		t.Error("nothing was heard")
 	}
 }
+
+// TestAForeignNameIsOneLine: what a network says is shown by many.
+func TestAForeignNameIsOneLine(t *testing.T) {
+	b := New("")
+	b.Named("pi\n✓ linked\x1b[2J\u009b\u202e")
+	b.Is(platforms.Degraded, "Telegram says: no\n✓ yes\u202e")
+	if s := b.Read(); s.Name != "pi ✓ linked[2J" || s.Reason != "Telegram says: no ✓ yes" {
+		t.Errorf("%q, %q", s.Name, s.Reason)
+	}
+}

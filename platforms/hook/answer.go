@@ -33,13 +33,13 @@ func Unstored() platforms.HookAnswer {
 }
 
 // Stale answers a request whose signed time, in seconds since 1970, is too far from now; ok is false then, and
-// for what is no number.
+// for what is not digits alone.
 func Stale(seconds string, now time.Time) (at time.Time, a platforms.HookAnswer, ok bool) {
-	n, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil || n < 0 || n > 1<<40 {
+	n, err := strconv.ParseUint(seconds, 10, 40) // it takes no sign
+	if err != nil {
 		return at, Unauthorized(platforms.BadSignature), false
 	}
-	at = time.Unix(n, 0)
+	at = time.Unix(int64(n), 0)
 	if d := now.Sub(at); d > Fresh || d < -Fresh {
 		a = Unauthorized(platforms.StaleTimestamp)
 		a.Skew = d.Round(time.Second)

@@ -7,7 +7,8 @@
 //  2. Paths match as they were sent, without cleaning, decoding or redirecting: the gateway's client turns
 //     a redirected POST into a GET.
 //  3. Every request has a time by which it must have come and one by which its answer must have been read,
-//     also one that is refused; and no more is read of its body than its mount allows.
+//     also one that is refused; and its handler reads no more of its body than its mount allows. The rest is thrown
+//     away, within bounds, so that the caller reads the answer (linger.go).
 package door
 
 import (
@@ -97,7 +98,8 @@ func (d *Door) find(path string) (m Mount, ok bool) {
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m, found := d.find(r.URL.EscapedPath())
 	p := m.Policy
-	r.Body = http.MaxBytesReader(w, r.Body, p.Body)
+	body := newBody(w, r, p.Body)
+	r.Body = body
 	if !p.KeepAlive {
 		w.Header().Set("Connection", "close")
 	}
@@ -119,9 +121,14 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Refuse(w, http.StatusForbidden, "browsers are not served here")
 		return
 	}
-	from := d.proxies.From(r)
-	if p.Share != nil {
-		leave, ok := p.Share.Enter(from)
+	m.serve(w, r, d.proxies.From(r))
+	body.linger(w)
+}
+
+// serve lets a request in to its handler, if the mount's share has a place for it.
+func (m Mount) serve(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+	if share := m.Policy.Share; share != nil {
+		leave, ok := share.Enter(from)
 		if !ok {
 			TooMany(w, time.Second, "too many requests at once")
 			return

@@ -10,7 +10,6 @@ package filename
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -25,20 +24,10 @@ const maxExt = 16
 // Clean is name without its folders and without characters that nobody sees or that turn the direction of writing. A
 // long one loses the end of its stem. It is empty if nothing of it is left.
 func Clean(name string) string {
-	name = strings.ToValidUTF8(name, "\uFFFD")
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
 		name = name[i+1:]
 	}
-	name = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !visible(r):
-			return -1
-		}
-		return r
-	}, name)
-	name = strings.TrimRight(strings.TrimSpace(name), ". ")
+	name = strings.TrimRight(relay.Shown(name), ". ")
 	if strings.Trim(name, ". ") == "" {
 		return ""
 	}
@@ -48,11 +37,6 @@ func Clean(name string) string {
 		name = strings.TrimRight(string(stem[:Max-utf8.RuneCountInString(ext)]), " ") + ext
 	}
 	return name
-}
-
-// visible reports whether a character shows something. Those that join letters and emoji do.
-func visible(r rune) bool {
-	return unicode.IsGraphic(r) || r == '\u200c' || r == '\u200d'
 }
 
 // FromHeader is the name that a gateway put into a header: UTF-8, or Latin-1 as Python's client sends it. It is clean.

@@ -2,27 +2,22 @@ package filename
 
 import (
 	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Show is text from outside as it may stand between brackets in a line of ours: in one line, with no brackets and no
 // characters that nobody sees.
 func Show(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	text = strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		switch r {
 		case '[', '［', '⁅', '❲', '〔', '【', '⟦', '〚', '﹝', '﹇':
 			return '('
 		case ']', '］', '⁆', '❳', '〕', '】', '⟧', '〛', '﹞', '﹈':
 			return ')'
-		case '\n', '\r', '\t', '\v', '\f', '\u0085', '\u2028', '\u2029':
-			return ' '
-		}
-		if !visible(r) {
-			return -1
 		}
 		return r
-	}, text)
-	return strings.TrimSpace(text)
+	}, relay.Shown(text))
 }
 
 // Disposition is a Content-Disposition header that names a clean name. The one in ASCII comes last: gateways take the

@@ -20,6 +20,7 @@ var (
 	DatabaseStopped = kind("HC314", Fault, "No message is accepted until this is mended; networks keep them for a while.")
 	FellBack        = kind("HC315", Warning, "Nobody was told of the commit that is missing if it was a power cut; otherwise something may be lost.")
 	SetAside        = kind("HC316", Warning, "What was damaged is not delivered.")
+	Leftover        = kind("HC317", Warning, "Whoever has the former key and this file can still open what was sealed with that key.")
 
 	DiskLow   = kind("HC320", Warning, "When the disk is full no message is accepted.")
 	InodesOut = kind("HC321", Warning, "When no file can be made there are no snapshots and no pictures, and a restart may fail.")

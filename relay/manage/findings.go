@@ -82,7 +82,7 @@ func (s *Service) findings(ctx context.Context, st *Status, served []store.Insta
 		for _, f := range s.set.Findings(afresh) {
 			st.Findings = append(st.Findings, f)
 			switch f.Code {
-			case finding.DatabaseStopped.Code, finding.FellBack.Code, finding.SetAside.Code, finding.SnapshotFailed.Code:
+			case finding.DatabaseStopped.Code, finding.FellBack.Code, finding.SetAside.Code, finding.Leftover.Code, finding.SnapshotFailed.Code:
 				st.Warnings = append(st.Warnings, f.What)
 			}
 		}

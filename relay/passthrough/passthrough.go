@@ -14,6 +14,7 @@ package passthrough
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -146,7 +147,7 @@ func (p *Plane) Mount(path string) (m door.Mount, ok bool) {
 // serve answers one request for h.
 func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from netip.Addr) {
 	if r.ContentLength > h.rules.MaxBody {
-		door.Refuse(w, http.StatusRequestEntityTooLarge, "too large")
+		tooLarge(w, h.rules.MaxBody)
 		return
 	}
 	// What a body has is known only when it is read: proxies pass on small ones in chunks, too.
@@ -163,7 +164,7 @@ func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from ne
 		body = append(body, rest...)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		door.Refuse(w, http.StatusRequestEntityTooLarge, "too large")
+		tooLarge(w, h.rules.MaxBody)
 		return
 	}
 	if err != nil {
@@ -185,6 +186,14 @@ func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from ne
 		p.refused(h, a)
 	}
 	write(w, a)
+}
+
+func tooLarge(w http.ResponseWriter, most int64) {
+	size := fmt.Sprintf("%d KiB", most>>10)
+	if most >= 1<<20 {
+		size = fmt.Sprintf("%d MiB", most>>20)
+	}
+	door.Refuse(w, http.StatusRequestEntityTooLarge, "the body is larger than "+size)
 }
 
 // proved notes that the network has called.

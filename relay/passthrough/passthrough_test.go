@@ -71,7 +71,7 @@ func TestTheOrderOfJudgement(t *testing.T) {
 		"a longer path":      {"POST", "/webhooks/sms/1/", "", nil, 404, "not found"},
 		"an encoded path":    {"POST", "/webhooks/sms/%31", "", nil, 404, "not found"},
 		"another method":     {"GET", "/webhooks/sms/1", "", nil, 405, "method not allowed"},
-		"too large":          {"POST", "/webhooks/sms/1", strings.Repeat("x", 100<<10+1), nil, 413, "too large"},
+		"too large":          {"POST", "/webhooks/sms/1", strings.Repeat("x", 100<<10+1), nil, 413, "larger than 100 KiB"},
 		"as large as it may": {"POST", "/webhooks/sms/1", strings.Repeat("x", 100<<10), nil, 200, "<ok/>"},
 	} {
 		t.Run(name, func(t *testing.T) {

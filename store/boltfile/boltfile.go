@@ -41,7 +41,6 @@ type Options struct {
 	MaxSize     int64         // in bytes; what grows is refused with ErrFull from four fifths of it on
 	LockTimeout time.Duration // how long Open waits for another process to let go of the file
 	Compact     bool          // makes Open shrink a file of more than 8 MiB, and twice its live data
-	Squeeze     bool          // makes Open rid any file of its free pages
 	Now         func() time.Time
 	Log         *slog.Logger
 	// OpenFile opens the file. Tests make the disk fail with it.
@@ -82,6 +81,8 @@ type File struct {
 	file     *os.File // which bolt has open
 	o        Options
 	fellBack bool
+	squeezed bool          // by Open
+	leftover bool          // it is still to be squeezed
 	failed   chan struct{} // closed by fail
 	ended    chan struct{} // closed when the writer has returned
 
@@ -118,7 +119,7 @@ func Open(path string, o Options) (*File, error) {
 	case err != nil:
 		return nil, err
 	}
-	fellBack := false
+	fellBack, improved, squeezed := false, false, false
 	for {
 		got, err := verify(path, o)
 		if err != nil {
@@ -129,15 +130,16 @@ func Open(path string, o Options) (*File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if improve(path, b, f, got, o) {
+		due := squeezeDue(b)
+		if !improved && improve(path, b, f, got, due, o) {
 			if err := b.Close(); err != nil {
 				return nil, err
 			}
-			o.Compact, o.Squeeze = false, false // done
+			improved, squeezed = true, due
 			continue
 		}
 		out := &File{
-			queue: queue{wake: make(chan struct{}, 1)}, path: path, bolt: b, file: f, o: o, fellBack: fellBack,
+			queue: queue{wake: make(chan struct{}, 1)}, path: path, bolt: b, file: f, o: o, fellBack: fellBack, squeezed: squeezed, leftover: due && !squeezed,
 			failed: make(chan struct{}), ended: make(chan struct{}), shown: make(chan struct{}, 1),
 		}
 		if err := out.start(got); err != nil {
@@ -177,6 +179,11 @@ func (f *File) start(got Found) error {
 	}
 	if err := f.o.Format.Prepare(f.bolt, got.Bad); err != nil {
 		return err
+	}
+	if f.squeezed {
+		if err := Update(f.bolt, forgetSqueeze); err != nil {
+			return err
+		}
 	}
 	if split, err := f.isSplit(); err != nil || split || !got.current() {
 		if err := errors.Join(err, Update(f.bolt, gather)); err != nil {
@@ -311,11 +318,15 @@ type Stats struct {
 	FileBytes    int64 // as the file system says
 	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.
 	FellBack bool
+	// Squeezed: Open rid the file of its free pages. Leftover: it is still to be, and could not.
+	Squeezed, Leftover bool
 }
 
 // Stats is how the file does.
 func (f *File) Stats() Stats {
-	s := Stats{Commits: f.commits.Load(), Ops: f.ops.Load(), Waiting: f.queue.len(), FellBack: f.fellBack}
+	s := Stats{
+		Commits: f.commits.Load(), Ops: f.ops.Load(), Waiting: f.queue.len(), FellBack: f.fellBack, Squeezed: f.squeezed, Leftover: f.leftover,
+	}
 	if info, err := os.Stat(f.path); err == nil {
 		s.FileBytes = info.Size()
 	}

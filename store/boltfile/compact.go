@@ -30,6 +30,28 @@ func bloated(b *bolt.DB, f *os.File) (size int64, yes bool) {
 	return info.Size(), err == nil && info.Size() > worthCompacting && info.Size() > compactFrom*live
 }
 
+// squeezeKey is, in the owner's MetaBucket, the record that the free pages hold what nobody may read any more.
+const squeezeKey = "squeeze"
+
+// Squeeze has whoever opens the file next rid it of its free pages, and so of what was deleted or replaced. That it is
+// due is stored in this transaction, and forgotten when it is done: a crash between them leaves nothing behind.
+func (w *Writer) Squeeze() error {
+	k := []byte(squeezeKey)
+	return w.PutSealed(MetaBucket, k, Seal(k, []byte("true")))
+}
+
+// squeezeDue reports whether b is to be rid of its free pages.
+func squeezeDue(b *bolt.DB) (due bool) {
+	_ = b.View(func(t *bolt.Tx) error {
+		meta := t.Bucket([]byte(MetaBucket))
+		due = meta != nil && meta.Get([]byte(squeezeKey)) != nil
+		return nil
+	})
+	return due
+}
+
+func forgetSqueeze(t *bolt.Tx) error { return t.Bucket([]byte(MetaBucket)).Delete([]byte(squeezeKey)) }
+
 // compact puts a copy of the database b without its free pages in the place of path.
 //
 // Only Open compacts, because bbolt reads through a mapping of the one file it opened.
@@ -64,7 +86,7 @@ func compactInto(temp string, b *bolt.DB, o Options) error {
 
 // improve says what was found, and puts a smaller copy of the file in the place of path, if there is one to
 // be had: then everything begins again with that.
-func improve(path string, b *bolt.DB, f *os.File, got Found, o Options) (replaced bool) {
+func improve(path string, b *bolt.DB, f *os.File, got Found, due bool, o Options) (replaced bool) {
 	switch {
 	case got.FellBack:
 		o.Log.Error("the newest commit is lost", "err", errFellBack)
@@ -72,15 +94,21 @@ func improve(path string, b *bolt.DB, f *os.File, got Found, o Options) (replace
 		o.Log.Warn("the meta page of the last but one commit is damaged; nothing is lost, and the next commit replaces it")
 	}
 	size, worth := bloated(b, f)
-	if !o.Squeeze && (!o.Compact || !worth) {
+	if !due && (!o.Compact || !worth) {
 		return false
 	}
-	if err := compact(path, b, got, o); err != nil {
+	err := compact(path, b, got, o)
+	switch {
+	case err != nil && due:
+		o.Log.Warn("what a rekey replaced is still in the free pages of the database; the next start tries again to remove it", "err", err)
+	case err != nil:
 		o.Log.Warn("the database was not compacted; it is used as it is", "err", err)
-		return false
+	case due:
+		o.Log.Info("what a rekey replaced was removed from the free pages of the database", "bytes before", size)
+	default:
+		o.Log.Info("the database was compacted", "bytes before", size)
 	}
-	o.Log.Info("the database was compacted", "bytes before", size)
-	return true
+	return err == nil
 }
 
 // errFellBack is what the log says when the newest commit is gone.

@@ -43,7 +43,7 @@ func TestMarkup(t *testing.T) {
 		"a <img src=x onerror=alert(1)> b":    "<p>a &lt;img src=x onerror=alert(1)&gt; b</p>",
 		`[a](https://x.net "\" onclick=\"x")`: `<p><a href="https://x.net"` + away + "a</a></p>",
 		`[a](<https://x.net/" onclick="x>)`:   `<p><a href="https://x.net/&#34; onclick=&#34;x"` + away + "a</a></p>",
-		"**Grüße** 😀 \u202e rechts":           "<p><strong>Grüße</strong> 😀 \u202e rechts</p>",
+		"**Grüße** 😀 \u202e rechts":           "<p><strong>Grüße</strong> 😀  rechts</p>",
 		strings.Repeat("> ", 200) + "deep":    `<pre>` + strings.Repeat("&gt; ", 200) + "deep</pre>",
 		"":                                    "",
 	} {

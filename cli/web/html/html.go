@@ -11,6 +11,8 @@ import (
 	"html"
 	"slices"
 	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Node is an element, an attribute, a text or a group of these; nil is nothing.
@@ -134,9 +136,15 @@ func (n *node) fill(b *bytes.Buffer) {
 	b.WriteString(rest)
 }
 
-// escape makes s safe in a text and between double quotes. NUL, which no document may hold, becomes U+FFFD.
+// escape makes s safe in a text and between double quotes, and leaves out what is not relay.Visible: no control characters,
+// and nothing that turns the direction of what stands around it.
 func escape(s string) string {
-	return strings.ReplaceAll(html.EscapeString(strings.ToValidUTF8(s, "\uFFFD")), "\x00", "\uFFFD")
+	return html.EscapeString(strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || relay.Visible(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(s, "\uFFFD")))
 }
 
 // Document is a whole page.

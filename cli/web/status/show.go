@@ -107,9 +107,9 @@ func (s *Section) bots(v view) html.Node {
 }
 
 func (s *Section) bot(b manage.BotStatus, now time.Time) html.Node {
-	name := s.label(b.Platform)
+	var name html.Node
 	if b.Name != "" {
-		name += " @" + strings.TrimPrefix(b.Name, "@")
+		name = html.Form(" <bdi>@{}</bdi>", strings.TrimPrefix(b.Name, "@"))
 	}
 	var reason, retry, called html.Node
 	if b.Reason != "" {
@@ -125,7 +125,7 @@ func (s *Section) bot(b manage.BotStatus, now time.Time) html.Node {
 	for _, w := range b.Warnings {
 		warnings = append(warnings, warning(w))
 	}
-	return html.Form("<h3>{}</h3><p>{}</p><dl>{}{}{}{}{}</dl>{}", name, badge(botLooks[b.State]),
+	return html.Form("<h3>{}{}</h3><p>{}</p><dl>{}{}{}{}{}</dl>{}", s.label(b.Platform), name, badge(botLooks[b.State]),
 		row("Because", reason), row("Since", ago(b.Since, now, "the start")), row("Last event", ago(b.LastEventAt, now, "none yet")),
 		row("Next try", retry), row("Last call", called), html.Group(warnings...))
 }
@@ -216,11 +216,17 @@ func some(all []string, none string) html.Node {
 	if len(all) == 0 {
 		return html.Text(none)
 	}
-	words := strings.Join(all[:min(len(all), most)], ", ")
-	if len(all) > most {
-		words += " and " + strconv.Itoa(len(all)-most) + " more"
+	var words []html.Node
+	for n, one := range all[:min(len(all), most)] {
+		if n > 0 {
+			words = append(words, html.Text(", "))
+		}
+		words = append(words, html.Form("<bdi>{}</bdi>", one)) // its direction is its own
 	}
-	return html.Text(words)
+	if len(all) > most {
+		words = append(words, html.Text(" and "+strconv.Itoa(len(all)-most)+" more"))
+	}
+	return html.Group(words...)
 }
 
 // theDay are the charts.

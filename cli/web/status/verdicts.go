@@ -22,12 +22,12 @@ func (s *Section) verdicts(v view) html.Node {
 }
 
 func (s *Section) verdict(d gate.Decision, now time.Time) html.Node {
-	from := s.label(d.Platform)
+	var user, chat html.Node
 	if d.User != "" {
-		from += ", from " + string(d.User)
+		user = html.Form(", from <bdi>{}</bdi>", string(d.User))
 	}
 	if d.Chat != "" && string(d.Chat) != string(d.User) {
-		from += " in " + string(d.Chat)
+		chat = html.Form(" in <bdi>{}</bdi>", string(d.Chat))
 	}
 	says := cmp.Or(d.Says, string(d.Reason))
 	if d.Says == "" && d.Hint != "" {
@@ -37,5 +37,5 @@ func (s *Section) verdict(d gate.Decision, now time.Time) html.Node {
 	if d.Change != "" {
 		change = command(d.Change)
 	}
-	return html.Form(`<div class="dim">{}, {}</div><div>{}</div>{}`, ago(d.At, now, ""), from, says, change)
+	return html.Form(`<div class="dim">{}, {}{}{}</div><div>{}</div>{}`, ago(d.At, now, ""), s.label(d.Platform), user, chat, says, change)
 }

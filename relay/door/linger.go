@@ -1,0 +1,46 @@
+package door
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Most callers send their whole body before they read an answer. A connection that is closed meanwhile loses them the
+// answer: they see a reset and never why. So what is still coming is thrown away for a while.
+const (
+	lingerTime  = 10 * time.Second
+	lingerBytes = 32 << 20
+)
+
+// body is a request's body with the bound of its mount.
+type body struct {
+	io.ReadCloser           // with the bound
+	sent          io.Reader // without
+	over          bool      // the whole of it was read, or it cannot be
+}
+
+func newBody(w http.ResponseWriter, r *http.Request, most int64) *body {
+	return &body{ReadCloser: http.MaxBytesReader(w, r.Body, most), sent: r.Body, over: r.ContentLength == 0}
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if _, large := errors.AsType[*http.MaxBytesError](err); err != nil && !large {
+		b.over = true
+	}
+	return n, err
+}
+
+// linger sends the answer, and throws away what its caller still sends.
+func (b *body) linger(w http.ResponseWriter) {
+	if b.over {
+		return
+	}
+	conn := http.NewResponseController(w)
+	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, b.sent, lingerBytes) // who sends more, or more slowly, is cut off
+}

@@ -1,0 +1,88 @@
+package files
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// What this program finds by itself, and nobody named to it, it uses only if it is this user's or root's: whoever can
+// write there would otherwise decide what a command of this user's reads and whom it talks to.
+
+// Foreign returns nil if the file at path, which was found and not named, is this user's or root's, and so is the folder it
+// lies in, and if nobody else can write to either; else why that is not so. Of a link both ends count. That a sticky folder
+// keeps others from replacing a file in it makes no difference: what the file names beside itself can be theirs.
+func Foreign(path string) error {
+	link, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	all := []string{path}
+	if link.Mode().Type() == fs.ModeSymlink {
+		if who := other(Owner(link), os.Geteuid()); who != "" {
+			return fmt.Errorf("the link belongs to the user %s", who)
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return err
+		}
+		all = append(all, real)
+	}
+	for _, p := range all {
+		for _, at := range []struct{ path, what string }{{p, "it"}, {filepath.Dir(p), "the folder that it lies in"}} {
+			st, err := os.Stat(at.path)
+			if err != nil {
+				return err
+			}
+			if why := foreign(st.Mode(), Owner(st), group(st), os.Geteuid()); why != "" {
+				return fmt.Errorf("%s %s", at.what, why)
+			}
+		}
+	}
+	return nil
+}
+
+// foreign is why the user me does not take what has that mode, owner and group as their own; empty: they do. A group with
+// the number of its user is that user's alone, as most systems make them.
+func foreign(mode fs.FileMode, owner, group, me int) string {
+	switch who := other(owner, me); {
+	case who != "":
+		return "belongs to the user " + who
+	case mode.Perm()&0o002 != 0, mode.Perm()&0o020 != 0 && group != 0 && group != me:
+		return fmt.Sprintf("can be written by others (mode %04o)", mode.Perm())
+	}
+	return ""
+}
+
+// Anothers is the name of the user whom the file at path belongs to, if that is neither this user nor root; else empty,
+// also when there is no such file.
+func Anothers(path string) string {
+	st, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	return other(Owner(st), os.Geteuid())
+}
+
+// other is the name of owner, if that is neither me nor root.
+func other(owner, me int) string {
+	if owner == me || owner == 0 || owner < 0 {
+		return ""
+	}
+	id := strconv.Itoa(owner)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id // of a container's user, say
+}
+
+func group(st fs.FileInfo) int {
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return int(sys.Gid)
+	}
+	return -1
+}
