@@ -150,7 +150,7 @@ func (l *loader) read(given string) (path string, data []byte) {
 		}
 		l.file = c
 		if err != nil {
-			l.faults.add(Place{File: c}, "%v", reason(err))
+			l.faults.note(Place{File: c}, reason(err))
 		}
 		return c, data
 	}

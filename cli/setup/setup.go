@@ -22,6 +22,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 )
@@ -156,7 +157,7 @@ func (s *setup) judgeFlags(ctx context.Context) error {
 	if missing := s.missing(); s.lines == nil && missing != "" { // said before anything is written
 		return UsageError{errors.New("nobody can be asked here: give " + missing)}
 	}
-	if s.Flags.Start == "service" && !systemdRuns() {
+	if s.Flags.Start == "service" && !service.Runs() {
 		return errors.New("systemd does not start services here: leave --service out, and start the server with hermes-connector serve")
 	}
 	return nil

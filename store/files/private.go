@@ -21,11 +21,11 @@ func Private(path string, st fs.FileInfo) error {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		real = to
 	}
-	if closed(st, 0, owner(st)) || strings.HasPrefix(real, mounted) && mode&0o002 == 0 {
+	if closed(st, 0, Owner(st)) || strings.HasPrefix(real, mounted) && mode&0o002 == 0 {
 		return nil
 	}
 	dir, err := os.Stat(filepath.Dir(real))
-	if err == nil && mode&0o022 == 0 && closed(dir, 0, os.Geteuid(), owner(st)) {
+	if err == nil && mode&0o022 == 0 && closed(dir, 0, os.Geteuid(), Owner(st)) {
 		return nil
 	}
 	return fmt.Errorf("others can read or change that file (mode %04o): chmod 600 it", mode)
@@ -33,7 +33,7 @@ func Private(path string, st fs.FileInfo) error {
 
 // closed reports whether nobody but one of the owners, root, and the group that root gave it to can use what st describes.
 func closed(st fs.FileInfo, owners ...int) bool {
-	mode, of := st.Mode().Perm(), owner(st)
+	mode, of := st.Mode().Perm(), Owner(st)
 	for _, o := range owners {
 		if o == of && (mode&0o077 == 0 || of == 0 && mode&0o027 == 0) {
 			return true
@@ -42,10 +42,8 @@ func closed(st fs.FileInfo, owners ...int) bool {
 	return false
 }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
-func owner(st fs.FileInfo) int {
+// Owner is the id of the user whom a file belongs to; negative: not known.
+func Owner(st fs.FileInfo) int {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Uid)
 	}
