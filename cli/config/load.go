@@ -13,6 +13,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // fileName is the configuration file's name in every folder that is searched.
@@ -39,6 +40,8 @@ type Source struct {
 	DataDir string
 	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
 	Draft []byte
+	// Pending are files that a Draft names and that are not made yet, by their paths.
+	Pending map[string]relay.Secret
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
 	// Kinds are the platforms a bot may be of.
@@ -105,6 +108,7 @@ type loader struct {
 	settings     []setting
 	env          map[string]string
 	kinds        []platforms.Kind
+	pending      map[string]relay.Secret
 	cfg          Config
 	places       map[string]Place // by setting.path: where its value came from
 	unknown      map[string]bool  // sections that were reported
@@ -117,7 +121,7 @@ type loader struct {
 
 func newLoader(src Source) *loader {
 	l := &loader{
-		file: fileName, kinds: src.Kinds, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
+		file: fileName, kinds: src.Kinds, pending: src.Pending, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
 	}
 	l.settings = l.declare()
 	for _, kv := range src.Env {
