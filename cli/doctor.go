@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/doctor"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
@@ -22,6 +25,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/files"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -58,14 +62,15 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	if cfg != nil && len(faults) == 0 {
 		if more, ok := errors.AsType[config.Faults](cfg.Unusable()); ok {
 			for _, f := range more {
-				if f.Path != "tls" { // which doctor looks at itself
+				if !strings.Contains(strings.ToLower(f.Path), "tls") { // which doctor looks at itself
 					faults = append(faults, f)
 				}
 			}
 		}
 	}
-	o := doctor.Options{Config: cfg, Faults: faults, Offline: offline, Server: f.client}
+	o := doctor.Options{Config: cfg, Faults: faults, Offline: offline, Server: f.client, Guest: a.guest()}
 	if cfg != nil {
+		o.Limits, o.Start = limits(cfg), "`"+a.startCommand(cfg)+"`"
 		others, _ := a.others(ctx, cfg.DataDir)
 		for _, s := range servers(others) {
 			o.Others = append(o.Others, s.DataDir)
@@ -85,6 +90,9 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	if err := a.print(asJSON, r, func(w io.Writer) { findingsText(w, r.Findings) }); err != nil {
 		return err
 	}
+	if o.Guest != "" { // for the server's user they may be none
+		faults = slices.DeleteFunc(faults, func(f config.Fault) bool { return f.Denied })
+	}
 	switch {
 	case len(faults) > 0:
 		return usageError{errFinding}
@@ -94,10 +102,38 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	return nil
 }
 
-// wrong is how many of them are more than not looked at.
+// guest is the command that sees what this user may not look at, where the configuration is another user's; else empty.
+func (a *app) guest() string {
+	file := abs(config.File(a.source()))
+	st, err := os.Stat(file)
+	if err != nil || os.Geteuid() == 0 || files.Owner(st) == os.Geteuid() {
+		return ""
+	}
+	if filepath.Dir(file) == service.Config {
+		return "sudo hermes-connector doctor"
+	}
+	return "sudo hermes-connector doctor --config " + file
+}
+
+// startCommand is how the server of that configuration is started.
+func (a *app) startCommand(cfg *config.Config) string {
+	if c := service.Start(a.file(cfg)); c != "" {
+		return c
+	}
+	c := "hermes-connector serve"
+	if a.configPath != "" {
+		c += " --config " + a.configPath
+	}
+	if a.dataDir != "" {
+		c += " --data-dir " + a.dataDir
+	}
+	return c
+}
+
+// wrong is how many of them say that something is wrong.
 func wrong(all finding.List) (n int) {
 	for _, f := range all {
-		if f.Severity != finding.Unchecked {
+		if f.Wrong() {
 			n++
 		}
 	}
@@ -123,7 +159,7 @@ func findingsText(w io.Writer, all finding.List) {
 	for _, s := range []struct {
 		severity  finding.Severity
 		one, many string
-	}{{finding.Fault, "fault", "faults"}, {finding.Warning, "warning", "warnings"}, {finding.Unchecked, "thing not looked at", "things not looked at"}} {
+	}{{finding.Fault, "fault", "faults"}, {finding.Warning, "warning", "warnings"}, {finding.Unchecked, "thing not looked at", "things not looked at"}, {finding.Notice, "notice", "notices"}} {
 		if n := counts[s.severity]; n > 0 {
 			parts = append(parts, manage.Counted(n, s.one, s.many))
 		}
@@ -133,7 +169,7 @@ func findingsText(w io.Writer, all finding.List) {
 
 // findingLine is a finding in one line, without what it means and what mends it.
 func findingLine(f finding.Finding) string {
-	mark := map[finding.Severity]string{finding.Fault: "✗", finding.Warning: "!", finding.Unchecked: "?"}[f.Severity]
+	mark := map[finding.Severity]string{finding.Fault: "✗", finding.Warning: "!", finding.Unchecked: "?", finding.Notice: "i"}[f.Severity]
 	about := ""
 	if f.About != "" {
 		about = terminal.Plain(f.About) + ": "

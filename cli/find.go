@@ -174,8 +174,11 @@ func errNoDatabase(cfg *config.Config, may bool) error {
 	if may {
 		hint = ", --new makes a database there"
 	}
-	return fmt.Errorf("no server is running, and there is no database in %s: hermes-connector serve starts a server%s, and --config or --data-dir name another place",
-		cfg.DataDir, hint)
+	next := "hermes-connector serve starts a server"
+	if len(cfg.Bots) == 0 {
+		next = "hermes-connector setup asks for what is needed"
+	}
+	return fmt.Errorf("no server is running, and there is no database in %s: %s%s, and --config or --data-dir name another place", cfg.DataDir, next, hint)
 }
 
 // maker lets c make a database, if it is told to.

@@ -57,7 +57,7 @@ every start. Without NAME any gateway may use the token, and the second line exp
 		if *tokenOnly {
 			return show(cmd.Context(), a, admin.EnrollToken, args, *asJSON, a.printToken)
 		}
-		return newCredentials(cmd.Context(), a, admin.Enroll, args, *asJSON, "enrolled")
+		return newCredentials(cmd.Context(), a, admin.Enroll, args, *asJSON, "enrolled", afterEnroll)
 	}
 	return c
 }
@@ -120,8 +120,9 @@ func (a *app) below() string {
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
-// newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr.
-func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.Enrolled], args A, asJSON bool, done string) error {
+// newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr, with what is
+// next at the end.
+func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.Enrolled], args A, asJSON bool, done string, next func(manage.Enrolled) string) error {
 	e, err := ask(ctx, a, op, args)
 	if err != nil {
 		return err
@@ -129,7 +130,7 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 	err = a.print(asJSON, e, func(w io.Writer) {
 		a.say("✓ gateway %s %s%s. Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, ofTenant(e.Tenant))
 		_, _ = fmt.Fprintln(w, a.below()+strings.Join(e.EnvLines(), "\n"))
-		a.say("\nThe secret is not shown again. Next: hermes-connector link %s", e.Instance)
+		a.say("\nThe secret is not shown again. %s", next(e))
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
 			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
 		}
@@ -139,6 +140,21 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 		return fmt.Errorf("the credentials are made, but could not be printed (hermes-connector gateway rotate %s makes new ones): %w", e.Gateway, err)
 	}
 	return nil
+}
+
+// afterEnroll is what is next when there is a new gateway.
+func afterEnroll(e manage.Enrolled) string {
+	return "Next: hermes-connector link " + string(e.Instance)
+}
+
+// afterRotate is what is next when a gateway has a new secret, and how long the old one is good.
+func afterRotate(e manage.Enrolled) string {
+	next := "Next: put these lines into the gateway's .env in place of the old ones, and restart it."
+	if e.OldUntil.IsZero() {
+		return next
+	}
+	return "The old one works until the gateway dials with the new one, at the latest until " +
+		e.OldUntil.Local().Format("2 January at 15:04") + ".\n" + next
 }
 
 func newGatewayCmd(a *app) *cobra.Command {
@@ -171,7 +187,7 @@ func (a *app) gatewayRotate() *cobra.Command {
 	c := a.named("rotate", "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		return newCredentials(cmd.Context(), a, admin.Rotate, manage.Named{Name: pos[0]}, *asJSON, "has a new secret")
+		return newCredentials(cmd.Context(), a, admin.Rotate, manage.Named{Name: pos[0]}, *asJSON, "has a new secret", afterRotate)
 	}
 	return c
 }

@@ -143,8 +143,8 @@ func watch(ctx context.Context, svc *manage.Service, log *slog.Logger) error {
 func changes(log *slog.Logger, known map[[2]string]bool, found finding.List) map[[2]string]bool {
 	now := make(map[[2]string]bool, len(found))
 	for _, f := range found {
-		if f.Severity == finding.Unchecked {
-			continue // it is not known to be wrong
+		if !f.Wrong() {
+			continue
 		}
 		k := [2]string{f.Code, f.About}
 		if !known[k] && !now[k] {

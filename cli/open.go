@@ -46,9 +46,7 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}
 	db, err := store.Open(cfg.Database(), store.Options{
-		Limits: store.Limits{
-			MaxEntries: cfg.Delivery.MaxEntries, MaxBytes: cfg.Delivery.MaxBytes, MaxAge: cfg.Delivery.MaxAge,
-		},
+		Limits:  limits(cfg),
 		Compact: server,
 		Log:     log,
 	})
@@ -60,6 +58,11 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	return db, v, nil
+}
+
+// limits are those of each gateway's buffer.
+func limits(cfg *config.Config) store.Limits {
+	return store.Limits{MaxEntries: cfg.Delivery.MaxEntries, MaxBytes: cfg.Delivery.MaxBytes, MaxAge: cfg.Delivery.MaxAge}
 }
 
 // openBots makes the configured bots, which reach addresses of the settings through g, and behind them that of the web

@@ -47,7 +47,12 @@ func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.
 		return manage.Bind{Name: pos[0], Platform: relay.PlatformID(pos[1]), User: relay.UserID(pos[2])}, nil
 	}
 	return asking(a, c, op, args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
-		_, _ = fmt.Fprintf(w, "✓ messages of %s person %s %s %s\n", out.Platform, out.User, done, out.Instance)
+		if to := out.DirectTo; to != "" && to != out.Instance {
+			_, _ = fmt.Fprintf(w, "✓ %s person %s is linked to %s, but direct messages still go to %s\n", out.Platform, out.User, out.Instance, to)
+			_, _ = fmt.Fprintf(w, "  To change that: hermes-connector dm-default %s %s %s\n", out.Instance, out.Platform, out.User)
+		} else {
+			_, _ = fmt.Fprintf(w, "✓ messages of %s person %s %s %s\n", out.Platform, out.User, done, out.Instance)
+		}
 		warn(w, out.Warnings)
 	})
 }

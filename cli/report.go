@@ -61,12 +61,12 @@ func nameless(st manage.Status) report {
 }
 
 // tellReport writes a report.
-func tellReport(w io.Writer, r report, now time.Time) {
+func tellReport(w io.Writer, r report, start string, now time.Time) {
 	_, _ = fmt.Fprintln(w, built())
 	for _, f := range r.Findings {
 		_, _ = fmt.Fprintf(w, "%s %s: %s\n", f.Severity, f.Code, f.Why)
 	}
-	statusTable(w, r.Status, now)
+	statusTable(w, r.Status, start, now)
 	if len(r.Counters) == 0 {
 		return
 	}

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -140,6 +141,9 @@ func TestSetupAtATerminal(t *testing.T) {
 	ask.sees(t, `The token \(it is not shown[^>]*> `)
 	ask.types(t, "Done! It is 10:30.\nUse this token:\n"+setupToken+"\nKeep it secure.\n")
 	ask.sees(t, `knows the bot as @pibot(?s:.*)Write this\?\n\[yes\] > `)
+	if made, _ := filepath.Glob(filepath.Join(home, "*")); len(made) != 1 { // the gateway's .env, which was there
+		t.Errorf("before anything was agreed to there is %q", made)
+	}
 	ask.types(t, "\n")
 	ask.sees(t, `Where do your gateways run\?[^>]*> `)
 	ask.types(t, "4\n")
@@ -193,4 +197,53 @@ func TestSetupAtATerminal(t *testing.T) {
 	}
 	again.types(t, "\x03")
 	again.sees(t, `stopped|session ended`)
+}
+
+// TestSetupOverADeadToken (issue 21, point 25): another token takes the place of the stored one, when the person agrees and
+// not before that; the configuration stays.
+func TestSetupOverADeadToken(t *testing.T) {
+	api := newSetupAPI()
+	t.Cleanup(api.Close)
+	home := t.TempDir()
+	const dead = "123456:BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB\n"
+	config, token := filepath.Join(home, "connector.toml"), filepath.Join(home, "mine.secret")
+	text := "# mine\n[[bots]]\nplatform = \"telegram\" # pi\ntoken_file = \"mine.secret\"\napi_base = \"" + api.URL + "\"\n"
+	if err := errors.Join(os.WriteFile(config, []byte(text), 0o644), os.WriteFile(token, []byte(dead), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	holds := func(path, want string) {
+		t.Helper()
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, %v; want %q", path, got, err, want)
+		}
+	}
+	setup := func() *terminal {
+		cmd := exec.Command("hermes-connector", "setup", "--config", config)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HOME=" + home, "RUNTIME_DIRECTORY=" + home + "/run", "TERM=dumb"}
+		cmd.Dir = home
+		s := sit(t, cmd)
+		s.sees(t, `does not accept the token(?s:.*)1  give another token(?s:.*)\[1\] > `)
+		s.types(t, "1\n")
+		s.sees(t, `The token \(it is not shown[^>]*> `)
+		s.types(t, setupToken+"\n")
+		s.sees(t, `knows the bot as @pibot(?s:.*)takes the place of the one in .*mine.secret(?s:.*)Write this\?[^>]*> `)
+		holds(token, dead)
+		return s
+	}
+	ask := setup()
+	ask.types(t, "no\n")
+	ask.sees(t, `setup goes on from here`)
+	holds(token, dead)
+
+	ask = setup()
+	ask.types(t, "yes\n")
+	ask.sees(t, `the new token is in .*mine.secret(?s:.*)Go on with it\?[^>]*> `)
+	holds(token, setupToken+"\n")
+	holds(config, text)
+	if st, err := os.Stat(token); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("the token's file: %v, %v", st.Mode(), err)
+	}
+	if strings.Contains(ask.all(), setupToken) {
+		t.Error("the token is shown")
+	}
 }

@@ -138,9 +138,13 @@ func newPeopleCmd(a *app) *cobra.Command {
 				a.say("Nobody is bound. Next: hermes-connector link NAME")
 				return
 			}
-			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE"}}
+			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
 			for _, p := range all {
-				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly)})
+				direct := "yes"
+				if p.DirectTo != p.Instance {
+					direct = "go to " + string(p.DirectTo)
+				}
+				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
 			}
 			table(w, narrow(rows))
 		})

@@ -30,11 +30,15 @@ func newStatusCmd(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		start := "hermes-connector serve"
+		if cfg, err := a.config(); err == nil && !st.Running {
+			start = a.startCommand(cfg)
+		}
 		if *all {
 			r := nameless(st)
-			err = a.print(*asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) })
+			err = a.print(*asJSON, r, func(w io.Writer) { tellReport(w, r, start, time.Now()) })
 		} else {
-			err = a.print(*asJSON, st, func(w io.Writer) { statusTable(w, st, time.Now()) })
+			err = a.print(*asJSON, st, func(w io.Writer) { statusTable(w, st, start, time.Now()) })
 		}
 		if err != nil {
 			return err
@@ -47,8 +51,12 @@ func newStatusCmd(a *app) *cobra.Command {
 	return c
 }
 
-func statusTable(w io.Writer, st manage.Status, now time.Time) {
-	_, _ = fmt.Fprintf(w, "hermes-connector %s\n\n%s\n\n", st.Version, terminal.Lines(summary(st)))
+// statusTable writes st. start is how a server that does not run is started.
+func statusTable(w io.Writer, st manage.Status, start string, now time.Time) {
+	_, _ = fmt.Fprintf(w, "hermes-connector %s\n\n%s\n\n", st.Version, terminal.Lines(summary(st, start)))
+	if !st.Running && len(st.Bots)+len(st.Instances) == 0 {
+		return
+	}
 	if len(st.Bots) == 0 {
 		_, _ = fmt.Fprintln(w, "No bot is configured. Next: hermes-connector setup")
 	} else {
@@ -64,12 +72,20 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		return
 	}
 	gatewayTable(w, st.Instances, now)
+	for _, f := range st.Findings {
+		if f.Severity == finding.Notice {
+			_, _ = fmt.Fprintln(w, findingLine(f))
+		}
+	}
 }
 
 // summary is the one sentence that whoever is in a hurry reads: all is well, or what is worst and what mends it.
-func summary(st manage.Status) string {
-	if !st.Running {
-		return "✗ The server is not running. Start it with: hermes-connector serve"
+func summary(st manage.Status, start string) string {
+	switch {
+	case !st.Running && len(st.Bots) == 0:
+		return "✗ The server is not running, and no bot is configured. Next: hermes-connector setup"
+	case !st.Running:
+		return "✗ The server is not running. Start it with: " + start
 	}
 	if line := worstLine(st.Findings); line != "" {
 		return line

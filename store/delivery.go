@@ -17,6 +17,9 @@ import (
 // methods: any goroutine.
 type Lanes struct{ db *DB }
 
+// Limits are how much fits into each.
+func (ls *Lanes) Limits() Limits { return ls.db.limits }
+
 // Next is the oldest entry of i after the given sequence number (0: the oldest of all);
 // ok is false when there is none. It returns a copy; no transaction outlives the call. An entry
 // that is damaged is moved to the quarantine, and the one after it is returned.

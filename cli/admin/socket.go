@@ -17,6 +17,9 @@ import (
 // ErrNoServer: no server listens on the socket, or the socket does not exist.
 var ErrNoServer = errors.New("no server is running")
 
+// ErrDenied: whoever asks may not use the socket, or not look whether there is one.
+var ErrDenied = errors.New("belongs to another user: run this command as the user the server runs as")
+
 // maxPath is what fits the kernel's socket address (108 bytes on Linux, 104 elsewhere) with its final zero.
 const maxPath = 103
 
@@ -100,7 +103,7 @@ func dialError(path string, err error) error {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
 		return ErrNoServer
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return fmt.Errorf("admin socket %s belongs to another user: run this command as the user the server runs as", path)
+		return fmt.Errorf("admin socket %s %w", path, ErrDenied)
 	}
 	return fmt.Errorf("admin socket: %w", err)
 }

@@ -163,6 +163,10 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 		return
 	}
 	bot := Bot{Kind: kind, Options: o}
+	if src, ok := values[waysTo(credentials(kind)[0].Name)[0]]; ok {
+		l.from(src.at)
+		bot.TokenFile, _ = l.abs(src.text) // it was read
+	}
 	if _, _, called := platforms.Called(p); called {
 		bot.HookPath = platforms.HookPath(p.Bot())
 	}

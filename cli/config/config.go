@@ -114,9 +114,10 @@ type Backup struct {
 
 // Bot is one bot to host. Options lack Log and Transport, which the caller adds before Kind.Open.
 type Bot struct {
-	Kind     platforms.Kind
-	Options  platforms.Options
-	HookPath string // where its network calls; empty: nowhere
+	Kind      platforms.Kind
+	Options   platforms.Options
+	TokenFile string // where its token stands; empty: in a variable
+	HookPath  string // where its network calls; empty: nowhere
 }
 
 // Delivery are the limits of every instance's buffer.

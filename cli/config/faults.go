@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"regexp"
 	"slices"
@@ -24,6 +26,9 @@ type Place struct {
 type Fault struct {
 	Place
 	What string `json:"what"` // what is wrong and what to do, in one line, without the value
+
+	Denied bool `json:"-"` // this user may not look at it: for the one whom the server runs as it may be right
+	Starts bool `json:"-"` // the server starts with it
 }
 
 // String is "file:line: path: what".
@@ -54,7 +59,7 @@ func (f Faults) Error() string {
 //
 //go:noinline
 func (f *Faults) add(at Place, format string, args ...any) {
-	*f = append(*f, Fault{at, fmt.Sprintf(format, args...)})
+	*f = append(*f, Fault{Place: at, What: fmt.Sprintf(format, args...)})
 }
 
 // note adds what err says, if it is one.
@@ -62,7 +67,7 @@ func (f *Faults) add(at Place, format string, args ...any) {
 //go:noinline
 func (f *Faults) note(at Place, err error) {
 	if err != nil {
-		f.add(at, "%v", err)
+		*f = append(*f, Fault{Place: at, What: err.Error(), Denied: errors.Is(err, fs.ErrPermission)})
 	}
 }
 

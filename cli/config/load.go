@@ -14,6 +14,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
@@ -47,6 +48,8 @@ type Source struct {
 	DataDir string
 	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
 	Draft []byte
+	// Pending are files that a Draft names and that are not made yet, by their paths.
+	Pending map[string]relay.Secret
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
 	// Kinds are the platforms a bot may be of.
@@ -113,6 +116,7 @@ type loader struct {
 	settings     []setting
 	env          map[string]string
 	kinds        []platforms.Kind
+	pending      map[string]relay.Secret
 	cfg          Config
 	places       map[string]Place // by setting.path: where its value came from
 	unknown      map[string]bool  // sections that were reported
@@ -125,7 +129,7 @@ type loader struct {
 
 func newLoader(src Source) *loader {
 	l := &loader{
-		file: fileName, kinds: src.Kinds, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
+		file: fileName, kinds: src.Kinds, pending: src.Pending, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
 	}
 	l.settings = l.declare()
 	for _, kv := range src.Env {
@@ -162,7 +166,7 @@ func (l *loader) read(src Source) (path string, data []byte) {
 		}
 		l.file = c
 		if err != nil {
-			l.faults.add(Place{File: c}, "%v", reason(err))
+			l.faults.note(Place{File: c}, reason(err))
 		}
 		return c, data
 	}

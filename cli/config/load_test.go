@@ -199,7 +199,7 @@ passphrase_file = "pass"
 		PublicURL:      "https://relay.example.net/x",
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.8/32"), netip.MustParsePrefix("10.1.0.0/16")},
 		Bots: []Bot{
-			{Kind: kind("pigeon"), Options: platforms.Options{
+			{Kind: kind("pigeon"), TokenFile: filepath.Join(conf, "pigeon.token"), Options: platforms.Options{
 				Token: secret(goodToken), APIBase: "http://127.0.0.1:8081", Values: map[string]string{"edits": "as_new", "public_key": ""}, PublicURL: "https://relay.example.net/x",
 			}},
 			{Kind: kind("raven"), Options: platforms.Options{

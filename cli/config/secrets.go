@@ -19,6 +19,9 @@ func (l *loader) secretFile(v string) (none relay.Secret, err error) {
 	if err != nil {
 		return none, err
 	}
+	if s, ok := l.pending[path]; ok {
+		return s, nil
+	}
 	return SecretFile(l.handedIn(path))
 }
 

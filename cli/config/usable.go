@@ -16,14 +16,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
-// Unusable is nil, or the faults of files and folders that the server alone uses: it would not start with them.
+// Unusable is nil, or the faults of files and folders that the server alone uses. It does not start with them, but for
+// those that say so.
 func (c *Config) Unusable() error {
 	var faults Faults
-	note := func(setting string, err error) {
-		if err != nil {
-			faults = append(faults, Fault{Place: c.Place(setting), What: err.Error()})
-		}
-	}
+	note := func(setting string, err error) { faults.note(c.Place(setting), err) }
 	if c.TLS.On() {
 		setting, _, err := c.TLS.Certificate()
 		note(setting, err)
@@ -34,7 +31,10 @@ func (c *Config) Unusable() error {
 	}
 	note("data_dir", makeable(c.DataDir))
 	if c.Backup.Nightly && c.Backup.Dir != filepath.Join(c.DataDir, "snapshots") {
-		note("backup.dir", makeable(c.Backup.Dir))
+		if err := makeable(c.Backup.Dir); err != nil {
+			note("backup.dir", err)
+			faults[len(faults)-1].Starts = true
+		}
 	}
 	if key := c.Vault.KeyFile; key != "" && filepath.Dir(key) != c.DataDir {
 		err := makeable(filepath.Dir(key))
@@ -118,8 +118,9 @@ func makeable(dir string) error {
 			return err
 		case !st.IsDir():
 			return fmt.Errorf("%s is no folder", at)
-		case syscall.Access(at, write|enter) != nil:
-			return fmt.Errorf("this user may make no file in %s", at)
+		}
+		if err := syscall.Access(at, write|enter); err != nil {
+			return fmt.Errorf("this user may make no file in %s: %w", at, err)
 		}
 		return nil
 	}

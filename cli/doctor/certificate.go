@@ -3,7 +3,9 @@ package doctor
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -16,9 +18,12 @@ import (
 const renew = "renew it; a running server reads it again by itself"
 
 // certificate judges the certificate that the server shows.
-func certificate(cfg *config.Config, now time.Time) finding.List {
+func certificate(cfg *config.Config, m machine, now time.Time) finding.List {
 	file := cfg.TLS.CertFile
 	pair, err := tls.LoadX509KeyPair(file, cfg.TLS.KeyFile)
+	if errors.Is(err, fs.ErrPermission) && m.guest != "" {
+		return finding.NotLookedAt.Alone(file, "this user may not read the certificate or its key", m.instead())
+	}
 	if err != nil {
 		return finding.CertificateBroken.Alone(file, "the certificate cannot be used with its key: "+reason(err),
 			"name a certificate with its chain in cert_file, and its own key in key_file")

@@ -45,7 +45,7 @@ func (o *Options) copied() (db *store.DB, out finding.List) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, finding.NotLookedAt.Alone(path, "the database cannot be looked at: "+reason(err), "run this command as the user the server runs as")
+		return nil, finding.NotLookedAt.Alone(path, "the database cannot be looked at: "+reason(err), o.machine.instead())
 	case st.Size() > readable:
 		return nil, finding.NotLookedAt.Alone(path, "the database is too large to be read in a few seconds", "start the server, which reads it whole, and run this command again")
 	}
@@ -64,11 +64,11 @@ func (o *Options) copied() (db *store.DB, out finding.List) {
 		return nil, finding.DatabaseHeld.Alone(path, who+" holds the database and does not answer",
 			"wait until it has started or stopped; if it stays so, end it")
 	case errors.Is(err, fs.ErrPermission):
-		return nil, finding.NotLookedAt.Alone(path, "this user may not read the database", "run this command as the user the server runs as")
+		return nil, finding.NotLookedAt.Alone(path, "this user may not read the database", o.machine.instead())
 	case err != nil:
 		return nil, finding.NotLookedAt.Alone(path, "the database cannot be copied: "+reason(err), "make room in "+os.TempDir())
 	}
-	if db, err = store.Open(copied, store.Options{}); err != nil {
+	if db, err = store.Open(copied, store.Options{Limits: o.Limits}); err != nil {
 		return nil, ofDatabase(path, err)
 	}
 	if n := db.Stats().Damaged; n > 0 {
@@ -110,7 +110,7 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 	}
 	v, err := vault.Existing(ctx, db, o.Config.Vault.Key())
 	if err != nil && !errors.Is(err, vault.ErrNone) {
-		out = ofVault(o.Config.Vault, err)
+		out = ofVault(o.Config.Vault, o.machine, err)
 	}
 	if v == nil {
 		v = vault.New() // nothing of what was sealed is needed

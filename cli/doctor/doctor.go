@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,9 +37,15 @@ type Options struct {
 	Config  *config.Config // as Glimpse gave it; nil: it cannot be read
 	Faults  config.Faults
 	Offline bool // ask no network
+	// Guest is the command that sees what this user may not look at, where the configuration is another user's, and so is
+	// the server; empty: the server is this user's, or is to be.
+	Guest string
 	// Server is the running server; nil: look for one in the data folder.
 	Server *admin.Client
-	Others []string // data folders of other servers on this machine, as far as they are known
+	Others []string     // data folders of other servers on this machine, as far as they are known
+	Limits store.Limits // of the database
+	// Start is the fix when no server runs: how the one of this configuration is started.
+	Start string
 	// Service makes a Service over db, a copy. v may be another vault than the one that sealed what is in it.
 	Service func(db *store.DB, v *vault.Vault) (*manage.Service, error)
 	// Bots makes the configured bots, which do nothing until they are asked.
@@ -74,9 +82,13 @@ func look(ctx context.Context, o Options) Report {
 		o.Now = time.Now
 	}
 	o.machine = o.machine.orReal()
-	found := ofConfiguration(o.Faults)
+	o.machine.guest = o.Guest
+	found := o.ofConfiguration()
 	if o.Config == nil {
-		found.Add(finding.NotLookedAt, "the rest", "which data folder and which bots are meant is not known", "mend the configuration first")
+		if !slices.ContainsFunc(found, finding.Finding.Wrong) { // what is not looked at is all
+			return Report{Findings: found}
+		}
+		found.Add(finding.NotLookedAt, "the rest", "not checked: it needs a readable configuration", "fix the configuration first")
 		if o.Server == nil {
 			return Report{Findings: finding.Merge(found, nil)}
 		}
@@ -88,11 +100,11 @@ func look(ctx context.Context, o Options) Report {
 		return Report{Running: server != nil, Findings: finding.Merge(found, nil)}
 	}
 	server, state := o.reach(ctx)
-	found = append(found, state...)
+	found = finding.Merge(state, found)
 	checks := []check{
 		{"the data folder", 2 * time.Second, func(context.Context) finding.List { return host(o.Config, o.machine, o.Now()) }},
 		{"the snapshots", 3500 * time.Millisecond, o.snapshots(server != nil)},
-		{"other servers", 2 * time.Second, func(context.Context) finding.List { return o.others() }},
+		{"other servers", 2 * time.Second, o.others},
 	}
 	found = append(found, inTheClear(o.Config, o.machine)...)
 	if o.Offline {
@@ -124,22 +136,32 @@ func look(ctx context.Context, o Options) Report {
 	return Report{Running: server != nil, Findings: finding.Merge(found, nil)}
 }
 
-// less is found without what is said of bots that are missing, when it is the configuration's faults that took them away.
-func (o *Options) less(found finding.List) (out finding.List) {
-	faulty := false
-	for _, f := range o.Faults {
-		faulty = faulty || strings.HasPrefix(f.Path, "bots")
-	}
-	for _, f := range found {
-		switch f.Code {
-		case finding.NoBot.Code, finding.BindingAstray.Code, finding.GrantAstray.Code:
-			if faulty {
-				continue
-			}
+// less is found without what only follows from something else in it: where the configuration's faults took bots away, that
+// they are missing; and where nothing is set up yet, all that setup makes.
+func (o *Options) less(found finding.List) finding.List {
+	of := func(follows ...*finding.Kind) func(finding.Finding) bool {
+		return func(f finding.Finding) bool {
+			return slices.ContainsFunc(follows, func(k *finding.Kind) bool { return k.Code == f.Code })
 		}
-		out = append(out, f)
 	}
-	return out
+	if slices.ContainsFunc(o.Faults, func(f config.Fault) bool { return strings.HasPrefix(f.Path, "bots") }) {
+		return slices.DeleteFunc(found, of(finding.NoBot, finding.BindingAstray, finding.GrantAstray))
+	}
+	if len(o.Config.Bots) > 0 || o.Config.WebListen != "" { // the pages have a bot
+		return found
+	}
+	what, fix := "no bot is configured", "hermes-connector setup"
+	if o.Config.File == "" {
+		what = "nothing is set up yet: there is no configuration file, and no bot"
+	}
+	if o.Guest != "" {
+		fix = "`sudo hermes-connector setup`"
+	}
+	found = slices.DeleteFunc(found, of(finding.NoBot))
+	if _, err := os.Stat(o.Config.Database()); errors.Is(err, fs.ErrNotExist) {
+		found = slices.DeleteFunc(found, of(finding.NotRunning, finding.DataMissing, finding.NoGateway))
+	}
+	return append(found, finding.NoBot.Of("", what, fix))
 }
 
 // run carries the checks out. One that hangs, in a file system that does not answer, say, is left behind: the program
@@ -187,20 +209,34 @@ func notLooked(about, what, fix string) finding.Finding {
 }
 
 // ofConfiguration is what is wrong with the configuration. What host finds too, it says better.
-func ofConfiguration(faults config.Faults) (out finding.List) {
-	for _, f := range faults {
+func (o *Options) ofConfiguration() (out finding.List) {
+	for _, f := range o.Faults {
 		path := strings.ToLower(strings.TrimPrefix(f.Path, "HERMES_CONNECTOR_"))
-		if strings.HasPrefix(f.What, "others can ") && slices.Contains([]string{"data_dir", "--data-dir", "vault.key_file", "vault_key_file"}, path) {
-			continue
-		}
+		folder := slices.Contains([]string{"data_dir", "--data-dir"}, path)
 		about, _, _ := strings.Cut(f.String(), ": "+f.What)
-		if strings.HasPrefix(f.What, config.OtherToken) {
-			out.Add(finding.OtherKind, about, f.What, "put the token of the bot that is meant there, or mend its platform; `hermes-connector check` judges it again")
-			continue
+		switch key := slices.Contains([]string{"vault.key_file", "vault_key_file"}, path); {
+		case strings.HasPrefix(f.What, "others can ") && (folder || key):
+		case folder && o.deniedFolder():
+		case f.Denied && o.Guest != "":
+			out = append(out, notLooked(about, "this user may not read it", o.machine.instead()))
+		case f.Starts:
+			out.Add(finding.SnapshotFailed, o.Config.Backup.Dir, "no snapshot can be made: "+f.What, "name another folder as dir under [backup]")
+		case strings.HasPrefix(f.What, config.OtherToken):
+			out.Add(finding.OtherKind, about, f.What, "put the token of the bot that is meant there, or change its platform; `hermes-connector check` checks it again")
+		default:
+			out.Add(finding.BadConfiguration, about, f.What, "fix it there; `hermes-connector check` checks it again")
 		}
-		out.Add(finding.BadConfiguration, about, f.What, "mend it there; `hermes-connector check` judges it again")
 	}
 	return out
+}
+
+// deniedFolder reports whether the data folder is there, and this user cannot write to it.
+func (o *Options) deniedFolder() bool {
+	if o.Config == nil {
+		return false
+	}
+	err := o.machine.may(o.Config.DataDir)
+	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
 // running is the server that answers, and what it said at once.
@@ -219,11 +255,13 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 		c, err = admin.Dial(ctx, o.Config.Socket())
 	}
 	if errors.Is(err, admin.ErrNoServer) {
-		return nil, finding.NotRunning.Alone("", "no server is running for the data folder "+o.Config.DataDir+"; what only a running one knows was not looked at: whether public_url leads here, wake URLs, which bots gateways serve",
-			"`hermes-connector serve`, or start its service: `systemctl start hermes-connector`")
+		return nil, finding.NotRunning.Alone("", "no server is running on "+o.Config.DataDir+"; not checked without one: whether public_url leads here, wake URLs, which bots gateways serve", o.Start)
+	}
+	if errors.Is(err, admin.ErrDenied) {
+		return nil, finding.NotLookedAt.Alone("the server", "this user may not ask it, nor look whether it runs", o.machine.instead())
 	}
 	if err != nil {
-		return nil, finding.NotLookedAt.Alone("the server", err.Error(), "run this command as the user the server runs as")
+		return nil, finding.NotLookedAt.Alone("the server", err.Error(), o.machine.instead())
 	}
 	first, err := admin.Diagnose.Ask(ctx, c, manage.Look{Offline: true})
 	switch {

@@ -56,8 +56,39 @@ func TestSeeded(t *testing.T) {
 	}{
 		"no data folder": {func(t *testing.T, o *Options) { remove(t, o.Config.DataDir) }, []string{"HC301 DATA"}},
 		"a folder that cannot be written to": {func(_ *testing.T, o *Options) {
+			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Path: "data_dir"}, What: "this user may make no file there"}} // said once
 			o.machine.may = func(string) error { return syscall.EROFS }
 		}, []string{"HC302 DATA"}},
+		"a folder of the server's, which this user may not look into": {func(_ *testing.T, o *Options) {
+			o.machine.may = func(string) error { return syscall.EACCES }
+			o.Guest = "sudo hermes-connector doctor"
+		}, []string{"HC590 DATA"}},
+		"a folder of this user's own that cannot be written to": {func(_ *testing.T, o *Options) {
+			o.machine.may = func(string) error { return syscall.EACCES }
+		}, []string{"HC302 DATA"}},
+		"files that this user may not read": {func(_ *testing.T, o *Options) {
+			o.Guest = "sudo hermes-connector doctor"
+			o.Faults = config.Faults{
+				{Place: config.Place{File: "connector.toml", Line: 3, Path: "bots.token_file"}, What: "cannot be read: permission denied", Denied: true},
+				{Place: config.Place{File: "connector.toml", Line: 5, Path: "listn"}, What: "unknown key"},
+			}
+		}, []string{"HC501 connector.toml:5: listn", "HC590 connector.toml:3: bots.token_file"}},
+		"files of this user's own that cannot be read": {func(_ *testing.T, o *Options) {
+			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Line: 3, Path: "bots.token_file"}, What: "cannot be read: permission denied", Denied: true}}
+		}, []string{"HC501 connector.toml:3: bots.token_file"}},
+		"a folder for snapshots that is none: the server starts": {func(_ *testing.T, o *Options) {
+			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Path: "backup.dir"}, What: "/dev/null is no folder", Starts: true}}
+		}, []string{"HC331 DATA/snapshots"}},
+		"nothing is set up": {func(t *testing.T, o *Options) {
+			remove(t, o.Config.DataDir)
+			o.Config.Bots = nil
+		}, []string{"HC504"}},
+		"a bot was taken out": {func(_ *testing.T, o *Options) {
+			o.Config.Bots, o.Config.File = nil, "connector.toml"
+			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
+				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Kinds: []platforms.Kind{{Name: "pigeon"}}}), nil
+			}
+		}, []string{"HC504", "HC408 pigeon"}},
 		"a folder that others read": {func(t *testing.T, o *Options) { chmod(t, o.Config.DataDir, 0o755) }, []string{"HC303 DATA"}},
 		"a folder in memory":        {onDisk(disk{kind: 0x01021994, free: 1 << 30}), []string{"HC304 DATA"}},
 		"a folder over NFS":         {onDisk(disk{kind: 0x6969, free: 1 << 30}), []string{"HC305 DATA"}},
@@ -308,6 +339,45 @@ func TestOtherServers(t *testing.T) {
 	seedProcess(t, o.machine.proc, 11, "/opt/"+filepath.Base(os.Args[0])+" serve", "/srv/renamed/connector.db")
 	o.Others = []string{"/srv/fifth", "/srv/other"}
 	wantFound(t, o, "HC503 /srv/fifth", "HC503 /srv/other", "HC503 /srv/renamed")
+}
+
+// TestOneBotInTwoServers (issue 21, point 22): another server is worth a word, and a warning only if it hosts a bot of ours.
+func TestOneBotInTwoServers(t *testing.T) {
+	o, other := newHouse(t), newHouse(t)
+	db, err := store.Open(other.Config.Database(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Bots: []platforms.Platform{&bird{}}}), db))
+	o.Others = []string{other.Config.DataDir}
+	got := wantFound(t, o, "HC506 "+other.Config.DataDir)
+	if !strings.Contains(got[1].What, "pigeon:1") || !got[1].Wrong() {
+		t.Errorf("%+v; want a warning that names the bot", got)
+	}
+	o.Config.Bots = nil
+	o.Config.WebListen = "127.0.0.1:0" // the bot of the pages is not shared
+	if got := wantFound(t, o, "HC503 "+other.Config.DataDir); got[1].Wrong() {
+		t.Errorf("%+v; want no warning", got)
+	}
+}
+
+// TestWhatAGuestIsTold (issue 21, point 22): nothing of the server's is to be given away for a look at it.
+func TestWhatAGuestIsTold(t *testing.T) {
+	o := newHouse(t)
+	o.machine.may = func(string) error { return syscall.EACCES }
+	o.Guest = "sudo hermes-connector doctor"
+	for _, f := range wantFound(t, o, "HC590 DATA") {
+		if strings.Contains(f.Fix, "chown") || f.Severity == finding.Unchecked && f.Fix != "`sudo hermes-connector doctor`" {
+			t.Errorf("%+v", f)
+		}
+	}
+	o.Guest, o.machine.may = "", func(string) error { return syscall.EROFS }
+	for _, f := range wantFound(t, o, "HC302 DATA") {
+		if strings.Contains(f.Fix, "chown") {
+			t.Errorf("%+v; want nothing of chown where nothing can be changed", f)
+		}
+	}
 }
 
 func TestWhoHasThePort(t *testing.T) {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
@@ -28,7 +31,7 @@ func Host(cfg *config.Config, now time.Time) finding.List {
 func host(cfg *config.Config, m machine, now time.Time) finding.List {
 	out := folder(cfg, m)
 	if cfg.TLS.On() {
-		out = append(out, certificate(cfg, now)...)
+		out = append(out, certificate(cfg, m, now)...)
 	}
 	return out
 }
@@ -42,16 +45,23 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 		return finding.DataMissing.Alone(dir, "there is no data folder",
 			"`hermes-connector serve` makes it; if there was one, look at data_dir in the configuration, or at the disk it lies on")
 	case err != nil:
-		return finding.NotLookedAt.Alone(dir, "the data folder cannot be looked at: "+reason(err), "run this command as the user the server runs as")
+		return finding.NotLookedAt.Alone(dir, "the data folder cannot be looked at: "+reason(err), m.instead())
 	case !st.IsDir():
 		return nil // the configuration's fault
 	}
 	if mode := st.Mode().Perm(); mode&config.OthersMay != 0 {
 		out.Add(finding.DataOpen, dir, fmt.Sprintf("others can read or change the data folder (mode %04o)", mode), "chmod 700 "+dir)
 	}
-	if err := m.may(dir); err != nil {
-		out.Add(finding.DataUnwritable, dir, "this user cannot write to the data folder: "+reason(err),
-			"run this command as the user the server runs as; if that is this one, give the folder to him: `chown -R USER "+dir+"`")
+	switch err := m.may(dir); {
+	case err == nil:
+	case errors.Is(err, syscall.EROFS):
+		out.Add(finding.DataUnwritable, dir, "the data folder lies on a file system that is mounted read-only",
+			"mount it for writing, or choose another data_dir; a disk that fails is mounted like this too: `dmesg` tells")
+	case m.guest != "":
+		out = append(out, notLooked(dir, "this user may not look into the data folder", m.instead()))
+	default:
+		out.Add(finding.DataUnwritable, dir, "the user "+self()+" cannot write to the data folder: "+reason(err),
+			"if the server runs as "+self()+", `sudo chown -R "+self()+" "+dir+"` gives the folder to that user")
 	}
 	out = append(out, space(dir, m)...)
 	db, err := os.Stat(cfg.Database())
@@ -61,11 +71,20 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	if mode := db.Mode().Perm(); mode&config.OthersMay != 0 {
 		out.Add(finding.DatabaseOpen, cfg.Database(), fmt.Sprintf("others can read or change the database (mode %04o)", mode), "chmod 600 "+cfg.Database())
 	}
-	found := key(cfg.Vault)
+	found := key(cfg.Vault, m)
 	if st, err := os.Stat(cfg.Vault.KeyFile); len(found) == 0 && err == nil && cfg.Vault.KeyFile == cfg.OwnKey() && st.Mode().Perm()&config.OthersMay != 0 {
 		found.Add(finding.KeyOpen, cfg.OwnKey(), fmt.Sprintf("others can read or change the vault's key (mode %04o)", st.Mode().Perm()), "chmod 600 "+cfg.OwnKey())
 	}
 	return append(out, found...)
+}
+
+// self is this process's user.
+func self() string {
+	id := strconv.Itoa(os.Geteuid())
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id
 }
 
 // reason is what the system said, without the path.
@@ -98,15 +117,15 @@ func space(dir string, m machine) (out finding.List) {
 }
 
 // key judges the vault's key as it lies there. That it fits the database only a start can tell.
-func key(v config.Vault) finding.List {
+func key(v config.Vault, m machine) finding.List {
 	if !v.Passphrase.IsZero() {
 		return nil
 	}
-	return ofVault(v, vault.Try(v.Key()))
+	return ofVault(v, m, vault.Try(v.Key()))
 }
 
 // ofVault says what an error of the vault means.
-func ofVault(v config.Vault, err error) finding.List {
+func ofVault(v config.Vault, m machine, err error) finding.List {
 	about := v.KeyFile
 	switch {
 	case !v.Passphrase.IsZero():
@@ -130,7 +149,7 @@ func ofVault(v config.Vault, err error) finding.List {
 	case errors.Is(err, vault.ErrWrongKey):
 		return one(finding.KeyWrong, "this key is not the one that the database was sealed with", "put the key of this database back beside it")
 	case errors.Is(err, fs.ErrPermission):
-		return finding.NotLookedAt.Alone(about, "this user may not read the vault's key", "run this command as the user the server runs as")
+		return finding.NotLookedAt.Alone(about, "this user may not read the vault's key", m.instead())
 	}
 	return one(finding.KeyGarbage, err.Error(), copyBack)
 }

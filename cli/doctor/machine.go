@@ -13,6 +13,7 @@ type machine struct {
 	listen func(network, address string) error // whether a listener could be there
 	may    func(path string) error             // whether this process may write there
 	boxed  func() bool                         // whether this is a container of the server's own, with a network of its own as a rule
+	guest  string                              // as in Options
 	copies []string                            // folders for a copy of the database; the first that is there is taken
 }
 
@@ -21,6 +22,14 @@ type disk struct {
 	kind         uint32 // of the kernel's numbers; 0: not known
 	free         uint64 // bytes that this user may fill
 	inodes, left uint64 // that there can be, and that are left
+}
+
+// instead is how to look at what this user may not look at.
+func (m machine) instead() string {
+	if m.guest == "" {
+		return "run this command as the user the server runs as"
+	}
+	return "`" + m.guest + "`"
 }
 
 func (m machine) orReal() machine {

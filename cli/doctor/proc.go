@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
 // process is one that runs, as far as this user may see it.
@@ -48,38 +46,6 @@ func processes(proc string, pick func(args []string) bool) (out []process) {
 		out = append(out, p)
 	}
 	return out
-}
-
-// others finds servers of this program that have another database than ours.
-func others(proc, database string) (out finding.List) {
-	for _, p := range processes(proc, serves) {
-		db := ""
-		for _, path := range p.open {
-			if filepath.Base(path) == filepath.Base(database) {
-				db = path
-			}
-		}
-		switch folder := filepath.Dir(db); {
-		case db == "":
-			continue // another user's, or one that has just begun: whose data it has is not known
-		case db != database:
-			out = append(out, otherServer(folder, fmt.Sprintf("another server runs with the data folder %s: %s", folder, p)))
-		}
-	}
-	return out
-}
-
-func otherServer(folder, what string) finding.Finding {
-	return finding.OtherServer.Of(folder, what, "stop it if it is not wanted; commands that are for it need --data-dir "+folder)
-}
-
-// others are other servers, by their processes and by what they left for commands to find them.
-func (o *Options) others() finding.List {
-	var known finding.List
-	for _, folder := range o.Others {
-		known = append(known, otherServer(folder, "another server runs with the data folder "+folder))
-	}
-	return finding.Merge(others(o.machine.proc, o.Config.Database()), known)
 }
 
 // serves reports whether these are the arguments of a server of this program, also when its file has another name, as this

@@ -50,7 +50,7 @@ func newHouse(t *testing.T) Options {
 	}
 	bots := func() ([]platforms.Platform, error) { return []platforms.Platform{&bird{}}, nil }
 	o := Options{
-		Config: cfg, Bots: bots, Now: time.Now,
+		Config: cfg, Bots: bots, Now: time.Now, Start: "hermes-connector serve",
 		Service: func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
 			all, err := bots()
 			return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,

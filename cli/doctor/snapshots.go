@@ -40,7 +40,7 @@ func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 		}
 		newest, at, err := backup.Newest(o.Config.Backup.Dir, o.Now())
 		if err != nil {
-			return finding.NotLookedAt.Alone(o.Config.Backup.Dir, "the snapshots cannot be looked at: "+reason(err), "run this command as the user the server runs as")
+			return finding.NotLookedAt.Alone(o.Config.Backup.Dir, "the snapshots cannot be looked at: "+reason(err), o.machine.instead())
 		}
 		var out finding.List
 		if !running && db.ModTime().After(at) {

@@ -1,5 +1,5 @@
 // Package service holds the systemd unit, which stands once: the packages install it, and setup writes it with another
-// program's path.
+// program's path. It knows where units are, and how the service is started.
 package service
 
 import _ "embed"

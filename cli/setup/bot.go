@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // askWithin bounds a look at a network.
@@ -28,7 +29,7 @@ func (s *setup) bot(ctx context.Context) error {
 	if len(s.cfg.Bots) > 0 && !add {
 		s.say("%s is there already.", s.file)
 		for _, b := range s.cfg.Bots {
-			if _, err := s.look(ctx, b.Kind, b.Options); err != nil {
+			if err := s.standing(ctx, b, b.Options.Token); err != nil {
 				return err
 			}
 		}
@@ -78,7 +79,7 @@ func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error)
 
 // addBot asks for a token, looks at the bot and writes it down. again: the person wants to give another token.
 func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, err error) {
-	token, file, err := s.token(ctx, kind)
+	token, file, err := s.token(ctx, kind, relay.Secret{})
 	if err != nil {
 		return false, err
 	}
@@ -92,22 +93,18 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 		if err != nil || there.Bot() != p.Bot() {
 			continue
 		}
-		if !b.Options.Token.Same(token) {
-			return false, fmt.Errorf("this bot is configured already, with another token: put the new token into the file that token_file names in %s", s.file)
-		}
 		s.say("This bot is configured already.")
 		if s.APIBase != "" && s.APIBase != b.Options.APIBase {
 			s.say("! Its api_base in %s is another than --api-base, and stays as it is.", s.file)
 		}
-		_, err = s.look(ctx, b.Kind, b.Options)
-		return false, err
+		return false, s.standing(ctx, b, token)
 	}
 	for {
 		verdict, err := s.look(ctx, kind, o)
 		if err != nil || verdict == another {
 			return verdict == another, err
 		}
-		if verdict == goOn {
+		if verdict != once {
 			break
 		}
 	}
@@ -122,14 +119,80 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 	return false, s.keepBot(ctx, kind, token, file, p.Bot())
 }
 
+// standing looks at a bot that is configured, as it is with that token. A token that is not the configured one takes its
+// place.
+func (s *setup) standing(ctx context.Context, b config.Bot, token relay.Secret) error {
+	o := b.Options
+	o.Token = token
+	for {
+		verdict, err := s.look(ctx, b.Kind, o)
+		switch {
+		case err != nil || verdict == asItIs:
+			return err
+		case verdict == another:
+			if o.Token, _, err = s.token(ctx, b.Kind, o.Token); err != nil {
+				return err
+			}
+		case verdict == goOn && o.Token.Same(b.Options.Token):
+			return nil
+		case verdict == goOn:
+			return s.replaceToken(ctx, b, o)
+		}
+	}
+}
+
+// replaceToken writes the token of o where that of b stands, and nothing else, when the person agrees.
+func (s *setup) replaceToken(ctx context.Context, b config.Bot, o platforms.Options) error {
+	if b.TokenFile == "" {
+		return errors.New("the bot's token comes from a variable of the environment: put the new one there, then start setup again")
+	}
+	path, err := filepath.EvalSymlinks(b.TokenFile)
+	if err != nil {
+		return fmt.Errorf("token file: %w", err)
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("token file: %w", err)
+	}
+	p, err := s.open(b.Kind, o)
+	if err != nil {
+		return err
+	}
+	for _, other := range s.cfg.Bots {
+		there, err := s.open(other.Kind, other.Options)
+		switch {
+		case err != nil:
+			return err
+		case other.TokenFile != b.TokenFile && there.Bot() == p.Bot():
+			return fmt.Errorf("the token is that of %s, which is in %s already", p.Bot(), s.file)
+		case other.TokenFile == b.TokenFile && there.Bot() != p.Bot():
+			s.added = string(b.Kind.Name) // gateways need the new bot's id
+		}
+	}
+	s.say("\nThe new token takes the place of the one in %s. %s stays as it is.", path, s.file)
+	switch ok, err := s.yesNo(ctx, "yes", "Write this?", "yes"); {
+	case err != nil:
+		return err
+	case !ok:
+		return errStopped
+	}
+	if err := replace(path, []byte(o.Token.RevealString()+"\n"), st.Mode().Perm()); err != nil {
+		return fmt.Errorf("token file: %w", err)
+	}
+	s.say("✓ the new token is in %s", path)
+	s.cfg, err = s.judge(s.text)
+	s.changed = true
+	return err
+}
+
 // open makes a bot of the kind, which does nothing yet.
 func (s *setup) open(kind platforms.Kind, o platforms.Options) (platforms.Platform, error) {
 	o.Log = slog.New(slog.DiscardHandler)
 	return kind.Open(o)
 }
 
-// token asks for the kind's token. file is where it is kept already; empty: nowhere.
-func (s *setup) token(ctx context.Context, kind platforms.Kind) (token relay.Secret, file string, err error) {
+// token asks for the kind's token; that which is refused is not offered. file is where it is kept already; empty: nowhere.
+func (s *setup) token(ctx context.Context, kind platforms.Kind, refused relay.Secret) (token relay.Secret, file string, err error) {
 	switch {
 	case s.TokenStdin:
 		raw, err := io.ReadAll(io.LimitReader(s.In, maxEnvFile))
@@ -150,7 +213,7 @@ func (s *setup) token(ctx context.Context, kind platforms.Kind) (token relay.Sec
 	q := question{flag: "token-file", text: kind.Guide + "\nThe token (it is not shown while you paste it):", secret: true}
 	path := s.tokenFile(kind, "")
 	left, err := config.SecretFile(path)
-	usable := err == nil && kind.CheckToken(left) == nil
+	usable := err == nil && kind.CheckToken(left) == nil && !left.Same(refused)
 	if usable {
 		q.text += "\n" + path + " holds one already: Enter takes that one."
 		q.def = "-"
@@ -194,7 +257,8 @@ type verdict int
 
 const (
 	goOn    verdict = iota
-	once            // the person mended something: look once more
+	asItIs          // the person goes on with what is wrong
+	once            // the person fixed something: look once more
 	another         // another token is to be given
 )
 
@@ -247,9 +311,9 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 		}
 		return goOn, nil
 	}
-	q := question{flag: "platform", text: "What now?", def: "again", options: []option{{"again", "look again, it is mended"}}}
+	q := question{flag: "platform", text: "What now?", def: "again", options: []option{{"again", "I have fixed it, check again"}}}
 	if refused {
-		q.def, q.options = "token", []option{{"token", "give another token"}, {"again", "look again, it is mended"}}
+		q.def, q.options = "token", []option{{"token", "give another token"}, {"again", "I have fixed it, check again"}}
 	}
 	q.options = append(q.options, option{"go on", "go on as it is"})
 	switch what, err := s.ask(ctx, q); {
@@ -260,7 +324,7 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 	case what == "again":
 		return once, nil
 	}
-	return goOn, nil
+	return asItIs, nil
 }
 
 // keepBot writes the token's file, unless file holds it, and the bot's table.
@@ -273,27 +337,32 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 		if file != "" {
 			break
 		}
-		err := create(path, []byte(token.RevealString()+"\n"), 0o600)
-		if kept, e := config.SecretFile(path); errors.Is(err, fs.ErrExist) && e == nil && kept.Same(token) {
-			file, err = path, nil
-		} else if err == nil {
+		if kept, err := config.SecretFile(path); err == nil && kept.Same(token) {
+			file = path
+		} else if !files.Exists(path) {
 			file, made = path, path
-		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("token file: %w", err)
 		}
 	}
 	if file == "" {
 		return fmt.Errorf("%s holds another token, and no file is written over: move it away", s.tokenFile(kind, "-"+string(bot.ID)))
 	}
-	if made != "" {
-		s.say("✓ the token is in %s, which only you can read", made)
-	}
 	named := file
 	if rel, err := filepath.Rel(filepath.Dir(s.file), file); err == nil && filepath.IsLocal(rel) {
 		named = rel
 	}
-	err := s.write(ctx, func(d *document) error {
+	keep := func() error {
+		if made == "" {
+			return nil
+		}
+		s.pending = nil
+		if err := create(made, []byte(token.RevealString()+"\n"), 0o600); err != nil {
+			return fmt.Errorf("token file: %w", err)
+		}
+		s.say("✓ the token is in %s, which only you can read", made)
+		return nil
+	}
+	s.pending = map[string]relay.Secret{made: token}
+	err := s.writeAfter(ctx, keep, func(d *document) error {
 		keys := []setting{{key: "platform", value: text(string(kind.Name))}, {key: "token_file", value: text(named)}}
 		if s.APIBase != "" {
 			keys = append(keys, setting{key: "api_base", value: text(s.APIBase)})

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	unitName     = "hermes-connector.service"
+	unitName     = service.Name
 	systemData   = "/var/lib/hermes-connector"
-	systemConfig = "/etc/hermes-connector"
+	systemConfig = service.Config
 	systemUser   = "hermes-connector"
 	userUnit     = `# Written by hermes-connector setup. systemctl --user edit hermes-connector changes it.
 [Unit]
@@ -51,9 +51,6 @@ type systemd struct {
 	config  string
 	unit    string // of the system
 }
-
-// installed are the places of units that come with packages.
-var installed = []string{"/usr/lib/systemd/system/" + unitName, "/lib/systemd/system/" + unitName}
 
 // plan is what installing the service takes: a unit, unless one is there, and commands. tokens are the folder of the
 // tokens' files; haveUser and packaged say what is there already.
@@ -159,10 +156,9 @@ func (s *setup) service(ctx context.Context) error {
 //go:noinline
 func (s *setup) unit() (path string, there, packaged bool) {
 	if s.Root {
-		path = "/etc/systemd/system/" + unitName
-		packaged = files.Exists(installed[0]) || files.Exists(installed[1])
-	} else if dir, err := os.UserConfigDir(); err == nil {
-		path = filepath.Join(dir, "systemd", "user", unitName)
+		path, packaged = service.System, service.Packaged()
+	} else {
+		path = service.User()
 	}
 	return path, packaged || files.Exists(path), packaged
 }

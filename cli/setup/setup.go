@@ -4,7 +4,8 @@
 // Invariants:
 //
 //  1. No file that is there is written over: to connector.toml a change is made line by line, is shown first, and must
-//     leave a configuration without a fault; a token gets a file of its own; of an .env file only our names change.
+//     leave a configuration without a fault; a token gets a file of its own, where only another token of the same
+//     table replaces it; of an .env file only our names change. Nothing is written before the person agrees.
 //  2. Each step is whole before the next one begins, and looks at what is there: after an interruption setup goes on.
 //  3. Nothing is started that was not asked for.
 //  4. A token is never shown, and stands in no error.
@@ -22,8 +23,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Flags are answers. An empty one is asked for.
@@ -75,16 +78,17 @@ type Options struct {
 type setup struct {
 	Options
 	*talk
-	file    string         // the configuration
-	named   bool           // it was named by --config
-	text    []byte         // what stands in it
-	cfg     *config.Config // what it means
-	name    string         // of the bot, for the last word
-	invite  string         // where a bot is invited into a server; empty: nowhere
-	added   string         // the network of a bot that is new in this run
-	linked  bool           // somebody is linked to the gateway
-	changed bool           // the configuration is another than at the start
-	served  chan error     // what that server ended with; nil: none was started
+	file    string                  // the configuration
+	named   bool                    // it was named by --config
+	text    []byte                  // what stands in it
+	cfg     *config.Config          // what it means
+	name    string                  // of the bot, for the last word
+	invite  string                  // where a bot is invited into a server; empty: nowhere
+	added   string                  // the network of a bot that is new in this run
+	linked  bool                    // somebody is linked to the gateway
+	pending map[string]relay.Secret // the token's file, while the person is asked
+	changed bool                    // the configuration is another than at the start
+	served  chan error              // what that server ended with; nil: none was started
 }
 
 // Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
@@ -156,7 +160,7 @@ func (s *setup) judgeFlags(ctx context.Context) error {
 	if missing := s.missing(); s.lines == nil && missing != "" { // said before anything is written
 		return UsageError{errors.New("nobody can be asked here: give " + missing)}
 	}
-	if s.Flags.Start == "service" && !systemdRuns() {
+	if s.Flags.Start == "service" && !service.Runs() {
 		return errors.New("systemd does not start services here: leave --service out, and start the server with hermes-connector serve")
 	}
 	return nil
@@ -216,12 +220,17 @@ func (s *setup) alone(ctx context.Context) error {
 
 // judge is what a text would mean as the configuration.
 func (s *setup) judge(text []byte) (*config.Config, error) {
-	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Env: s.Env, Kinds: s.Kinds, DataDir: s.DataDir})
+	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Pending: s.pending, Env: s.Env, Kinds: s.Kinds, DataDir: s.DataDir})
 }
 
-// write shows what edit changes in the configuration, if it does, and writes it when the person agrees; errStopped: he
-// does not.
+// write shows what edit changes in the configuration, if it does, and writes it when the person agrees; errStopped: they
+// do not.
 func (s *setup) write(ctx context.Context, edit func(*document) error) error {
+	return s.writeAfter(ctx, func() error { return nil }, edit)
+}
+
+// writeAfter is write, and before it writes it does what the configuration needs.
+func (s *setup) writeAfter(ctx context.Context, needs func() error, edit func(*document) error) error {
 	d := newDocument(s.text)
 	before := newDocument(s.text).lines
 	if err := edit(d); err != nil {
@@ -244,6 +253,9 @@ func (s *setup) write(ctx context.Context, edit func(*document) error) error {
 		return err
 	case !ok:
 		return errStopped
+	}
+	if err := needs(); err != nil {
+		return err
 	}
 	mode := os.FileMode(0o644)
 	if st, err := os.Stat(s.file); err == nil {

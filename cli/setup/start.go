@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 )
 
 const (
-	lookEvery   = 400 * time.Millisecond // for a server that starts, a gateway that dials, a code that is used
-	startsSoon  = 30 * time.Second       // how long a server that was started may take to answer
-	runsSystemd = "/run/systemd/system"  // there where systemd is what starts services
+	lookEvery  = 400 * time.Millisecond // for a server that starts, a gateway that dials, a code that is used
+	startsSoon = 30 * time.Second       // how long a server that was started may take to answer
 )
 
 // running reports whether the configuration's server answers.
@@ -61,7 +60,7 @@ func (s *setup) howToStart() question {
 		flag: "start", given: s.Flags.Start, text: "How shall the server run?", def: "here",
 		options: []option{{"here", "in this window, until Ctrl-C"}},
 	}
-	if systemdRuns() {
+	if service.Runs() {
 		q.def = "service"
 		q.options = append(q.options, option{"service", "as a systemd service, also after a restart of this machine"})
 	}
@@ -70,11 +69,6 @@ func (s *setup) howToStart() question {
 		q.given = "no"
 	}
 	return q
-}
-
-func systemdRuns() bool {
-	_, err := os.Stat(runsSystemd)
-	return err == nil
 }
 
 // flagConfig is the flag that other commands need to find the configuration; empty where they find it alone.

@@ -22,6 +22,7 @@ const (
 	Fault     Severity = "fault"     // messages do not arrive, or others can read or send them, now
 	Warning   Severity = "warning"   // it works today, and will not, or not for everybody
 	Unchecked Severity = "unchecked" // it could not be looked at
+	Notice    Severity = "notice"    // nothing is wrong, and it is worth knowing
 )
 
 // Finding is one thing that is wrong.
@@ -33,6 +34,9 @@ type Finding struct {
 	Why      string   `json:"why"`             // one sentence: what it means for people's messages
 	Fix      string   `json:"fix"`             // a command and nothing else, or words, with commands in `backticks`
 }
+
+// Wrong reports whether something is wrong, as far as it was looked at.
+func (f Finding) Wrong() bool { return f.Severity == Fault || f.Severity == Warning }
 
 // Kind is one kind of finding.
 type Kind struct {
@@ -84,14 +88,15 @@ func All() []*Kind {
 	return all
 }
 
-// Sort puts the worst first; what is equally bad stands by code, then by what it is about.
+// Sort puts the worst first; what is equally bad stands by code, then by what it is about. That there is no bot comes
+// before all: no message can be lost then, and much of the rest follows from it.
 // It is not inlined: many call it, and none of them in a hurry.
 //
 //go:noinline
 func Sort(all []Finding) {
 	sort.SliceStable(all, func(i, j int) bool { // slices.SortStableFunc of this type costs 7 KB
 		a, b := all[i], all[j]
-		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About)) < 0
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About)) < 0
 	})
 }
 
@@ -124,4 +129,13 @@ func explains(f Finding) bool {
 	return f.Severity == Fault
 }
 
-func rank(s Severity) int { return slices.Index([]Severity{Fault, Warning, Unchecked}, s) }
+// worst are all severities, the worst first.
+var worst = []Severity{Fault, Warning, Unchecked, Notice}
+
+// rank is how early a finding stands.
+func rank(f Finding) int {
+	if f.Code == NoBot.Code {
+		return -1
+	}
+	return slices.Index(worst, f.Severity)
+}

@@ -18,7 +18,7 @@ func Misworded(f Finding) string {
 		return "what was seen, and its fix, go on in a line: no full stop"
 	case strings.Count(f.Fix, "`")%2 != 0:
 		return "a backtick is missing"
-	case !strings.HasPrefix(f.Fix, "hermes-connector ") && strings.Contains(strings.ReplaceAll(f.Fix, "`hermes-connector ", ""), "hermes-connector "):
+	case !strings.HasPrefix(f.Fix, "hermes-connector ") && strings.Contains(strings.NewReplacer("`hermes-connector ", "", "`sudo hermes-connector ", "").Replace(f.Fix), "hermes-connector "):
 		return "a command among words stands in backticks"
 	}
 	for _, verb := range []string{" shows", " says", " asks", " makes", " prints", " tries", " brings", " lists", " judges", ";", ", "} {

@@ -15,4 +15,7 @@ var (
 	NoGateway      = kind("HC411", Warning, "There is nobody who could answer.")
 	WakeUnusable   = kind("HC412", Warning, "A gateway that sleeps is not woken, so what people write waits until it comes by itself.")
 	FilesUnfetched = kind("HC413", Warning, "Pictures and files that people send do not reach its agent.")
+	WrongSecret    = kind("HC414", Warning, "A gateway that is refused switches itself off until it is restarted, and gives no answers.")
+	SecretRotated  = kind("HC415", Notice, "When the old secret ends, the gateway gets in with the new one only.")
+	BacklogFilling = kind("HC416", Warning, "When there is no room left, the oldest message is given up for each new one.")
 )

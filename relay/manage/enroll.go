@@ -29,6 +29,8 @@ type Enrolled struct {
 	DeliveryKey string            `json:"deliveryKey"`
 	URL         string            `json:"url"`
 	Env         map[string]string `json:"env,omitempty"` // what the gateway reads, whatever its age; a gateway itself gets none
+	// OldUntil is when the secret before this one ends, which ends earlier when the gateway dials with this one; zero: there is none.
+	OldUntil time.Time `json:"oldSecretUntil,omitzero"`
 }
 
 // Enroll makes a gateway with its instance, and in a new tenant the tenant. Refused with Exists

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -67,7 +68,7 @@ func (s *Service) findings(ctx context.Context, st *Status, served []store.Insta
 		return err
 	}
 	for _, g := range gateways {
-		st.Findings = append(st.Findings, ofGateway(g)...)
+		st.Findings = append(st.Findings, s.ofGateway(st, g)...)
 	}
 	if len(served) == 0 {
 		st.Findings.Add(finding.NoGateway, "", "no gateway is enrolled", "hermes-connector enroll NAME")
@@ -120,7 +121,7 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 	name := string(i.ID)
 	add := func(k *finding.Kind, what, fix string) { out = append(out, k.Of("gateway "+name, what, fix)) }
 	if i.Warning == "copied_credential" {
-		add(finding.Copied, "two programs dial with its credential and push each other out", "stop one of them, or `hermes-connector enroll OTHER-NAME` for the second")
+		add(finding.Copied, "two programs dial with its credential and push each other out", copied(i.ID))
 	}
 	if i.State != Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && now.Sub(i.LastSeenAt) > longSilence {
 		what := "it has not been here since " + Clock(i.LastSeenAt) + ", and " + Counted(i.Backlog, "message waits", "messages wait") + " for it"
@@ -139,11 +140,29 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 	return out
 }
 
-// ofGateway is what is wrong with a credential.
-func ofGateway(g store.Gateway) (out finding.List) {
+// copied is what helps when two programs have the credential of an instance's gateway.
+func copied(i relay.InstanceID) string {
+	return "stop one of the two, or `hermes-connector enroll OTHER-NAME` for the second; if a stranger has the credential, `hermes-connector gateway rotate " + string(i) + "`"
+}
+
+// ofGateway is what is wrong with a credential, and with the dials in its name, of which st warns too.
+func (s *Service) ofGateway(st *Status, g store.Gateway) (out finding.List) {
+	var dials token.Dials
+	connected := false
+	if s.live != nil { // only a running server knows
+		dials, connected = s.auth.Dials(g.ID), s.live.Serves(g.ID, g.Instance)
+	}
+	out = ofDials(g, dials, connected)
+	for n, i := range st.Instances {
+		if i.ID == g.Instance && len(out) > 0 && out[0].Wrong() {
+			st.Instances[n].Warnings = append(i.Warnings, out[0].What+": "+out[0].Fix)
+		}
+	}
+	out = append(out, ofRotation(g, dials, connected, s.set.Now())...)
 	about := "gateway " + string(g.ID)
 	switch {
 	case g.Revoked:
+	case g.LastSeenAt.IsZero() && dials.Refused > 0: // which says more
 	case g.LastSeenAt.IsZero():
 		out.Add(finding.NeverDialled, about, "it has never connected",
 			"put the lines that enroll printed into the gateway's .env and start it; `hermes-connector gateway rotate "+string(g.ID)+"` prints new ones")

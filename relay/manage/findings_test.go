@@ -2,7 +2,10 @@ package manage_test
 
 import (
 	"context"
+	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/passthrough"
+	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -70,6 +74,36 @@ func TestFindings(t *testing.T) {
 		}, []string{"HC402 gateway home"}},
 		"silent, and nothing waits": {func(_ *testing.T, w *world, _ *server, _ *bird) {
 			w.now = noon.Add(25 * time.Hour)
+		}, nil},
+		"a wrong secret of one that never got in": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.enroll(t, "attic")
+			w.bind(t, "attic", "pigeon")
+			w.refused(t, "attic")
+			w.refused(t, "nobody") // of whom nothing is remembered
+		}, []string{"HC414 gateway attic"}},
+		"a revoked secret": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.enroll(t, "attic")
+			if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "attic"}); err != nil {
+				t.Fatal(err)
+			}
+			w.refused(t, "attic")
+		}, []string{"HC414 gateway attic"}},
+		"a wrong secret before a good one": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.refused(t, "home")
+			if err := w.auth.Used(t.Context(), token.Peer{Gateway: "home"}, netip.Addr{}); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		"a new secret that is not used": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			if _, err := w.Rotate(t.Context(), system, manage.Named{Name: "home"}); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"HC415 gateway home"}},
+		"a new secret, a day later": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			if _, err := w.Rotate(t.Context(), system, manage.Named{Name: "home"}); err != nil {
+				t.Fatal(err)
+			}
+			w.now = noon.Add(24 * time.Hour)
 		}, nil},
 		"a copied credential": {func(_ *testing.T, _ *world, live *server, _ *bird) {
 			live.connected = "home" // of which the stub says so
@@ -128,7 +162,7 @@ func TestFindings(t *testing.T) {
 		}, []string{"HC411 "}},
 		"no bot": {func(_ *testing.T, _ *world, live *server, _ *bird) {
 			live.bots = nil
-		}, []string{"HC408 pigeon", "HC504 "}},
+		}, []string{"HC504 ", "HC408 pigeon"}},
 		"files that nobody fetches": {func(_ *testing.T, w *world, _ *server, _ *bird) {
 			w.change(func(s *manage.Settings) { s.Files = unread{} })
 		}, []string{"HC413 gateway home"}},
@@ -167,6 +201,145 @@ func TestFindings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refused has somebody dial as the gateway with a secret that is not its own.
+func (w *world) refused(t *testing.T, g relay.GatewayID) {
+	t.Helper()
+	w.auth.Refused(t.Context(), token.Mint(g, relay.NewSecret([]byte("not its own")), time.Time{}), netip.MustParseAddr("192.0.2.7"))
+}
+
+// found is the finding of that code, which must be the only one.
+func (w *world) found(t *testing.T, k *finding.Kind) finding.Finding {
+	t.Helper()
+	st, err := w.Status(t.Context(), struct{}{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of []finding.Finding
+	for _, f := range st.Findings {
+		if f.Code == k.Code {
+			of = append(of, f)
+		}
+	}
+	if len(of) != 1 {
+		t.Fatalf("%d findings of %s in %+v, want 1", len(of), k.Code, st.Findings)
+	}
+	return of[0]
+}
+
+func says(t *testing.T, text string, all ...string) {
+	t.Helper()
+	for _, part := range all {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q does not say %q", text, part)
+		}
+	}
+}
+
+// TestWhoDialsInVain (issue 21, point 19): from where, how often and since when; nothing is wrong while the gateway itself is
+// connected.
+func TestWhoDialsInVain(t *testing.T) {
+	w, live, _ := healthy(t)
+	w.refused(t, "home")
+	says(t, w.found(t, finding.WrongSecret).What, "wrong secret", "once", "from 192.0.2.7")
+	for range 2 {
+		w.refused(t, "home")
+	}
+	f := w.found(t, finding.WrongSecret)
+	says(t, f.What, "3 times since "+manage.Clock(noon), "from 192.0.2.7")
+	says(t, f.Fix, "gateway rotate home")
+	st, err := w.Status(t.Context(), struct{}{})
+	if err != nil || len(st.Instances[0].Warnings) != 1 {
+		t.Errorf("warnings %q, %v; want one", st.Instances[0].Warnings, err)
+	}
+	live.connected = "home"
+	if f := w.found(t, finding.WrongSecret); f.Wrong() {
+		t.Errorf("%+v is wrong while the gateway is connected", f)
+	}
+	live.connected = ""
+	if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	f = w.found(t, finding.WrongSecret)
+	says(t, f.What, "revoked")
+	says(t, f.Fix, "hermes-connector enroll home")
+}
+
+// TestARotationThatIsOpen (issue 21, point 21): rotate and the finding say when the old secret ends, and who has it still.
+func TestARotationThatIsOpen(t *testing.T) {
+	w, live, _ := healthy(t)
+	e, err := w.Rotate(t.Context(), system, manage.Named{Name: "home"})
+	if err != nil || !e.OldUntil.Equal(noon.Add(24*time.Hour)) {
+		t.Fatalf("the old one ends at %v, %v", e.OldUntil, err)
+	}
+	at := e.OldUntil.Local().Format("2 January at 15:04")
+	f := w.found(t, finding.SecretRotated)
+	says(t, f.What, at)
+	if f.Wrong() || strings.Contains(f.What, "with the old one") {
+		t.Errorf("%+v; want a notice, and nobody has come since", f)
+	}
+	if err := w.auth.Used(t.Context(), token.Peer{Gateway: "home"}, netip.MustParseAddr("192.0.2.7")); err != nil {
+		t.Fatal(err)
+	}
+	w.seen(t, "home", noon.Add(time.Minute))
+	says(t, w.found(t, finding.SecretRotated).What, at, "it was here with the old one", "from 192.0.2.7")
+	live.connected = "home"
+	says(t, w.found(t, finding.SecretRotated).What, at, "it is connected with the old one", "from 192.0.2.7")
+}
+
+// TestABacklogThatFillsUp (issue 21, point 21) is said from 80 % on, by messages or by bytes, before anything is given up.
+func TestABacklogThatFillsUp(t *testing.T) {
+	for name, tc := range map[string]struct {
+		most  store.Limits
+		size  int // bytes of each message
+		n     int
+		want  string // empty: nothing
+		helps string
+	}{
+		"by messages":     {store.Limits{MaxEntries: 10}, 1, 8, "80 % of its room for waiting messages is taken: 8 of 10 messages", "max_entries"},
+		"not yet":         {store.Limits{MaxEntries: 10}, 1, 7, "", ""},
+		"by bytes":        {store.Limits{MaxBytes: 100 << 10}, 10 << 10, 9, "of 100 KiB", "max_bytes"},
+		"not yet so many": {store.Limits{MaxBytes: 100 << 10}, 10 << 10, 7, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := &server{}
+			w := newWorldWithin(t, tc.most, live)
+			w.enroll(t, "home")
+			for n := range tc.n {
+				w.putFrame(t, make([]byte, tc.size), "home", relay.EventID(strconv.Itoa(n)))
+			}
+			st, err := w.Status(t.Context(), struct{}{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.want == "" {
+				if slices.ContainsFunc(st.Findings, func(f finding.Finding) bool { return f.Code == finding.BacklogFilling.Code }) {
+					t.Errorf("%+v, want nothing", st.Findings)
+				}
+				return
+			}
+			f := w.found(t, finding.BacklogFilling)
+			says(t, f.What, tc.want)
+			says(t, f.Fix, "start the gateway", tc.helps)
+			if fault := finding.Misworded(f); fault != "" || st.Instances[0].Dead != 0 {
+				t.Errorf("%+v: %s; %d are given up", f, fault, st.Instances[0].Dead)
+			}
+			live.connected = "home"
+			says(t, w.found(t, finding.BacklogFilling).Fix, "log", tc.helps)
+		})
+	}
+}
+
+// TestACopiedCredentialHasOneFix (issue 21, point 22).
+func TestACopiedCredentialHasOneFix(t *testing.T) {
+	w, live, _ := healthy(t)
+	live.connected = "home" // of which the stub says so
+	st, err := w.Status(t.Context(), struct{}{})
+	if err != nil || len(st.Instances[0].Warnings) != 1 {
+		t.Fatalf("warnings %q, %v", st.Instances[0].Warnings, err)
+	}
+	says(t, st.Instances[0].Warnings[0], w.found(t, finding.Copied).Fix, "stop one", "enroll OTHER-NAME", "gateway rotate home")
 }
 
 func (w *world) bind(t *testing.T, name string, p relay.PlatformID) {

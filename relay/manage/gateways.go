@@ -140,7 +140,7 @@ func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled
 	if err != nil {
 		return Enrolled{}, err
 	}
-	secret, err := s.auth.Rotate(ctx, gatewayRow(by, "rotate", g, ""), g.ID)
+	made, err := s.auth.Rotate(ctx, gatewayRow(by, "rotate", g, ""), g.ID)
 	if errors.Is(err, token.ErrRevoked) {
 		return Enrolled{}, revoked(n.Name)
 	}
@@ -155,7 +155,9 @@ func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled
 	if err != nil {
 		return Enrolled{}, err
 	}
-	return s.enrolled(g, i.WakeURL, secret, key), nil
+	out := s.enrolled(g, i.WakeURL, made.Secret, key)
+	out.OldUntil = made.OldUntil.UTC()
+	return out, nil
 }
 
 // It is not inlined: many call it, and none of them in a hurry.

@@ -53,11 +53,17 @@ func (w *world) change(set func(*manage.Settings)) {
 
 func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world {
 	t.Helper()
+	return newWorldWithin(t, store.Limits{}, live, bots...)
+}
+
+// newWorldWithin is newWorld with other limits of buffers.
+func newWorldWithin(t *testing.T, most store.Limits, live manage.Live, bots ...platforms.Platform) *world {
+	t.Helper()
 	dir := t.TempDir()
 	w := &world{path: filepath.Join(dir, "connector.db"), live: live, bus: &bus.Local{}, now: noon}
 	now := func() time.Time { return w.now }
 	var err error
-	if w.db, err = store.Open(w.path, store.Options{Now: now}); err != nil {
+	if w.db, err = store.Open(w.path, store.Options{Now: now, Limits: most}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -101,6 +107,12 @@ func (w *world) enroll(t *testing.T, names ...string) {
 // put delivers events to an instance's buffer.
 func (w *world) put(t *testing.T, i relay.InstanceID, ids ...relay.EventID) []relay.BufferID {
 	t.Helper()
+	return w.putFrame(t, []byte("{}\n"), i, ids...)
+}
+
+// putFrame is put with that frame for each event.
+func (w *world) putFrame(t *testing.T, frame []byte, i relay.InstanceID, ids ...relay.EventID) []relay.BufferID {
+	t.Helper()
 	a := store.Accept{Bot: relay.Bot{Platform: "pigeon", ID: "1"}}
 	for _, id := range ids {
 		a.Items = append(a.Items, store.AcceptItem{
@@ -108,7 +120,7 @@ func (w *world) put(t *testing.T, i relay.InstanceID, ids ...relay.EventID) []re
 				ID: id, Bot: a.Bot, Type: relay.TypeText, Text: "coo", MessageID: "m",
 				Source: relay.Source{Platform: "pigeon", ChatID: "loft", ChatType: relay.ChatDM, UserID: "ann"},
 			},
-			Frame: []byte("{}\n"), To: []store.Recipient{{Instance: i}},
+			Frame: frame, To: []store.Recipient{{Instance: i}},
 		})
 	}
 	out, err := w.db.Accept(t.Context(), a)

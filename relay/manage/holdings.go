@@ -45,6 +45,11 @@ func (s *Service) holdings(ctx context.Context, g store.Gateway) (*Holdings, err
 		return nil, err
 	}
 	h.People = each(bound, binding)
+	for n, b := range bound {
+		if h.People[n].DirectTo, err = s.directTo(ctx, b.Platform, b.User); err != nil {
+			return nil, err
+		}
+	}
 	if h.Grants, err = s.Scopes(ctx, Named{string(i.ID)}); err != nil {
 		return nil, err
 	}

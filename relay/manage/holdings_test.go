@@ -51,7 +51,7 @@ func TestWhatAGatewayHolds(t *testing.T) {
 	g, err := w.Gateway(t.Context(), manage.Named{Name: "home"})
 	must(err)
 	want := &manage.Holdings{
-		People:    []manage.Binding{{Platform: "pigeon", User: "ann", Instance: "home", Tenant: "home", BoundAt: noon, DMDefault: true}},
+		People:    []manage.Binding{{Platform: "pigeon", User: "ann", Instance: "home", Tenant: "home", BoundAt: noon, DMDefault: true, DirectTo: "home"}},
 		Grants:    []manage.Grant{{Platform: "pigeon", Chat: "loft", Instance: "home", Tenant: "home", GrantedAt: noon}},
 		Principal: manage.Principal{Instance: "home", Policy: relay.AnyOne, Allow: []store.Person{}},
 		Policies: []manage.Relevance{{

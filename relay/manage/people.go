@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -76,7 +77,9 @@ type Binding struct {
 	// Only where it is looked at:
 	Tenant    relay.TenantID `json:"tenant,omitempty"`
 	BoundAt   time.Time      `json:"boundAt,omitzero"`
-	DMDefault bool           `json:"dmDefault,omitempty"` // of several instances of the person, it gets the direct messages
+	DMDefault bool           `json:"dmDefault,omitempty"` // of several instances of the person, it is the one chosen for direct messages
+	// DirectTo is the instance that gets the person's direct messages: this one, or another. Also after a Bind.
+	DirectTo relay.InstanceID `json:"directTo,omitempty"`
 }
 
 // Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with NotFound or Usage.
@@ -91,7 +94,19 @@ func (s *Service) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, er
 		})
 	})
 	out.Warnings = s.botless(b.Platform)
+	if err == nil {
+		out.DirectTo, err = s.directTo(ctx, b.Platform, b.User)
+	}
 	return out, err
+}
+
+// directTo is the instance that gets a person's direct messages; empty: the person is bound to none.
+func (s *Service) directTo(ctx context.Context, p relay.PlatformID, u relay.UserID) (relay.InstanceID, error) {
+	bound, err := s.db.Bindings(ctx, store.BindingFilter{Platform: p, User: u})
+	i, _ := gate.OwnInstance(each(bound, func(b store.Binding) gate.Owned {
+		return gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault}
+	}), "", true)
+	return i, err
 }
 
 // rebind does something to b's binding to the instance that find finds. hint ends the refusal when there is

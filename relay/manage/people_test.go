@@ -35,6 +35,42 @@ func TestLinkOffersADeepLinkPerPlatform(t *testing.T) {
 	wantField(t, err, "platform")
 }
 
+// TestWhoGetsDirectMessages (issue 21, point 20): whoever is bound to a second gateway is told that the first one keeps the direct
+// messages, and the list says so of both.
+func TestWhoGetsDirectMessages(t *testing.T) {
+	w := newWorld(t, nil)
+	w.enroll(t, "home", "kids")
+	bind := func(name string) manage.Binding {
+		t.Helper()
+		b, err := w.Bind(t.Context(), system, manage.Bind{Name: name, Platform: "pigeon", User: "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	want := func(to relay.InstanceID) {
+		t.Helper()
+		for _, name := range []string{"home", "kids"} {
+			g, err := w.Gateway(t.Context(), manage.Named{Name: name})
+			if err != nil || len(g.Holds.People) != 1 || g.Holds.People[0].DirectTo != to {
+				t.Errorf("of %s: %+v, %v; want direct messages to go to %s", name, g.Holds.People, err, to)
+			}
+		}
+	}
+	if b := bind("home"); b.DirectTo != "home" {
+		t.Errorf("the first binding: direct messages go to %q", b.DirectTo)
+	}
+	w.now = noon.Add(time.Minute)
+	if b := bind("kids"); b.DirectTo != "home" {
+		t.Errorf("the second binding: direct messages go to %q", b.DirectTo)
+	}
+	want("home")
+	if _, err := w.SetDMDefault(t.Context(), system, manage.Bind{Name: "kids", Platform: "pigeon", User: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	want("kids")
+}
+
 func TestBindAndUnbind(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enroll(t, "home")

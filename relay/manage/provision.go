@@ -242,7 +242,7 @@ func (s *Service) declare(ctx context.Context, by audit.Actor, p Provision, wake
 // not belong to a new start. A connection counts while its gateway answers: the socket of a host that lost
 // power looks alive when the host is back and asks.
 func (s *Service) had(ctx context.Context, g store.Gateway, p Provision, newest token.Newest) bool {
-	if newest.Rival || g.LastSeenAt.Before(newest.CreatedAt) {
+	if !newest.OldUntil.IsZero() || g.LastSeenAt.Before(newest.CreatedAt) {
 		return false
 	}
 	if s.live != nil && s.live.Answers(ctx, g.ID, g.Instance) {

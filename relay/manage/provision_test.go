@@ -2,6 +2,7 @@ package manage_test
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -76,7 +77,7 @@ func TestTheNextBootGetsANewSecret(t *testing.T) {
 	if _, old := w.verdict(t, "gw-box", first.Secret); v != token.Valid || old != token.Valid {
 		t.Errorf("the new one is %s, the old one %s; want both valid until the new one is used", v, old)
 	}
-	if err := w.auth.Used(t.Context(), peer); err != nil {
+	if err := w.auth.Used(t.Context(), peer, netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, old := w.verdict(t, "gw-box", first.Secret); old != token.Unauthorized {

@@ -129,6 +129,7 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, fou
 		ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
 		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i), Revoked: !live,
 	}
+	*found = append(*found, ofRoom(*st, lane, s.db.Lanes.Limits())...)
 	if s.set.Poke != nil {
 		st.Poke = s.set.Poke(i.ID)
 	}
@@ -158,7 +159,7 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *finding.
 		return nil
 	}
 	if st.Warning = s.live.Warning(st.ID); st.Warning == "copied_credential" {
-		st.Warnings = append(st.Warnings, "its credential is used in two places at once: hermes-connector gateway rotate "+string(st.ID)+" makes a new one")
+		st.Warnings = append(st.Warnings, "two programs dial with its credential and push each other out: "+copied(st.ID))
 	}
 	_, bots, err := s.stuck(ctx, st.ID)
 	if err != nil {

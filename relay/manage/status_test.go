@@ -43,7 +43,7 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 		"instances": []any{
 			map[string]any{"instanceId": "attic", "tenant": "home", "state": "asleep", "backlog": 2.0, "dead": 0.0, "prompts": 0.0, "oldestAt": "2026-11-21T12:00:00Z"},
 			map[string]any{"instanceId": "gone", "tenant": "home", "state": "away", "revoked": true, "backlog": 0.0, "dead": 1.0, "prompts": 0.0},
-			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential", "warnings": []any{"its credential is used in two places at once: hermes-connector gateway rotate home makes a new one"}},
+			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential", "warnings": []any{"two programs dial with its credential and push each other out: stop one of the two, or `hermes-connector enroll OTHER-NAME` for the second; if a stranger has the credential, `hermes-connector gateway rotate home`"}},
 		},
 		"counters": map[string]any{"delivered": 7.0},
 	}

@@ -50,13 +50,14 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	case verdict != token.Valid:
 		s.o.Log.Info("unknown credential refused", "from", addr)
 		_ = conn.Close(session.CodeUnauthorized, "unauthorized")
+		s.auth.Refused(ctx, door.Bearer(r), addr)
 	default:
 		p := &session.Peer{
 			Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr,
 			Stock:  strings.Contains(r.UserAgent(), " websockets/"),
 			Origin: origin(r, s.o.TrustedProxies, s.o.PublicURL),
 		}
-		if err := s.auth.Used(ctx, peer); err != nil {
+		if err := s.auth.Used(ctx, peer, addr); err != nil {
 			s.o.Log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 		}
 		s.sessions.Go(func() { // an idle session keeps this stack: so little else is on it

@@ -188,6 +188,47 @@ func TestUpgradeVerdicts(t *testing.T) {
 	}
 }
 
+// TestARefusedDialIsRemembered (issue 21, point 19) until a good one comes, if it names a gateway that exists.
+func TestARefusedDialIsRemembered(t *testing.T) {
+	r := newRig(t)
+	dial := func(g relay.GatewayID, secret relay.Secret) *websocket.Conn {
+		t.Helper()
+		conn, _, err := r.dial(http.Header{"Authorization": {"Bearer " + token.Mint(g, secret, time.Time{})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	refused := func(n int) token.Dials {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for r.auth.Dials("home").Refused != n {
+			select {
+			case <-ctx.Done():
+				t.Fatalf("%+v, want %d refused", r.auth.Dials("home"), n)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		return r.auth.Dials("home")
+	}
+	wrong := relay.NewSecret([]byte("wrong"))
+	closes(t, dial("nobody", wrong))
+	closes(t, dial("home", wrong))
+	refused(1)
+	closes(t, dial("home", wrong))
+	if d := refused(2); d.From != netip.MustParseAddr("127.0.0.1") || d.Since.IsZero() || d.Last.Before(d.Since) {
+		t.Errorf("remembered %+v", d)
+	}
+	if d := r.auth.Dials("nobody"); d != (token.Dials{}) {
+		t.Errorf("of nobody %+v is remembered", d)
+	}
+	hello(t, dial("home", r.secret))
+	if d := refused(0); d.Came != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("after a good dial %+v is remembered", d)
+	}
+}
+
 // hello introduces the loopback bot's gateway and reads the descriptor.
 func hello(t *testing.T, conn *websocket.Conn) {
 	t.Helper()

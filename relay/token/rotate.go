@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -38,17 +39,16 @@ func (a *Authority) Issue(g relay.GatewayID) (Credentials, store.Gateway) {
 // Rotate gives gateway g a new secret, and leaves row in the audit list. The old one lives until Used was told of the new one, or for 24 hours.
 // Rotating again before that replaces the secret that nobody used, and the 24 hours of the one in use begin
 // anew. Errors: store.ErrNotFound, ErrRevoked, or the store's.
-func (a *Authority) Rotate(ctx context.Context, row *audit.Entry, g relay.GatewayID) (relay.Secret, error) {
-	n, err := a.Newest(ctx, row, g, 0)
-	return n.Secret, err
+func (a *Authority) Rotate(ctx context.Context, row *audit.Entry, g relay.GatewayID) (Newest, error) {
+	return a.Newest(ctx, row, g, 0)
 }
 
 // Newest is a gateway's newest secret.
 type Newest struct {
 	Secret    relay.Secret
 	CreatedAt time.Time
-	// Rival: an older secret is still live, so nobody has come with this one yet.
-	Rival bool
+	// OldUntil is when an older secret ends that is still live, so that nobody has come with this one yet; zero: none is.
+	OldUntil time.Time
 }
 
 // Newest is the newest secret of gateway g, if it was made less than within ago, and otherwise a
@@ -63,7 +63,7 @@ func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.Gatewa
 			return ErrRevoked
 		}
 		live := liveSecrets(*rec, now)
-		found, n.Rival = nil, len(live) > 1
+		found, n.OldUntil = nil, OldUntil(*rec, now)
 		// Absolute: a clock that was set back must not make a secret the newest for years.
 		if last := len(live) - 1; last >= 0 && now.Sub(live[last].CreatedAt).Abs() < within {
 			found = &live[last]
@@ -74,7 +74,8 @@ func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.Gatewa
 		for i := range keep {
 			keep[i].ExpiresAt = now.Add(overlap)
 		}
-		rec.Secrets, n.Rival = append(keep, sealed), len(keep) > 0
+		rec.Secrets = append(keep, sealed)
+		n.OldUntil = OldUntil(*rec, now)
 		return nil
 	})
 	if err == nil && found != nil {
@@ -87,9 +88,18 @@ func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.Gatewa
 	return n, nil
 }
 
-// Used drops the secrets older than the one that p's gateway dialled with. Age is the position in the record:
-// a host without a battery clock may give a newer secret an earlier time.
-func (a *Authority) Used(ctx context.Context, p Peer) error {
+// OldUntil is when the older of a gateway's live secrets ends; zero: there is one at most, or none.
+func OldUntil(g store.Gateway, now time.Time) time.Time {
+	if live := liveSecrets(g, now); len(live) > 1 {
+		return live[0].ExpiresAt
+	}
+	return time.Time{}
+}
+
+// Used is told that p's gateway has dialled from that address, and drops the secrets older than the one it came with.
+// Age is the position in the record: a host without a battery clock may give a newer secret an earlier time.
+func (a *Authority) Used(ctx context.Context, p Peer, from netip.Addr) error {
+	a.dials.note(p.Gateway, func(d *Dials) { *d = Dials{Came: from} })
 	g, err := store.Only(a.db.Gateways(ctx, p.Gateway))
 	if err == nil && position(g, p.SecretID) > 0 { // else nothing is written
 		err = a.db.UpdateGateway(ctx, nil, p.Gateway, func(rec *store.Gateway, _ *store.Instance) error {

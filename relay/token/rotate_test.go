@@ -158,7 +158,7 @@ func TestRotateRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := b.Rotate(t.Context(), nil, "gw")
-	if !errors.Is(err, ErrRevoked) || !s.IsZero() {
+	if !errors.Is(err, ErrRevoked) || !s.Secret.IsZero() {
 		t.Errorf("Rotate of a revoked gateway: %v, want %v and no secret", err, ErrRevoked)
 	}
 }
@@ -176,24 +176,24 @@ func TestNewest(t *testing.T) {
 		return n
 	}
 	b.now = start.Add(window - time.Nanosecond)
-	if n := newest(); n.Secret.RevealString() != first.RevealString() || n.Rival || !n.CreatedAt.Equal(start) {
-		t.Errorf("within the window: created %s, rival %t; want the first secret again", n.CreatedAt, n.Rival)
+	if n := newest(); n.Secret.RevealString() != first.RevealString() || !n.OldUntil.IsZero() || !n.CreatedAt.Equal(start) {
+		t.Errorf("within the window: created %s, old one until %s; want the first secret again", n.CreatedAt, n.OldUntil)
 	}
 	b.now = start.Add(window)
 	second := newest()
-	if second.Secret.RevealString() == first.RevealString() || !second.Rival || !second.CreatedAt.Equal(b.now) {
-		t.Errorf("after the window: created %s, rival %t; want a new secret beside the first", second.CreatedAt, second.Rival)
+	if second.Secret.RevealString() == first.RevealString() || !second.OldUntil.Equal(b.now.Add(24*time.Hour)) || !second.CreatedAt.Equal(b.now) {
+		t.Errorf("after the window: created %s, old one until %s; want a new secret beside the first", second.CreatedAt, second.OldUntil)
 	}
 	before := b.db.Stats().Commits
-	if n := newest(); n.Secret.RevealString() != second.Secret.RevealString() || !n.Rival {
-		t.Errorf("again: rival %t; want the second secret", n.Rival)
+	if n := newest(); n.Secret.RevealString() != second.Secret.RevealString() || n.OldUntil.IsZero() {
+		t.Errorf("again: old one until %s; want the second secret", n.OldUntil)
 	}
 	if got := b.db.Stats().Commits - before; got != 0 {
 		t.Errorf("%d commits for a secret that was there", got)
 	}
 	b.used(t, b.check(t, "the second", "gw", second.Secret, Valid))
-	if n := newest(); n.Secret.RevealString() != second.Secret.RevealString() || n.Rival {
-		t.Errorf("after its use: rival %t; want the second secret, alone", n.Rival)
+	if n := newest(); n.Secret.RevealString() != second.Secret.RevealString() || !n.OldUntil.IsZero() {
+		t.Errorf("after its use: old one until %s; want the second secret, alone", n.OldUntil)
 	}
 	b.now = start // the clock is set back
 	if n := newest(); n.Secret.RevealString() == second.Secret.RevealString() {

@@ -69,6 +69,7 @@ type Authority struct {
 	now  func() time.Time
 	// decoy is a sealed secret nobody knows, checked where a gateway has fewer than maxLive.
 	decoy []byte
+	dials dials
 }
 
 // decoyKey is the decoy's place for the seal. No gateway's id is empty.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,7 +92,7 @@ func (b *bench) rotate(t *testing.T, g relay.GatewayID) relay.Secret {
 	if err != nil {
 		t.Fatalf("Rotate: %v", err)
 	}
-	return s
+	return s.Secret
 }
 
 // verdict is what g's bearer under s is worth now, minted as gateways do.
@@ -115,7 +116,7 @@ func (b *bench) check(t *testing.T, what string, g relay.GatewayID, s relay.Secr
 
 func (b *bench) used(t *testing.T, p Peer) {
 	t.Helper()
-	if err := b.Used(t.Context(), p); err != nil {
+	if err := b.Used(t.Context(), p, netip.Addr{}); err != nil {
 		t.Fatalf("Used: %v", err)
 	}
 }
@@ -229,4 +230,24 @@ func unbearer(t *testing.T, token string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestForgedIDsFillNoMemory: of gateways that do not exist nothing is remembered, and of those that exist no more than fits.
+func TestForgedIDsFillNoMemory(t *testing.T) {
+	b := newBench(t)
+	b.enroll(t, "gw")
+	for n := range 100 {
+		b.Refused(t.Context(), Mint(relay.GatewayID(fmt.Sprintf("forged-%d", n)), secret("x"), time.Time{}), netip.Addr{})
+	}
+	b.Refused(t.Context(), "garbage", netip.Addr{})
+	b.Refused(t.Context(), Mint("gw", secret("x"), time.Time{}), netip.Addr{})
+	if len(b.dials.of) != 1 || b.Dials("gw").Refused != 1 {
+		t.Errorf("%d are remembered, want gw alone", len(b.dials.of))
+	}
+	for n := range maxDials + 10 {
+		b.dials.note(relay.GatewayID(fmt.Sprintf("real-%d", n)), func(d *Dials) { d.Refused++ })
+	}
+	if len(b.dials.of) != maxDials {
+		t.Errorf("%d are remembered, want %d", len(b.dials.of), maxDials)
+	}
 }

@@ -70,7 +70,7 @@ func trouble(f finding.Finding) html.Node {
 // could not be looked at is not known to be wrong.
 func (s *Section) troubles(st manage.Status) (all []finding.Finding) {
 	for _, f := range st.Findings {
-		if f.Severity != finding.Unchecked {
+		if f.Wrong() {
 			all = append(all, f)
 		}
 	}

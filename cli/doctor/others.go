@@ -1,0 +1,83 @@
+package doctor
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// others are the data folders of servers of this program that have another database than ours, and who has them.
+func others(proc, database string) map[string]string {
+	out := make(map[string]string)
+	for _, p := range processes(proc, serves) {
+		db := ""
+		for _, path := range p.open {
+			if filepath.Base(path) == filepath.Base(database) {
+				db = path
+			}
+		}
+		switch folder := filepath.Dir(db); {
+		case db == "":
+			continue // another user's, or one that has just begun: whose data it has is not known
+		case db != database:
+			out[folder] = ": " + p.String()
+		}
+	}
+	return out
+}
+
+// others are other servers, by their processes and by what they left for commands to find them.
+func (o *Options) others(ctx context.Context) (out finding.List) {
+	folders := others(o.machine.proc, o.Config.Database())
+	for _, folder := range o.Others {
+		if _, known := folders[folder]; !known {
+			folders[folder] = ""
+		}
+	}
+	var ours []platforms.Platform
+	if len(folders) > 0 && len(o.Config.Bots) > 0 {
+		if all, err := o.Bots(); err == nil {
+			ours = all[:min(len(all), len(o.Config.Bots))] // without that of the pages, which every server has
+		}
+	}
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		runs := "another server runs with the data folder " + folder + folders[folder]
+		if both := shared(ctx, folder, ours); len(both) > 0 {
+			out.Add(finding.SharedBot, folder, runs+", and hosts "+strings.Join(both, ", ")+" too",
+				"take the bot out of one of the two configurations, or stop that server")
+			continue
+		}
+		out.Add(finding.OtherServer, folder, runs, "commands that are for it need --data-dir "+folder)
+	}
+	return out
+}
+
+// shared are those of our bots that the server with that data folder hosts too, as far as it says.
+func shared(ctx context.Context, folder string, ours []platforms.Platform) (both []string) {
+	if len(ours) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := admin.Dial(ctx, (&config.Config{DataDir: folder}).Socket())
+	if err != nil {
+		return nil
+	}
+	st, _ := admin.Status.Ask(ctx, c, struct{}{})
+	for _, p := range ours {
+		if slices.ContainsFunc(st.Bots, func(b manage.BotStatus) bool { return relay.Bot{Platform: b.Platform, ID: b.ID} == p.Bot() }) {
+			both = append(both, p.Bot().String())
+		}
+	}
+	return both
+}

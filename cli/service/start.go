@@ -1,0 +1,57 @@
+package service
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+)
+
+const (
+	// Name is the unit's.
+	Name = "hermes-connector.service"
+	// Config is the folder of the configuration of the system's unit.
+	Config = "/etc/hermes-connector"
+	// System is the system's unit when no package has brought it.
+	System = "/etc/systemd/system/" + Name
+)
+
+// Packaged reports whether a package has brought the system's unit.
+func Packaged() bool {
+	return exists("/usr/lib/systemd/system/"+Name) || exists("/lib/systemd/system/"+Name)
+}
+
+// User is this user's own unit; empty: there is no home folder.
+func User() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "systemd", "user", Name)
+}
+
+// Runs reports whether systemd is what starts services here.
+func Runs() bool { return exists("/run/systemd/system") }
+
+// Start is the command that starts the service of that configuration file; empty: there is no such service here.
+func Start(config string) string {
+	own, _ := os.ReadFile(User()) // without it there is none
+	return start(config, Runs(), Packaged() || exists(System), own)
+}
+
+// start is Start where systemd runs, the system has the unit, and the user has that one.
+func start(config string, runs, system bool, own []byte) string {
+	switch {
+	case !runs:
+		return ""
+	case filepath.Dir(config) == Config && system:
+		return "sudo systemctl start hermes-connector"
+	case config != "" && bytes.Contains(own, []byte(" --config "+config+"\n")):
+		return "systemctl --user start hermes-connector"
+	}
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

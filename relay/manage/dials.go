@@ -1,0 +1,57 @@
+package manage
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// ofDials is what was refused that dialled as gateway g. connected: its own program is here at this moment.
+func ofDials(g store.Gateway, d token.Dials, connected bool) (out finding.List) {
+	if d.Refused == 0 {
+		return nil
+	}
+	name, about := string(g.ID), "gateway "+string(g.ID)
+	times := "once, at " + Clock(d.Last)
+	if d.Refused > 1 {
+		times = strconv.Itoa(d.Refused) + " times since " + Clock(d.Since) + ", the last"
+	}
+	times += " from " + d.From.String()
+	switch {
+	case g.Revoked:
+		out.Add(finding.WrongSecret, about, "it is revoked, and a program that dialled as it was refused: "+times,
+			"stop that program, or give it new credentials: `hermes-connector enroll "+name+"`")
+	case connected:
+		out.Add(finding.WrongSecret, about, "it is connected, and another program that dialled as it with a wrong secret was refused: "+times,
+			"if that one is yours, stop it, or make it a gateway of its own: `hermes-connector enroll OTHER-NAME`")
+		out[0].Severity = finding.Notice
+	default:
+		out.Add(finding.WrongSecret, about, "a program that dialled as it with a wrong secret was refused: "+times,
+			"if it is your gateway, `hermes-connector gateway rotate "+name+"` prints new lines: put them into its .env and restart it")
+	}
+	return out
+}
+
+// ofRotation is that gateway g has not used its new secret yet.
+func ofRotation(g store.Gateway, d token.Dials, connected bool, now time.Time) (out finding.List) {
+	until := token.OldUntil(g, now)
+	if until.IsZero() || g.LastSeenAt.IsZero() {
+		return nil
+	}
+	what := "it has a new secret and has not dialled with it; the old one ends on " + until.Local().Format("2 January at 15:04")
+	from := ""
+	if d.Came.IsValid() {
+		from = " from " + d.Came.String()
+	}
+	switch made := g.Secrets[len(g.Secrets)-1].CreatedAt; {
+	case connected:
+		what += "; it is connected with the old one" + from
+	case g.LastSeenAt.After(made):
+		what += "; it was here with the old one at " + Clock(g.LastSeenAt) + from
+	}
+	return finding.SecretRotated.Alone("gateway "+string(g.ID), what,
+		"put the new secret into the gateway's .env and restart it; `hermes-connector gateway rotate "+string(g.ID)+"` prints another when it is lost")
+}

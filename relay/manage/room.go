@@ -1,0 +1,31 @@
+package manage
+
+import (
+	"fmt"
+
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// nearlyFull is from how many percent of its room on a buffer is said to fill up.
+const nearlyFull = 80
+
+// ofRoom is that the room for what waits for an instance is nearly taken.
+func ofRoom(i InstanceStatus, lane store.Lane, most store.Limits) finding.List {
+	entries, bytes := share(int64(lane.Entries), int64(most.MaxEntries)), share(lane.Bytes, most.MaxBytes)
+	if max(entries, bytes) < nearlyFull {
+		return nil
+	}
+	what, setting := fmt.Sprintf("%d %% of its room for waiting messages is taken: %d of %d messages", entries, lane.Entries, most.MaxEntries), "max_entries"
+	if bytes > entries {
+		what, setting = fmt.Sprintf("%d %% of its room for waiting messages is taken: %d of %d KiB", bytes, lane.Bytes>>10, most.MaxBytes>>10), "max_bytes"
+	}
+	help := "start the gateway"
+	if i.State == Connected {
+		help = "look at the gateway's log: it is connected and takes its messages too slowly, or not at all"
+	}
+	return finding.BacklogFilling.Alone("gateway "+string(i.ID), what, help+"; a larger "+setting+" under [delivery] and a restart of the server give more room")
+}
+
+// share is how many percent of the whole a part is.
+func share(part, whole int64) int64 { return int64(float64(part) / float64(whole) * 100) }

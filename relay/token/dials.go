@@ -1,0 +1,73 @@
+package token
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Dials is how a gateway was dialled for since the server started.
+type Dials struct {
+	Refused     int        // with a secret that is not its own, since the last good dial; by anybody who knows its id
+	Since, Last time.Time  // the first and the last of these
+	From        netip.Addr // of the last of these
+	Came        netip.Addr // of the last good dial; the zero Addr: there was none
+}
+
+// maxDials is how many gateways' dials are remembered: more than one machine serves.
+const maxDials = 4096
+
+// dials is what is remembered, of gateways that exist. The zero value is ready.
+type dials struct {
+	mu sync.Mutex // guards the map
+	of map[relay.GatewayID]Dials
+}
+
+// note changes what is remembered of g. When there is no room for another gateway, somebody is forgotten.
+func (d *dials) note(g relay.GatewayID, change func(*Dials)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil {
+		d.of = make(map[relay.GatewayID]Dials)
+	}
+	one, known := d.of[g]
+	if !known && len(d.of) >= maxDials {
+		for other := range d.of {
+			delete(d.of, other)
+			break
+		}
+	}
+	change(&one)
+	d.of[g] = one
+}
+
+// Dials is how g was dialled for since the start.
+func (a *Authority) Dials(g relay.GatewayID) Dials {
+	a.dials.mu.Lock()
+	defer a.dials.mu.Unlock()
+	return a.dials.of[g]
+}
+
+// Refused remembers that a dial with this bearer was refused, if it names a gateway that exists. Call it when the caller
+// has the answer, so that its time does not tell whether there is such a gateway.
+func (a *Authority) Refused(ctx context.Context, bearer string, from netip.Addr) {
+	c, ok := parse(bearer)
+	if !ok {
+		return
+	}
+	if _, err := store.Only(a.db.Gateways(ctx, c.gateway)); err != nil {
+		return // nobody's, or not known: there is nothing to show
+	}
+	now := a.now()
+	a.dials.note(c.gateway, func(d *Dials) {
+		if d.Refused == 0 {
+			d.Since = now
+		}
+		d.Refused++
+		d.Last, d.From = now, from
+	})
+}
