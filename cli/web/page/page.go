@@ -22,8 +22,12 @@ const (
 	Chat   = "/chat"
 )
 
-// Login is the path of the login page. With the query "ended" it says that a login has ended.
-const Login = "/login"
+// Login is the path of the login page. With the query "ended" it says that a login has ended, and Next in its query names the chat
+// that it leads to.
+const (
+	Login = "/login"
+	Next  = "next"
+)
 
 // StreamEnd is the server-sent event of a session's end: the page then leads to the login.
 const StreamEnd = "event: end\ndata:\n\n"
