@@ -148,7 +148,7 @@ func ofGateway(g store.Gateway) (out finding.List) {
 		out.Add(finding.NeverDialled, about, "it has never connected",
 			"put the lines that enroll printed into the gateway's .env and start it; `hermes-connector gateway rotate "+string(g.ID)+"` prints new ones")
 	case g.TooOld:
-		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files: it answers, and has used none of the newer ops (edit, typing, react, send_media, prompt)", "update Hermes on the gateway's machine")
+		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files: it took a message with a file and left the file, and it has used none of the newer ops (edit, typing, react, send_media, prompt)", "update Hermes on the gateway's machine")
 	}
 	return out
 }
