@@ -102,7 +102,7 @@ func ofBot(b BotStatus, now time.Time) (out finding.List) {
 	case b.State == platforms.Degraded:
 		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), look)
 	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
-		what := "it has not got through since " + Clock(b.Since)
+		what := "it has not got through since " + finding.Stamp(b.Since)
 		if b.Reason != "" {
 			what += ": " + b.Reason
 		}
@@ -123,7 +123,7 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 		add(finding.Copied, "two programs dial with its credential and push each other out", "stop one of them, or `hermes-connector enroll OTHER-NAME` for the second")
 	}
 	if i.State != Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && now.Sub(i.LastSeenAt) > longSilence {
-		what := "it has not been here since " + Clock(i.LastSeenAt) + ", and " + Counted(i.Backlog, "message waits", "messages wait") + " for it"
+		what := "it has not been here since " + finding.Stamp(i.LastSeenAt) + ", and " + Counted(i.Backlog, "message waits", "messages wait") + " for it"
 		add(finding.GatewaySilent, what, "start the gateway; `hermes-connector gateway show "+name+"` shows what is known of it")
 	}
 	if i.Poke != nil && !i.Poke.Woken && i.State != Connected {
