@@ -14,8 +14,9 @@ import (
 
 // checked is the JSON form of a judged configuration.
 type checked struct {
-	File   string        `json:"file"` // empty: there is none
-	Faults config.Faults `json:"faults"`
+	File     string        `json:"file"` // empty: there is none
+	Faults   config.Faults `json:"faults"`
+	Warnings config.Faults `json:"warnings,omitempty"` // the server starts with them
 }
 
 func newCheckCmd(a *app) *cobra.Command {
@@ -23,7 +24,7 @@ func newCheckCmd(a *app) *cobra.Command {
 		Use:   "check",
 		Short: "Judge the configuration as a whole",
 		Long: "Judges the configuration as a whole and lists everything wrong with it. Exits with 2 when there is\n" +
-			"anything.\n\n" + config.Reference(kinds()),
+			"anything, but for warnings.\n\n" + config.Reference(kinds()),
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(c)
@@ -43,7 +44,7 @@ func newCheckCmd(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out.File = cfg.File
+		out.File, out.Warnings = cfg.File, cfg.Doubts()
 		return a.print(*asJSON, out, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "✓ %s\n", cmp.Or(cfg.File, "no configuration file: the defaults hold"))
 			_, _ = fmt.Fprintf(w, "  data in %s, listening on %s\n", cfg.DataDir, cfg.Listen)
@@ -56,6 +57,9 @@ func newCheckCmd(a *app) *cobra.Command {
 			}
 			if len(cfg.Bots) == 0 {
 				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector check --help shows what to write")
+			}
+			for _, doubt := range out.Warnings {
+				_, _ = fmt.Fprintln(w, "!", doubt)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/echo"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/platforms/web"
@@ -42,8 +44,9 @@ func newDemoCmd(a *app) *cobra.Command {
 		Short: "Show the whole path in one process, without a bot and without a network",
 		Long: `Runs the real connector over a chat network in memory, and a small gateway that dials its door
 with a real token and answers every message with itself. What you type is said by ann; every hop
-is printed with its time. The link it prints opens the status page and the chat in a browser, where
-you can talk to the same gateway. Nothing is kept: the data folder is a temporary one.`,
+is printed with its time. The link it prints opens a chat with the same gateway in a browser, which
+also takes files and shows buttons; the status page is beside it. It ends with its input, or, if
+there is none, when it is stopped. Nothing is kept: the data folder is a temporary one.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, hurry, release := signals(cmd.Context(), nil)
@@ -129,7 +132,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	connected := make(chan struct{})
 	connect := sync.OnceFunc(func() { close(connected) })
 	gw := &echo.Gateway{
-		URL: "ws://" + l.Addr().String() + "/relay", ID: cred.Gateway, Secret: relay.NewSecret([]byte(cred.Secret)),
+		URL: "ws://" + l.Addr().String() + "/relay", ID: cred.Gateway, Secret: relay.NewSecret([]byte(cred.Secret)), Shows: !once,
 		Observe: func(sent bool, f wire.Frame) {
 			out.gateway(sent, f)
 			if _, ok := f.(wire.Descriptor); ok {
@@ -150,35 +153,68 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	case <-ctx.Done():
 		return ended(ctx)
 	}
-	began, talk := time.Now(), ctx
 	if once {
-		var stop func()
-		talk, stop = context.WithTimeout(ctx, demoWithin)
-		defer stop()
-		stdin = strings.NewReader("hello")
-	} else {
-		link, err := core.service.WebLink(ctx, audit.Actor{}, struct{}{})
-		if err != nil {
-			return err
-		}
-		out.print("demo", "open %s in a browser: it is good for one login", link.URL)
-		out.print("demo", "or type a message here and press return; end with ctrl-d")
+		return demoOnce(ctx, network, out)
 	}
-	err = demoTalk(talk, network, out, stdin)
-	switch {
-	case !once || err != nil && talk.Err() == nil:
+	link, err := core.service.WebLink(ctx, audit.Actor{}, struct{}{})
+	if err != nil {
 		return err
-	case talk.Err() != nil:
-		return fmt.Errorf("the answer did not come back: %w", context.Cause(talk))
 	}
+	out.print("demo", "open %s&%s=%s in a browser: it is good for one login", link.URL, page.Next, url.QueryEscape(page.Chat+"/"+demoName))
+	return demoTalk(ctx, network, out, stdin)
+}
+
+// demoOnce says one message, and ends with its answer.
+func demoOnce(ctx context.Context, network *loopback.Network, out *hops) error {
+	ctx, stop := context.WithTimeout(ctx, demoWithin)
+	defer stop()
+	began := time.Now()
+	if err := demoSays(ctx, network, out, "hello"); err != nil {
+		return err
+	}
+	act, err := network.Act(ctx, 0)
+	if err != nil {
+		if err := ended(ctx); err != nil {
+			return fmt.Errorf("the answer did not come back: %w", err)
+		}
+		return nil
+	}
+	out.act(act)
 	out.print("demo", "there and back in %s", time.Since(began).Round(10*time.Microsecond))
 	return nil
 }
 
-// demoTalk says every line of stdin as the person, and waits for what the bot does about it, until stdin ends.
+// demoTalk says every line of stdin as the person, and waits for the answer, until stdin ends. Where nobody ever types, as in a
+// container, it waits until ctx ends.
 func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin io.Reader) error {
+	in, isFile := stdin.(*os.File)
+	somebody := isFile && terminal.Is(in)
+	if somebody {
+		out.print("demo", "or type a message here and press return; end with ctrl-d")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	answers := make(chan struct{}) // one for each message of the bot's
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			act, err := network.Act(ctx, n)
+			if err != nil {
+				return
+			}
+			out.act(act)
+			if act.Op != relay.OpSend {
+				continue
+			}
+			select {
+			case answers <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}
+	})
 	lines, ends := terminal.Typed(stdin)
-	for said := 0; ; {
+	for {
 		var line string
 		var ok bool
 		select {
@@ -186,24 +222,35 @@ func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin i
 			return ended(ctx)
 		case line, ok = <-lines:
 		}
-		if !ok {
+		switch {
+		case !ok && somebody:
 			return <-ends
-		}
-		if strings.TrimSpace(line) == "" {
+		case !ok:
+			out.print("demo", "nobody types here: it runs until it is stopped")
+			<-ctx.Done()
+			return ended(ctx)
+		case strings.TrimSpace(line) == "":
 			continue
 		}
-		out.print(string(demoPerson), "says %q", line)
-		if err := network.Say(ctx, loopback.Message{User: demoPerson, Text: line}); err != nil {
+		somebody = true
+		if err := demoSays(ctx, network, out, line); err != nil {
 			return err
 		}
-		out.print("connector", "accepted it: it is on disk")
-		act, err := network.Act(ctx, said)
-		if err != nil {
-			return ended(ctx)
+		select {
+		case <-answers:
+		case <-ctx.Done():
 		}
-		said++
-		out.print(string(demoPerson), "sees the bot's %s: %q", act.Op, act.Text)
 	}
+}
+
+// demoSays says a line as the person.
+func demoSays(ctx context.Context, network *loopback.Network, out *hops, line string) error {
+	out.print(string(demoPerson), "says %q", line)
+	if err := network.Say(ctx, loopback.Message{User: demoPerson, Text: line}); err != nil {
+		return err
+	}
+	out.print("connector", "accepted it: it is on disk")
+	return nil
 }
 
 // ended is why ctx ended: nil for an interrupt.
@@ -230,14 +277,39 @@ func (h *hops) gateway(sent bool, f wire.Frame) {
 	case wire.InboundAck:
 		h.print("gateway", "%s inbound_ack %s: the connector deletes it", verb, f.Buffer)
 	case wire.Outbound:
-		if a, ok := f.Action.(relay.Send); ok {
-			h.print("gateway", "%s outbound %s: %s %q", verb, f.ID, a.Op(), a.Content)
-		}
+		h.print("gateway", "%s outbound %s: %s%s", verb, f.ID, f.Action.Op(), quoted(f.Action))
 	case wire.OutboundResult:
-		became := fmt.Sprintf("message %s stands in the chat", f.Result.MessageID)
+		became := "done"
 		if f.Err != nil {
 			became = f.Err.Public
+		} else if f.Result.MessageID != "" {
+			became = fmt.Sprintf("message %s stands in the chat", f.Result.MessageID)
 		}
 		h.print("gateway", "%s outbound_result %s: %s", verb, f.ID, became)
+	}
+}
+
+// quoted is what an action says, in quotes.
+func quoted(a relay.Action) string {
+	switch a := a.(type) {
+	case relay.Send:
+		return fmt.Sprintf(" %q", a.Content)
+	case relay.Edit:
+		return fmt.Sprintf(" %q", a.Content)
+	case relay.React:
+		return fmt.Sprintf(" %q", a.Emoji)
+	case relay.Prompt:
+		return fmt.Sprintf(" %q", a.Content)
+	case relay.SendMedia:
+		return fmt.Sprintf(" %q", a.Filename)
+	}
+	return ""
+}
+
+// act prints what the person sees the bot do.
+func (h *hops) act(a loopback.Act) {
+	switch a.Op {
+	case relay.OpSend, relay.OpEdit, relay.OpReact, relay.OpPrompt:
+		h.print(string(demoPerson), "sees the bot's %s: %q", a.Op, a.Text)
 	}
 }

@@ -174,5 +174,5 @@ func findingLine(f finding.Finding) string {
 	if f.About != "" {
 		about = terminal.Plain(f.About) + ": "
 	}
-	return mark + " " + f.Code + "  " + about + terminal.Plain(f.What)
+	return mark + " " + f.Code + "  " + about + terminal.Plain(finding.Local(f.What))
 }

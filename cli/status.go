@@ -123,10 +123,10 @@ func botTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 			glyph = "✓"
 		}
 		if !b.Since.IsZero() {
-			state += " since " + manage.Clock(b.Since)
+			state += " since " + finding.Clock(b.Since)
 		}
 		if b.Reason != "" {
-			state += ": " + b.Reason
+			state += ": " + finding.Local(b.Reason)
 		}
 		if b.RetryAt.After(now) {
 			state += fmt.Sprintf(" (next try in %d s)", int(b.RetryAt.Sub(now).Seconds())+1)
@@ -165,7 +165,7 @@ func gatewayState(s manage.State, seen time.Time) string {
 	case seen.IsZero():
 		return "never connected"
 	}
-	return string(s) + " since " + manage.Clock(seen)
+	return string(s) + " since " + finding.Clock(seen)
 }
 
 // calledTable shows the bots that their networks call over HTTP, and what is to be looked at there.
@@ -224,10 +224,10 @@ func explained(w io.Writer, d gate.Decision) {
 		}
 	}
 	says := d.Says
-	if d.Reason != gate.Delivered && d.Reason != gate.Undecided { // the word to search for
+	if d.Reason != gate.Accepted && d.Reason != gate.Undecided { // the word to search for
 		says += " (" + string(d.Reason) + ")"
 	}
-	_, _ = fmt.Fprintf(w, "\n  %s\n", terminal.Plain(says))
+	_, _ = fmt.Fprintf(w, "\n  %s\n", terminal.Plain(finding.Local(says)))
 	for _, f := range d.Media {
 		_, _ = fmt.Fprintf(w, "  its %s is %s\n", f.Kind, terminal.Plain(strings.ReplaceAll(string(f.State), "_", " ")))
 	}

@@ -29,7 +29,7 @@ import (
 func newWebCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "web", Short: "Print a link that opens the status page and the chat in a browser", Args: cobra.NoArgs,
-		Long: "Prints a link to the web pages: opening it logs in, once, within ten minutes. A login lasts twelve hours.",
+		Long: "Prints a link to the web pages. Open it in your browser within ten minutes: it logs you in, once. A login lasts twelve hours.",
 	}
 	c.AddCommand(newWebLogoutCmd(a))
 	return asking(a, c, admin.WebLink, noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {

@@ -68,7 +68,7 @@ type Gateway struct {
 	Newer bool `json:"newer,omitempty"`
 	// Fetches: it has used an op, or the media route, that only gateways have which fetch files.
 	Fetches bool `json:"fetches,omitempty"`
-	// TooOld: it has answered events, and never done such a thing.
+	// TooOld: it took an event whose files it could have fetched, fetched none, and has never done such a thing.
 	TooOld bool `json:"tooOld,omitempty"`
 	// Provisioned: it asks for its credentials at every start. Of those of one instance, only the
 	// last few are kept: a container comes with a new name each time it is made.

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
@@ -68,6 +70,15 @@ func (c *Config) Outdated(now time.Time) error {
 		return nil
 	}
 	return Faults{{Place: c.Place("tls.cert_file"), What: what}}
+}
+
+// Doubts are what the server starts with, and what does not work then.
+func (c *Config) Doubts() (doubts Faults) {
+	if u, err := url.Parse(c.PublicURL); err == nil && u.Path != "" {
+		doubts.add(c.Place("public_url"), "it has a path, and gateways fetch the files of messages from %s://%s%s/, without that path: "+
+			"let the proxy pass that on to this server too, or use a name without a path", u.Scheme, u.Host, relay.MediaPath)
+	}
+	return doubts
 }
 
 // Certificate reads the pair as the server does. With an error it names the setting at fault.

@@ -28,7 +28,7 @@ func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
 	case covered.IsZero():
 		return finding.NoSnapshot.Alone(cfg.Backup.Dir, "there is no snapshot of the database", fix)
 	}
-	return finding.NoSnapshot.Alone(cfg.Backup.Dir, "the newest snapshot is of "+covered.Local().Format("2 January 2006 15:04"), fix)
+	return finding.NoSnapshot.Alone(cfg.Backup.Dir, "the newest snapshot is of "+finding.Stamp(covered), fix)
 }
 
 // snapshots looks at the newest snapshot. How old it may be a running server knows better.

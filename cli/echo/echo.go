@@ -1,6 +1,6 @@
-// Package echo is a small gateway that answers every message with itself. `demo` runs it against
-// the connector's own door, and the tests drive it; it speaks the wire a real gateway speaks,
-// with a real token over a real socket, and knows nothing of the connector's insides.
+// Package echo is a small gateway that answers every message with itself, and, if it is told to, shows what else
+// gateways do. `demo` runs it against the connector's own door, and the tests drive it; it speaks the wire a real
+// gateway speaks, with a real token over a real socket, and knows nothing of the connector's insides.
 package echo
 
 import (
@@ -34,26 +34,31 @@ type Gateway struct {
 	Identities []relay.Bot
 	// Observe, when not nil, is called with every frame on Run's goroutine: sent or received.
 	Observe func(sent bool, f wire.Frame)
+	// Shows: it also does what gateways have done since August 2026: it fetches files and sends them back, and offers, by
+	// buttons, to edit and to react. Whatever it answers begins with a message.
+	Shows bool
 
+	// Of Run.
+	conn     *websocket.Conn
 	requests int
+	results  map[relay.RequestID]func(context.Context, relay.Result) error // what follows when a request has worked
+	chats    map[relay.Chat]chat
 }
 
 // Run dials, says hello, answers until ctx ends (then it returns nil) or the connection does. It
 // does not dial again: the caller decides.
 func (g *Gateway) Run(ctx context.Context) error {
-	bearer := token.Mint(g.ID, g.Secret, time.Now().Add(tokenLife))
-	conn, _, err := websocket.Dial(ctx, g.URL, &websocket.DialOptions{
-		HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}},
-	})
+	conn, _, err := websocket.Dial(ctx, g.URL, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {g.bearer()}}})
 	if err != nil {
 		return fmt.Errorf("dial: %w", err)
 	}
 	defer conn.CloseNow() //nolint:errcheck // the connection is over either way
 	conn.SetReadLimit(wire.MaxFrame)
+	g.conn, g.results, g.chats = conn, make(map[relay.RequestID]func(context.Context, relay.Result) error), make(map[relay.Chat]chat)
 
 	// The manifest, though it is empty, says that this is no gateway of June 2026, which would be waited for.
 	for _, b := range g.Identities {
-		if err := g.send(ctx, conn, wire.Hello{Platform: b.Platform, BotID: b.ID, Manifest: []json.RawMessage{}}); err != nil {
+		if err := g.send(ctx, wire.Hello{Platform: b.Platform, BotID: b.ID, Manifest: []json.RawMessage{}}); err != nil {
 			return err
 		}
 	}
@@ -78,42 +83,75 @@ func (g *Gateway) Run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("decode: %w", err)
 			}
-			if err := g.handle(ctx, conn, f); err != nil {
+			if err := g.handle(ctx, f); err != nil {
 				return err
 			}
 		}
 	}
 }
 
+// bearer proves who the gateway is, for some minutes.
+func (g *Gateway) bearer() string {
+	return "Bearer " + token.Mint(g.ID, g.Secret, time.Now().Add(tokenLife))
+}
+
 // handle answers a message first and acknowledges it then, as real gateways do.
-func (g *Gateway) handle(ctx context.Context, conn *websocket.Conn, f wire.Frame) error {
+func (g *Gateway) handle(ctx context.Context, f wire.Frame) error {
 	if g.Observe != nil {
 		g.Observe(false, f)
 	}
-	in, ok := f.(wire.Inbound)
-	if !ok {
-		return nil
+	switch f := f.(type) {
+	case wire.OutboundResult:
+		then := g.results[f.ID]
+		delete(g.results, f.ID)
+		if then != nil && f.Err == nil {
+			return then(ctx, f.Result)
+		}
+	case wire.Inbound:
+		if err := g.answer(ctx, f.Event); err != nil || f.Buffer == "" {
+			return err
+		}
+		return g.send(ctx, wire.InboundAck{Buffer: f.Buffer})
 	}
-	g.requests++
-	answer := wire.Outbound{Request: relay.Request{
-		ID: relay.RequestID(strconv.Itoa(g.requests)), Platform: in.Event.Source.Platform,
-		Action: relay.Send{
-			Chat: in.Event.Source.ChatID, Content: "echo: " + in.Event.Text, ReplyTo: in.Event.MessageID,
-			Meta: relay.Metadata{ThreadID: in.Event.Source.ThreadID, Scope: in.Event.Source.Scope, Notify: true},
-		},
-	}}
-	if err := g.send(ctx, conn, answer); err != nil || in.Buffer == "" {
-		return err
-	}
-	return g.send(ctx, conn, wire.InboundAck{Buffer: in.Buffer})
+	return nil
 }
 
-func (g *Gateway) send(ctx context.Context, conn *websocket.Conn, f wire.Frame) error {
+// answer answers an event with itself, unless there is more to show.
+func (g *Gateway) answer(ctx context.Context, ev relay.Event) error {
+	if g.Shows {
+		return g.show(ctx, ev)
+	}
+	return g.says(ctx, ev, "echo: "+ev.Text, nil)
+}
+
+// says sends a message to where the event came from. then, when not nil, follows when it stands.
+func (g *Gateway) says(ctx context.Context, ev relay.Event, text string, then func(context.Context, relay.Result) error) error {
+	m := meta(ev)
+	m.Notify = true
+	return g.asks(ctx, ev, relay.Send{Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID, Meta: m}, then)
+}
+
+// asks sends a request about where the event came from.
+func (g *Gateway) asks(ctx context.Context, ev relay.Event, a relay.Action, then func(context.Context, relay.Result) error) error {
+	g.requests++
+	id := relay.RequestID(strconv.Itoa(g.requests))
+	if then != nil {
+		g.results[id] = then
+	}
+	return g.send(ctx, wire.Outbound{Request: relay.Request{ID: id, Platform: ev.Source.Platform, Action: a}})
+}
+
+// meta is what is said beside an action where the event came from.
+func meta(ev relay.Event) relay.Metadata {
+	return relay.Metadata{ThreadID: ev.Source.ThreadID, Scope: ev.Source.Scope}
+}
+
+func (g *Gateway) send(ctx context.Context, f wire.Frame) error {
 	line, err := wire.Encode(f)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	if err := conn.Write(ctx, websocket.MessageText, line); err != nil {
+	if err := g.conn.Write(ctx, websocket.MessageText, line); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	if g.Observe != nil {

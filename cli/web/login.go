@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
@@ -60,7 +61,7 @@ func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
 	case read:
 		http.Redirect(w, r, page.Login, http.StatusSeeOther)
 	default:
-		page.Answer(w, http.StatusUnauthorized, form("", s.ended(r)))
+		page.Answer(w, http.StatusUnauthorized, form("", "", s.ended(r)))
 	}
 }
 
@@ -72,11 +73,12 @@ func (s *Server) ended(r *http.Request) string {
 	return "Your login has ended."
 }
 
-// loginPage logs in who opened the link himself, at once. Whoever comes from another site, or may only be loading pages ahead,
-// gets the form with the code of the link, and uses it with the button.
+// loginPage logs in whoever opened the link in their browser, at once. Everybody else gets a page with a button: a program that
+// looks at links before a person does must not use the code up, nor get its session.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
+	next := after(r.URL.Query().Get(page.Next))
 	if _, err := s.desk.Session(r.Context(), s.token(r)); err == nil {
-		http.Redirect(w, r, page.Status, http.StatusSeeOther)
+		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
 	code := r.URL.Query().Get("code")
@@ -84,29 +86,39 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 		code = ""
 	}
 	if code != "" && opened(r) {
-		s.enter(w, r, code)
+		s.enter(w, r, code, next)
 		return
 	}
 	if s.token(r) != "" {
 		s.setCookie(w, r, "", time.Time{})
 	}
-	page.Answer(w, http.StatusOK, form(code, s.ended(r)))
+	page.Answer(w, http.StatusOK, form(code, next, s.ended(r)))
 }
 
-// opened reports whether a person opened the address himself: from the address bar, a bookmark, a terminal or a code that he
-// scanned. Browsers say so, and say when they load ahead of him; a program that says nothing is taken at its word.
+// opened reports whether a person opened the address in this browser: from the address bar, a bookmark, a terminal or a code that
+// they scanned. Browsers say so, and say when they load ahead of a person. Whoever comes from a page of another site gets the button
+// too: on the way from there a browser does not send the new cookie (SameSite=Strict) to the page behind the login.
 func opened(r *http.Request) bool {
 	for _, ahead := range [...]string{"Sec-Purpose", "Purpose", "X-Purpose", "X-Moz"} {
 		if r.Header.Get(ahead) != "" {
 			return false
 		}
 	}
-	site := r.Header.Get("Sec-Fetch-Site")
-	return r.Method == http.MethodGet && (site == "" || site == "none")
+	says := func(what, want string) bool { return r.Header.Get("Sec-Fetch-"+what) == want }
+	return r.Method == http.MethodGet && says("Site", "none") && says("Mode", "navigate") && says("Dest", "document") && says("User", "?1")
 }
 
-// form is the login page. said is why it is shown, if there is a reason.
-func form(code, said string) page.Page {
+// after is where a login leads that is asked to lead to next: to a chat, or to the status page. It never leaves this server.
+func after(next string) string {
+	if strings.HasPrefix(next, page.Chat+"/") {
+		return next
+	}
+	return page.Status
+}
+
+// form is the login page; with a code, it needs a press of the button only, and leads to next. said is why it is shown, if there is a
+// reason.
+func form(code, next, said string) page.Page {
 	var alert html.Node
 	if said != "" {
 		alert = html.Form(`<p class="warn" role="alert">{}</p>`, said)
@@ -117,7 +129,8 @@ func form(code, said string) page.Page {
 		`<p><button>Log in</button></p></form>`)
 	if code != "" {
 		fields = html.Form(`<p>This browser stays logged in for twelve hours.</p><form method="post" action="/login">`+
-			`<input type="hidden" name="code" value="{}"><p><button autofocus="">Log in</button></p></form>`, code)
+			`<input type="hidden" name="code" value="{}"><input type="hidden" name="next" value="{}">`+
+			`<p><button autofocus="">Log in</button></p></form>`, code, next)
 	}
 	return page.Page{Title: "Log in", Main: []html.Node{html.Form("<h1>Log in</h1>{}{}", alert, fields)}}
 }
@@ -126,29 +139,28 @@ func form(code, said string) page.Page {
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	_ = r.ParseForm() // one that cannot be read holds no code
-	s.enter(w, r, r.PostForm.Get("code"))
+	s.enter(w, r, r.PostForm.Get("code"), after(r.PostForm.Get(page.Next)))
 }
 
-// enter uses a code up for a session. An address that tried too many wrong ones waits.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, code string) {
-	from := s.o.TrustedProxies.From(r)
-	if wait := s.failures.Wait(from, s.o.Now()); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-		page.Answer(w, http.StatusTooManyRequests, form("", "Too many wrong codes came from your address. Wait a minute, then try again."))
-		return
-	}
+// enter uses a code up for a session, which begins at next. Whoever sends too many wrong codes is told to wait; a good one is taken
+// whatever came from its address before.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, code, next string) {
 	token, until, err := s.desk.LogIn(r.Context(), code)
 	switch {
 	case errors.Is(err, login.ErrNotGood):
-		s.failures.Add(from, s.o.Now())
-		page.Answer(w, http.StatusForbidden, form("", "That code is not good: it was used, or its ten minutes are over. hermes-connector web makes a new one."))
+		if wait := s.failures.Add(s.o.TrustedProxies.From(r), s.o.Now()); wait > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			page.Answer(w, http.StatusTooManyRequests, form("", "", "Too many wrong codes came from your address. Wait a minute, then try again."))
+			return
+		}
+		page.Answer(w, http.StatusForbidden, form("", "", "This code has expired or was already used. hermes-connector web makes a new one."))
 	case err != nil:
 		s.o.Log.Error("a login could not be stored", "err", err)
-		page.Answer(w, http.StatusServiceUnavailable, form("", "The login could not be stored. hermes-connector doctor says why."))
+		page.Answer(w, http.StatusServiceUnavailable, form("", "", "The login could not be stored. hermes-connector doctor says why."))
 	default:
 		limit.Verified(r.Context())
 		s.setCookie(w, r, token.RevealString(), until)
-		http.Redirect(w, r, page.Status, http.StatusSeeOther)
+		http.Redirect(w, r, next, http.StatusSeeOther)
 	}
 }
 

@@ -103,7 +103,7 @@ func TestBudgetUsedUp(t *testing.T) {
 		f.remaining = 0
 		r := run(t, open(), newTestInbox())
 		time.Sleep(30 * time.Minute)
-		if s := r.p.Status(); s.State != platforms.Degraded || !strings.Contains(s.Reason, "resets at 2026-11-01 13:00:00 UTC") {
+		if s := r.p.Status(); s.State != platforms.Degraded || !strings.Contains(s.Reason, "resets at 2026-11-01T13:00:00Z") {
 			t.Errorf("status %+v", s)
 		}
 		if n := f.identifies(); n != 0 {

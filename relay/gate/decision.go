@@ -28,7 +28,7 @@ type Decision struct {
 	// Both are set when somebody asks.
 	Says   string `json:"says,omitempty"`
 	Change string `json:"change,omitempty"`
-	// Hint is what keeps an undecided or a delivered event waiting, and what to do about it, in words; empty:
+	// Hint is what keeps an undecided or an accepted event waiting, and what to do about it, in words; empty:
 	// nothing.
 	Hint string `json:"hint,omitempty"`
 	// Media are the files that came in the event, for as long as they are remembered.

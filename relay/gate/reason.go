@@ -42,7 +42,10 @@ const (
 	StoreError Reason = "store_error"
 )
 
-// Reasons are all of them.
+// Accepted is what explain calls Delivered: the verdict alone does not say that a gateway has the event already. State does.
+const Accepted Reason = "accepted"
+
+// Reasons are all that are counted.
 func Reasons() []Reason {
 	return []Reason{
 		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot, PromptForeign, PromptClosed,

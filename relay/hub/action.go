@@ -59,9 +59,6 @@ func (a *action) Allow(ctx context.Context) (err error) {
 		return a.seat.failed(a.request.Action, err)
 	}
 	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}
-	if _, ok := a.target.action.(relay.Send); ok {
-		a.seat.wrote(ctx, at)
-	}
 	a.seat.keepProfile(ctx, at, a.target.action)
 	return nil
 }

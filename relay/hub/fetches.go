@@ -8,41 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Gateways of June and July 2026 cannot fetch files, and do not say so. What they never do tells them: one that has
-// answered some events with messages, and used nothing but what those have, is too old, until it uses something newer.
-// (That it names its identity, as gateways of July do, says nothing here; see age.go.) The answers are counted in memory,
-// over all sessions: after a restart it is asked anew, and only the outcome is worth a commit.
-
-const (
-	// answeredEnough is after how many answers a gateway that used nothing newer is too old.
-	answeredEnough = 3
-	// maxUnanswered is of how many chats it is remembered that something was delivered there and not answered.
-	maxUnanswered = 64
-)
-
-// replies are what a gateway was given and answered, while nothing is known of its age.
-type replies struct {
-	open []relay.Chat // where something was delivered and not answered
-	done int
-}
-
-// given notes that an event of the chat was delivered.
-func (a *replies) given(c relay.Chat) {
-	if len(a.open) < maxUnanswered && !slices.Contains(a.open, c) {
-		a.open = append(a.open, c)
-	}
-}
-
-// wrote notes that the gateway wrote in the chat, and reports whether it has now answered enough.
-func (a *replies) wrote(c relay.Chat) (enough bool) {
-	i := slices.Index(a.open, c)
-	if i < 0 {
-		return false
-	}
-	a.open = slices.Delete(a.open, i, i+1)
-	a.done++
-	return a.done >= answeredEnough
-}
+// Gateways of June and July 2026 cannot fetch files, and do not say so. What one does tells it: newer ones fetch the files
+// of a message before they acknowledge it, so one that acknowledges without having fetched anything is too old, until it
+// fetches, or uses an op that only newer ones have. (That it names its identity, as gateways of July do, says nothing here;
+// see age.go.)
 
 // ofFetchers reports whether only gateways that fetch files ask for such an action.
 func ofFetchers(a relay.Action) bool {
@@ -59,21 +28,24 @@ func (s *seat) tooOld() bool { return s.old.Load() && !s.fetches.Load() }
 // unjudged reports whether it is not known yet.
 func (s *seat) unjudged() bool { return !s.old.Load() && !s.fetches.Load() }
 
-// given notes that an event of the chat was delivered.
-func (s *seat) given(c relay.Chat) {
-	if s.unjudged() {
-		s.hub.sockets.repliesOf(s.peer.Gateway, func(a *replies) { a.given(c) })
-	}
-}
-
-// wrote notes that the gateway wrote in the chat.
-func (s *seat) wrote(ctx context.Context, c relay.Chat) {
+// offers notes that the event is given with files that the gateway could fetch.
+func (s *seat) offers(of store.About) {
 	if !s.unjudged() {
 		return
 	}
-	enough := false
-	s.hub.sockets.repliesOf(s.peer.Gateway, func(a *replies) { enough = a.wrote(c) })
-	if !enough || s.old.Swap(true) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offered = append(s.offered, of)
+}
+
+// unfetched judges the gateway, which has taken the event, if files of it were there to be fetched.
+func (s *seat) unfetched(ctx context.Context, of store.About) {
+	s.mu.Lock()
+	n := len(s.offered)
+	s.offered = slices.DeleteFunc(s.offered, func(o store.About) bool { return o.Bot == of.Bot && o.ID == of.ID })
+	offered := len(s.offered) < n
+	s.mu.Unlock()
+	if !offered || !s.unjudged() || s.old.Swap(true) {
 		return
 	}
 	if err := s.hub.db.UpdateGateway(ctx, nil, s.peer.Gateway, func(g *store.Gateway, _ *store.Instance) error {

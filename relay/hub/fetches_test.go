@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -29,28 +30,53 @@ func (g *gallery) wantOld(old, fetches bool) {
 	}
 }
 
-func TestAGatewayThatOnlyAnswersIsTooOldForFiles(t *testing.T) {
+// becomesOld waits until the gateway is known to be too old for files: that follows its acknowledgement.
+func (g *gallery) becomesOld() {
+	g.t.Helper()
+	eventually(g.t, "the gateway is too old for files", func() bool {
+		r, err := store.Only(g.db.Gateways(g.t.Context(), "home"))
+		return err == nil && r.TooOld && !r.Fetches
+	})
+}
+
+// TestAGatewayThatOnlyAnswersIsNotTooOld: that it uses nothing newer says nothing, before it was offered a file.
+func TestAGatewayThatOnlyAnswersIsNotTooOld(t *testing.T) {
 	g := newGallery(t)
 	g.enroll("home", "ann")
 	home := g.come("home")
 	home.do(relay.Request{Action: relay.GetChatInfo{Chat: "@ann"}})
-	for n := range answeredEnough {
-		g.wantOld(false, false)
+	for n := range 6 {
 		g.answer(home, n)
-		// A second message answers nothing.
-		home.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "more"}})
-		if n == 0 {
-			_ = home.conn.CloseNow() // they are counted over all its sessions
-			home = g.come("home")
-		}
 	}
-	g.wantOld(true, false)
-	g.brings("e1", "look", "", aText)
+	g.wantOld(false, false)
+	g.brings("e1", "look", "", aPhoto)
+	if got := home.takes(); len(got.Media) != 1 || !strings.HasPrefix(got.Media[0].URL, origin) {
+		t.Errorf("it is not offered its first picture: %+v", got)
+	}
+}
+
+func TestAGatewayThatLeavesFilesIsTooOldForThem(t *testing.T) {
+	g := newGallery(t)
+	g.enroll("home", "ann")
+	g.brings("e1", "look", "", aPhoto)
+	home := g.come("home")
+	if got := home.inbound(); len(got.Event.Media) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	_ = home.conn.CloseNow() // it says nothing of the file: perhaps it fetches
+	home = g.come("home")
+	again := home.inbound()
+	home.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "nice"}})
+	g.wantOld(false, false)
+	home.send(wire.InboundAck{Buffer: again.Buffer})
+	g.becomesOld()
+
+	g.brings("e2", "look", "", aText)
 	got := home.takes()
 	if got.Type != relay.TypeText || len(got.Media) > 0 || !strings.Contains(got.Text, "seeds") {
 		t.Errorf("a text file: %+v", got)
 	}
-	g.brings("e2", "look", "", aPhoto)
+	g.brings("e3", "look", "", aPhoto)
 	got = home.takes()
 	if got.Type != relay.TypePhoto || len(got.Media) != 1 || got.Media[0].URL != "https://cdn.example/secret/"+string(aPhoto) {
 		t.Errorf("a picture that anybody can load: %+v", got)
@@ -93,15 +119,15 @@ func TestWhatShowsThatAGatewayFetches(t *testing.T) {
 				if when == "before" {
 					does(g, home)
 				}
-				for n := range answeredEnough {
-					g.answer(home, n)
-				}
+				g.brings("e1", "look", "", aPhoto)
+				home.takes()
+				g.empty("home")
 				if when == "after" {
-					g.wantOld(true, false)
+					g.becomesOld()
 					does(g, home)
 				}
 				g.wantOld(false, true)
-				g.brings("e1", "look", "", aPhoto)
+				g.brings("e2", "look", "", aPhoto)
 				if got := home.takes(); len(got.Media) != 1 || !strings.HasPrefix(got.Media[0].URL, origin) {
 					t.Errorf("%+v", got)
 				}

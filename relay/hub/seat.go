@@ -38,7 +38,7 @@ type seat struct {
 	newer   chan struct{} // closed once the gateway is known to be younger than those of June 2026
 	grown   atomic.Bool   // newer is closed, or just about to be
 	fetches atomic.Bool   // the gateway fetches files: it has shown that
-	old     atomic.Bool   // it has answered events, and never shown that
+	old     atomic.Bool   // it took files without fetching them, and never showed that
 
 	// revoked: the credential is dead. Actions that have not begun are declined.
 	revoked atomic.Bool
@@ -46,10 +46,11 @@ type seat struct {
 	epoch  uint64 // guarded by Hub.mu: the hello epoch that began with its first hello; 0 before that
 	silent bool   // guarded by sockets.mu: it has not said hello, and may stay
 
-	mu         sync.Mutex  // guards the fields below
-	identities []relay.Bot // said in hellos, in order
-	told       int         // how many of them have their descriptor
-	unfronted  []relay.Bot // what the pump passed over since, each once
+	mu         sync.Mutex    // guards the fields below
+	identities []relay.Bot   // said in hellos, in order
+	told       int           // how many of them have their descriptor
+	unfronted  []relay.Bot   // what the pump passed over since, each once
+	offered    []store.About // in flight with files, while it is not known whether it fetches
 }
 
 var _ session.Handler = (*seat)(nil)
@@ -319,12 +320,12 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 }
 
 // taken tells the network that the gateway has taken an event.
-func (s *seat) taken(_ context.Context, of store.About) {
+func (s *seat) taken(ctx context.Context, of store.About) {
 	s.hub.decisions.taken(s.peer.Instance, of, time.Now())
 	if took := time.Since(of.At); !of.At.IsZero() && took > 0 { // a network's clock may be ahead
 		s.hub.counters.Add(count.AckDelay, uint64(took/time.Millisecond))
 	}
-	s.given(relay.Chat{Bot: of.Bot, ID: of.Chat})
+	s.unfetched(ctx, of)
 }
 
 // GoingIdle flips the instance to buffered-only: pushing stops first, then the flip is stored.

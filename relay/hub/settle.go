@@ -32,6 +32,9 @@ func (s *seat) settle(ctx context.Context, e *store.Entry) error {
 	if s.hub.keepsFilesOf(ev) || len(ev.Context) > 0 {
 		old := s.tooOld()
 		ev = present.Event(ev, s.files(ctx, waiting, ev, old), present.Options{TooOld: old, Fits: wire.Fits})
+		if len(ev.Media) > 0 {
+			s.offers(e.About)
+		}
 	}
 	e.Frame, _ = wire.Pack(ev) // one that is too large is the session's to refuse
 	return nil

@@ -39,7 +39,6 @@ type dialler struct {
 	dials  *rate.Limiter
 	barred time.Time // until when
 	seats  []*seat   // oldest first
-	replies
 }
 
 // enter counts s in, or returns false when there are too many. surplus is the silent session that must go; nil: none.
@@ -103,13 +102,4 @@ func (c *sockets) of(g relay.GatewayID) []*seat {
 		return slices.Clone(x.seats)
 	}
 	return nil
-}
-
-// repliesOf calls do with what the gateway was given and answered. do must not block.
-func (c *sockets) repliesOf(g relay.GatewayID, do func(*replies)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if x := c.by[g]; x != nil {
-		do(&x.replies)
-	}
 }

@@ -15,9 +15,9 @@ func ofDials(g store.Gateway, d token.Dials, connected bool) (out finding.List) 
 		return nil
 	}
 	name, about := string(g.ID), "gateway "+string(g.ID)
-	times := "once, at " + Clock(d.Last)
+	times := "once, at " + finding.Stamp(d.Last)
 	if d.Refused > 1 {
-		times = strconv.Itoa(d.Refused) + " times since " + Clock(d.Since) + ", the last"
+		times = strconv.Itoa(d.Refused) + " times since " + finding.Stamp(d.Since) + ", the last"
 	}
 	times += " from " + d.From.String()
 	switch {
@@ -41,7 +41,7 @@ func ofRotation(g store.Gateway, d token.Dials, connected bool, now time.Time) (
 	if until.IsZero() || g.LastSeenAt.IsZero() {
 		return nil
 	}
-	what := "it has a new secret and has not dialled with it; the old one ends on " + until.Local().Format("2 January at 15:04")
+	what := "it has a new secret and has not dialled with it; the old one ends at " + finding.Stamp(until)
 	from := ""
 	if d.Came.IsValid() {
 		from = " from " + d.Came.String()
@@ -50,7 +50,7 @@ func ofRotation(g store.Gateway, d token.Dials, connected bool, now time.Time) (
 	case connected:
 		what += "; it is connected with the old one" + from
 	case g.LastSeenAt.After(made):
-		what += "; it was here with the old one at " + Clock(g.LastSeenAt) + from
+		what += "; it was here with the old one at " + finding.Stamp(g.LastSeenAt) + from
 	}
 	return finding.SecretRotated.Alone("gateway "+string(g.ID), what,
 		"put the new secret into the gateway's .env and restart it; `hermes-connector gateway rotate "+string(g.ID)+"` prints another when it is lost")

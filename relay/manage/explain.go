@@ -142,5 +142,8 @@ func (l *lookout) explain(ctx context.Context, d *gate.Decision) error {
 		}
 	}
 	p.say()
+	if d.Reason == gate.Delivered {
+		d.Reason = gate.Accepted
+	}
 	return nil
 }

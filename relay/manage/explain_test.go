@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -22,6 +24,10 @@ func explained(t *testing.T, w *world) (out []string) {
 		t.Fatal(err)
 	}
 	for _, d := range all {
+		raw, err := json.Marshal(d)
+		if err != nil || d.State != gate.Taken && strings.Contains(string(raw), "delivered") {
+			t.Errorf("it is called delivered: %s, %v", raw, err)
+		}
 		out = append(out, string(d.State)+": "+d.Says+" -> "+d.Change)
 	}
 	return out
@@ -51,7 +57,7 @@ func TestExplainNeverSaysDeliveredOfWhatWaits(t *testing.T) {
 		}
 	}
 	live.decisions[2].DeliveredAt = at
-	hm := at.Local().Format("15:04")
+	hm := finding.Stamp(at)
 	want := []string{
 		`waiting: waiting for "home" (away since ` + hm + `) -> `,
 		`dead: given up for "home": too many messages waited, or this one for too long -> hermes-connector buffer replay home`,

@@ -103,7 +103,7 @@ func ofBot(b BotStatus, now time.Time) (out finding.List) {
 	case b.State == platforms.Degraded:
 		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), look)
 	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
-		what := "it has not got through since " + Clock(b.Since)
+		what := "it has not got through since " + finding.Stamp(b.Since)
 		if b.Reason != "" {
 			what += ": " + b.Reason
 		}
@@ -124,7 +124,7 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 		add(finding.Copied, "two programs dial with its credential and push each other out", copied(i.ID))
 	}
 	if i.State != Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && now.Sub(i.LastSeenAt) > longSilence {
-		what := "it has not been here since " + Clock(i.LastSeenAt) + ", and " + Counted(i.Backlog, "message waits", "messages wait") + " for it"
+		what := "it has not been here since " + finding.Stamp(i.LastSeenAt) + ", and " + Counted(i.Backlog, "message waits", "messages wait") + " for it"
 		add(finding.GatewaySilent, what, "start the gateway; `hermes-connector gateway show "+name+"` shows what is known of it")
 	}
 	if i.Poke != nil && !i.Poke.Woken && i.State != Connected {
@@ -167,7 +167,7 @@ func (s *Service) ofGateway(st *Status, g store.Gateway) (out finding.List) {
 		out.Add(finding.NeverDialled, about, "it has never connected",
 			"put the lines that enroll printed into the gateway's .env and start it; `hermes-connector gateway rotate "+string(g.ID)+"` prints new ones")
 	case g.TooOld:
-		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files: it answers, and has used none of the newer ops (edit, typing, react, send_media, prompt)", "update Hermes on the gateway's machine")
+		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files: it took a message with a file and left the file, and it has used none of the newer ops (edit, typing, react, send_media, prompt)", "update Hermes on the gateway's machine")
 	}
 	return out
 }

@@ -247,7 +247,7 @@ func TestWhoDialsInVain(t *testing.T) {
 		w.refused(t, "home")
 	}
 	f := w.found(t, finding.WrongSecret)
-	says(t, f.What, "3 times since "+manage.Clock(noon), "from 192.0.2.7")
+	says(t, f.What, "3 times since "+finding.Stamp(noon), "from 192.0.2.7")
 	says(t, f.Fix, "gateway rotate home")
 	st, err := w.Status(t.Context(), struct{}{})
 	if err != nil || len(st.Instances[0].Warnings) != 1 {
@@ -273,7 +273,7 @@ func TestARotationThatIsOpen(t *testing.T) {
 	if err != nil || !e.OldUntil.Equal(noon.Add(24*time.Hour)) {
 		t.Fatalf("the old one ends at %v, %v", e.OldUntil, err)
 	}
-	at := e.OldUntil.Local().Format("2 January at 15:04")
+	at := finding.Stamp(e.OldUntil)
 	f := w.found(t, finding.SecretRotated)
 	says(t, f.What, at)
 	if f.Wrong() || strings.Contains(f.What, "with the old one") {

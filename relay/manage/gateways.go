@@ -66,7 +66,8 @@ func (s *Service) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) {
 	return out, nil
 }
 
-// Gateway is one of Gateways, with what its instance holds. Refused with NotFound.
+// Gateway is one of Gateways, with what its instance holds. An instance's name stands for its only gateway, here and wherever a
+// gateway is named. Refused with NotFound.
 func (s *Service) Gateway(ctx context.Context, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
@@ -89,16 +90,20 @@ func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, erro
 	if listed != nil {
 		return g, listed
 	}
-	var its []string // a gateway that provisions itself brings its own name
+	var its []store.Gateway // a gateway that provisions itself brings its own name
 	for _, other := range all {
 		if string(other.Instance) == name && !other.Revoked {
-			its = append(its, string(other.ID))
+			its = append(its, other)
 		}
 	}
-	if len(its) > 0 {
-		return g, refuse(NotFound, "%q is an instance, not a gateway: name one of its gateways (%s)", name, strings.Join(its, ", "))
+	switch len(its) {
+	case 0:
+		return g, noGateway(name)
+	case 1:
+		return its[0], nil
 	}
-	return g, noGateway(name)
+	names := strings.Join(each(its, func(g store.Gateway) string { return string(g.ID) }), ", ")
+	return g, refuse(NotFound, "%q is an instance with several gateways: name one of them (%s)", name, names)
 }
 
 // It is not inlined: many call it, and none of them in a hurry.

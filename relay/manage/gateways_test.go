@@ -135,19 +135,6 @@ func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 	wantRefusal(t, err, manage.Exists)
 }
 
-// A gateway that provisions itself brings its own name, and the operator knows the agent's.
-func TestAnAgentsNameForItsGateway(t *testing.T) {
-	w := newWorld(t, nil)
-	if err := w.db.Enroll(t.Context(), nil, store.Gateway{ID: "gw-box"}, store.Instance{ID: "attic", Tenant: "home"}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := w.Revoke(t.Context(), system, manage.Named{Name: "attic"})
-	wantRefusal(t, err, manage.NotFound)
-	if err == nil || !strings.Contains(err.Error(), "gw-box") {
-		t.Errorf("%v does not name the gateway", err)
-	}
-}
-
 // TestOneGatewayOfTwoIsConnected: of an instance's gateways only that shows as connected which serves it.
 func TestOneGatewayOfTwoIsConnected(t *testing.T) {
 	w := newWorld(t, &server{connected: "home", serving: "home"})
@@ -206,4 +193,29 @@ func TestGatewayLife(t *testing.T) {
 		wantRefusal(t, op(), manage.NotFound)
 	}
 	w.enroll(t, "home") // a revoked name is free again
+}
+
+// TestAnInstanceStandsForItsOnlyGateway: a gateway that provisions itself brings its own name, and the operator knows the agent's.
+func TestAnInstanceStandsForItsOnlyGateway(t *testing.T) {
+	w := newWorld(t, nil)
+	w.provision(t, boot("pigeon"))
+	if g, err := w.Gateway(t.Context(), manage.Named{Name: "home"}); err != nil || g.ID != "gw-box" || g.Holds == nil {
+		t.Errorf("the only gateway of home: %+v, %v", g, err)
+	}
+	second := boot("pigeon")
+	second.Gateway = "gw-shed"
+	w.provision(t, second)
+	_, err := w.Gateway(t.Context(), manage.Named{Name: "home"})
+	wantRefusal(t, err, manage.NotFound)
+	if err == nil || !strings.Contains(err.Error(), "gw-box, gw-shed") {
+		t.Errorf("one of two: %v, want their names", err)
+	}
+	_, err = w.Revoke(t.Context(), system, manage.Named{Name: "home"})
+	wantRefusal(t, err, manage.NotFound)
+	if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "gw-box"}); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := w.Gateway(t.Context(), manage.Named{Name: "home"}); err != nil || g.ID != "gw-shed" {
+		t.Errorf("the gateway of home that is not revoked: %+v, %v", g, err)
+	}
 }

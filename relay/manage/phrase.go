@@ -3,10 +3,10 @@ package manage
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -52,7 +52,7 @@ func (p phrase) accepted() (words, change string) {
 	to, d := p.whom(), p.d
 	switch why := d.State; why {
 	case gate.Taken:
-		return "delivered to " + to + " at " + Clock(d.DeliveredAt), ""
+		return "delivered to " + to + " at " + finding.Stamp(d.DeliveredAt), ""
 	case gate.Waits:
 		return "waiting for " + to + " (" + p.wait() + ")", ""
 	case gate.Dead:
@@ -76,7 +76,7 @@ func (p phrase) wait() string {
 	case seen.IsZero():
 		return "it has never connected"
 	}
-	return string(p.state) + " since " + Clock(seen)
+	return string(p.state) + " since " + finding.Stamp(seen)
 }
 
 // gaveUp says why a message is a dead letter.
@@ -176,15 +176,6 @@ func aside(why gate.Reason) string {
 
 // whom is the gateway in quotes.
 func (p phrase) whom() string { return `"` + string(p.d.Instance) + `"` }
-
-// Clock is a time as people say it: with the day unless it is less than 20 hours ago.
-func Clock(t time.Time) string {
-	form := "15:04"
-	if age := time.Since(t); age > 20*time.Hour || age < -time.Hour {
-		form = "2 Jan 15:04"
-	}
-	return t.Local().Format(form)
-}
 
 // Counted is a number of things as people say it: "1 chat", "2 chats".
 // It is not inlined: many call it, and none of them in a hurry.

@@ -84,7 +84,7 @@ func TestTimesThatAreOver(t *testing.T) {
 	old := link()
 	ahead.Add(int64(login.CodeFor))
 	late.open(old, 403)
-	late.says("its ten minutes are over")
+	late.says("This code has expired")
 	late.looks("login expired")
 
 	b := newTab(t)

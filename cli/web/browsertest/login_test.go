@@ -31,10 +31,10 @@ func TestLogin(t *testing.T) {
 	first.cookie()
 
 	second.open(link, http.StatusForbidden)
-	second.says("That code is not good")
+	second.says("already used")
 	second.looks("login used")
 	second.do("type a code", chromedp.SendKeys("#code", "abc"+kb.Enter, chromedp.ByQuery))
-	second.says("That code is not good")
+	second.says("already used")
 
 	// Whoever is logged in is logged out by the button, by the command, and loses what streams to him.
 	first.click("Log out")
@@ -60,6 +60,19 @@ func TestLogin(t *testing.T) {
 	third.do("type a code", chromedp.SendKeys("#code", "abc"+kb.Enter, chromedp.ByQuery))
 	third.says("Too many wrong codes")
 	third.looks("login too many")
+
+	// What looks at links in messages leaves a link good, and the wrong codes from this address do too.
+	link = p.link()
+	res, err := http.Get(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK || len(res.Cookies()) > 0 {
+		t.Errorf("a program that opens the link: %s, with %d cookies", res.Status, len(res.Cookies()))
+	}
+	third.do("follow the link", chromedp.Navigate(link))
+	third.await("the status page is shown", fmt.Sprintf("location.href === %q", p.site+"/"))
 }
 
 // cookie looks at the session's.

@@ -25,14 +25,14 @@ func TestServerGoesAndComes(t *testing.T) {
 		page.mayFail() // the browser says itself that nobody answers
 	}
 	p.stop()
-	b.says("The connection to the server")
+	b.says("The server does not answer")
 	b.looks("chat broken")
 	b.do("write", chromedp.SendKeys("#text", "lost?"+kb.Enter, chromedp.ByQuery))
 	b.says("Nothing was sent")
 	if got := eval[string](b, "document.getElementById('text').value.trim()"); got != "lost?" {
 		t.Errorf("what could not be sent is %q in the field", got)
 	}
-	status.says("The connection is lost")
+	status.says("The server does not answer")
 	p.start()
 	status.says("This page is live")
 	b.await("the room is the next server's, and what was written stands", "!document.body.innerText.includes('remember me') && document.getElementById('text')?.value.trim() === 'lost?'")

@@ -59,7 +59,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("the gateway hears %+v", ev)
 	}
 	a.does(onLoopback, relay.Send{Chat: "@ann", Content: "ja"})
-	b.await("all works", "document.querySelector('h1').textContent === 'Everything works'")
+	b.await("all works", "document.querySelector('#summary h1').textContent === 'Everything works'")
 	b.looks("status works")
 	b.click("Link a person")
 	b.says("Link a person to Küche-😀")
@@ -70,8 +70,8 @@ func TestStatus(t *testing.T) {
 	b.looks("no such gateway")
 
 	b.scriptless()
-	b.do("without script", chromedp.Navigate(p.site+"/"), chromedp.WaitVisible("h1", chromedp.ByQuery))
-	if got := b.text("h1"); got != "Everything works" {
+	b.do("without script", chromedp.Navigate(p.site+"/"), chromedp.WaitVisible("#summary h1", chromedp.ByQuery))
+	if got := b.text("#summary h1"); got != "Everything works" {
 		t.Errorf("without script the page says %q", got)
 	}
 	b.picture("status without script")

@@ -25,12 +25,16 @@ import (
 //go:embed chat.js
 var scriptText []byte
 
+//go:embed list.js
+var listScriptText []byte
+
 //go:embed chat.css
 var styleText []byte
 
 var (
-	script = page.NewAsset("chat.js", scriptText)
-	style  = page.NewAsset("chat.css", styleText)
+	script     = page.NewAsset("chat.js", scriptText)
+	listScript = page.NewAsset("list.js", listScriptText)
+	style      = page.NewAsset("chat.css", styleText)
 )
 
 // Gateways is what there is to talk to. *manage.Service satisfies it.
@@ -67,7 +71,7 @@ func New(rooms *web.Rooms, g Gateways, o Options) *Section {
 
 // Mount adds the pages to mux.
 func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
-	page.Mount(mux, script, style)
+	page.Mount(mux, script, listScript, style)
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request, manage.InstanceStatus){
 		"GET /chat/{gateway}":            s.room,
 		"GET /chat/{gateway}/live":       s.live,
@@ -78,6 +82,7 @@ func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handle
 		mux.Handle(pattern, guard(s.known(h)))
 	}
 	mux.Handle("GET /chat", guard(http.HandlerFunc(s.list)))
+	mux.Handle("GET /chats/live", guard(http.HandlerFunc(s.liveList))) // beside "/chat/", below which are gateways' names
 }
 
 // known is h for a gateway that there is.

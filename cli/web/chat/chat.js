@@ -8,12 +8,10 @@
 
   // put shows an element in place of the one with its id, or behind all messages.
   const put = html => {
-    const t = document.createElement('template');
-    t.innerHTML = html;
-    const now = t.content.firstElementChild, old = $(now.id);
+    const now = shared.made(html).firstElementChild, old = $(now.id);
     if (!old) {
       list.append(now);
-    } else {
+    } else if (!old.isEqualNode(now)) {
       const focused = old.contains(document.activeElement);
       old.replaceWith(now);
       if (focused) text.focus({preventScroll: true});
@@ -26,36 +24,18 @@
     if (follow) bottom();
   };
 
-  // A page that nobody sees takes no connection: a browser has six for a server, and the seventh page would wait for ever.
-  let live = null, since = log.dataset.since;
-  const on = (name, act) => live.addEventListener(name, e => {
+  let since = log.dataset.since;
+  const on = act => e => {
     since = e.lastEventId || since;
-    act(e);
+    keep(() => act(e.data));
+  };
+  const leave = shared.stream(() => log.dataset.live + '?since=' + encodeURIComponent(since), {
+    put: on(put),
+    state: on(put),
+    gone: on(id => $(id)?.remove()),
+    typing: on(yes => { typing.textContent = yes === '1' ? typing.dataset.words : ''; }),
+    reload: () => { leave(); history.replaceState(text.value, ''); location.reload(); }, // the text outlives it
   });
-  const connect = () => {
-    if (live || document.hidden) return;
-    live = new EventSource(log.dataset.live + '?since=' + encodeURIComponent(since));
-    on('put', e => keep(() => put(e.data)));
-    on('state', e => keep(() => { if ($('state').outerHTML !== e.data) put(e.data); }));
-    on('gone', e => { const old = $(e.data); if (old) old.remove(); });
-    on('typing', e => keep(() => { typing.textContent = e.data === '1' ? typing.dataset.words : ''; }));
-    on('reload', () => { leave(); history.replaceState(text.value, ''); location.reload(); }); // the text outlives it
-    on('end', () => { leave(); location.replace('/login?ended'); });
-    live.onopen = () => { typing.textContent = ''; };
-    live.onerror = () => {
-      typing.textContent = 'The connection to the server broke. It is tried again …';
-      if (live.readyState !== EventSource.CLOSED) return; // it tries again by itself
-      live = null;
-      setTimeout(connect, 5000);
-    };
-  };
-  const leave = () => {
-    if (live) live.close();
-    live = null;
-  };
-  document.addEventListener('visibilitychange', () => document.hidden ? leave() : connect());
-  addEventListener('pagehide', leave);
-  addEventListener('pageshow', connect);
 
   // send posts a form and shows what went wrong, if something did.
   const send = async (action, data, button) => {
@@ -94,5 +74,4 @@
   if (history.state) text.value = history.state;
   history.replaceState(null, '');
   bottom();
-  connect();
 })();

@@ -18,9 +18,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -31,6 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	mu     sync.Mutex // guards the fields below
 	status manage.Status
+	err    error // of Status
 	binds  []manage.Bind
 	no     error // why nobody is bound
 	events []relay.Event
@@ -39,7 +42,14 @@ type world struct {
 func (w *world) Status(context.Context, struct{}) (manage.Status, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.status, nil
+	return w.status, w.err
+}
+
+// fails has Status fail.
+func (w *world) fails(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
 }
 
 func (w *world) Bind(_ context.Context, by audit.Actor, b manage.Bind) (manage.Binding, error) {
@@ -282,10 +292,10 @@ func TestStandings(t *testing.T) {
 	at := time.Now().Add(-48 * time.Hour)
 	for want, st := range map[string]manage.InstanceStatus{
 		"home is connected.": {State: manage.Connected},
-		"home is asleep, and wakes when you write. 1 message waits.":                             {State: manage.Asleep, Backlog: 1},
-		"home has never connected. What you write waits for it. 2 messages wait.":                {State: manage.Away, Backlog: 2},
-		"home was revoked. Nothing can be sent to it.":                                           {State: manage.Away, Revoked: true},
-		"home is away since " + at.Format("2 Jan 2006 15:04") + ". What you write waits for it.": {State: manage.Away, LastSeenAt: at},
+		"home is asleep, and wakes when you write. 1 message waits.":                 {State: manage.Asleep, Backlog: 1},
+		"home has never connected. What you write waits for it. 2 messages wait.":    {State: manage.Away, Backlog: 2},
+		"home was revoked. Nothing can be sent to it.":                               {State: manage.Away, Revoked: true},
+		"home is away since " + finding.Stamp(at) + ". What you write waits for it.": {State: manage.Away, LastSeenAt: at},
 	} {
 		st.ID = "home"
 		if _, got := standing(st); got != want {
@@ -379,7 +389,11 @@ func TestLive(t *testing.T) {
 			time.Sleep(look)
 			return nil
 		}, "event: state\n", "home was revoked.")
-		step("nothing", func() error { time.Sleep(2 * beat); return nil }, ":\n\n")
+		step("nothing", func() error { time.Sleep(look); return nil }, page.StreamBeat)
+		step("nothing again", func() error { time.Sleep(2 * look); return nil }, page.StreamBeat+page.StreamBeat)
+		w.fails(errors.New("disk"))
+		step("a database that does not answer", func() error { time.Sleep(3 * look); return nil })
+		w.fails(nil)
 		cancel()
 		<-ended
 		w.is(manage.InstanceStatus{ID: "home"})

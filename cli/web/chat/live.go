@@ -17,10 +17,8 @@ import (
 )
 
 const (
-	// look is how often a stream looks how its gateway is.
+	// look is how often a stream looks how its gateway is, and says that it does (page.StreamBeat).
 	look = 2 * time.Second
-	// beat is how often something is written, so that a browser that is gone is noticed.
-	beat = 20 * time.Second
 	// writeWithin bounds one write of a stream.
 	writeWithin = 30 * time.Second
 )
@@ -28,6 +26,39 @@ const (
 // live streams what changes in a room, as server-sent events: "put" a message's element, "gone" its id, "state" the
 // element of that id, "typing" 1 or 0, "reload" when the page shows another run's room, "end" when the session ended.
 func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
+	st := &stream{section: s, i: i, mark: r.URL.Query().Get("since")}
+	s.follow(w, r, func(looking bool) (out []byte, changed <-chan struct{}, ok bool) {
+		if looking {
+			now, err := s.gateways.Status(r.Context(), struct{}{})
+			if ok = err == nil; ok {
+				st.i = standsFor(now, i.ID)
+			}
+		}
+		out, changed = st.next()
+		return out, changed, ok
+	})
+}
+
+// liveList streams how the gateways are: "list" is all of them, when one has changed.
+func (s *Section) liveList(w http.ResponseWriter, r *http.Request) {
+	shown := ""
+	s.follow(w, r, func(bool) (out []byte, changed <-chan struct{}, ok bool) {
+		st, err := s.gateways.Status(r.Context(), struct{}{})
+		if err != nil {
+			return nil, nil, false
+		}
+		var b bytes.Buffer
+		if now := string(html.Fragment(gateways(st))); now != shown {
+			shown = now
+			event(&b, "list", now, "")
+		}
+		return b.Bytes(), nil, true
+	})
+}
+
+// follow sends what next says, until the request ends: it is asked at every look, and when changed is closed. Where a look
+// brings nothing to send, a beat is sent; where it fails nothing is, and the page shows that.
+func (s *Section) follow(w http.ResponseWriter, r *http.Request, next func(looking bool) (out []byte, changed <-chan struct{}, ok bool)) {
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
@@ -35,19 +66,17 @@ func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.Instance
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
-	since := r.URL.Query().Get("since")
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		since = last
-	}
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front passes on what it gets
-	st := &stream{section: s, i: i, mark: since, at: time.Now()}
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	for {
-		out, changed := st.next(time.Now())
+	for looking := true; ; {
+		out, changed, ok := next(looking)
+		if looking && ok && len(out) == 0 {
+			out = []byte(page.StreamBeat)
+		}
 		if len(out) > 0 {
 			_ = conn.SetWriteDeadline(time.Now().Add(writeWithin))
 			if _, err := w.Write(out); err != nil || conn.Flush() != nil {
@@ -62,10 +91,9 @@ func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.Instance
 			}
 			return
 		case <-changed:
+			looking = false
 		case <-tick.C:
-			if now, err := s.gateways.Status(r.Context(), struct{}{}); err == nil {
-				st.i = standsFor(now, i.ID)
-			}
+			looking = true
 		}
 	}
 }
@@ -78,11 +106,10 @@ type stream struct {
 	mark   string // of the last view
 	state  string // as it was shown
 	typing bool
-	at     time.Time // of the last event
 }
 
 // next are the events of what changed since the last one, and what is closed at the next change.
-func (st *stream) next(now time.Time) (out []byte, changed <-chan struct{}) {
+func (st *stream) next() (out []byte, changed <-chan struct{}) {
 	s := st.section
 	v := s.rooms.View(relay.ChatID(st.i.ID), st.mark)
 	var b bytes.Buffer
@@ -108,12 +135,6 @@ func (st *stream) next(now time.Time) (out []byte, changed <-chan struct{}) {
 		st.typing = v.Typing
 	}
 	st.mark = v.Mark
-	if b.Len() == 0 && now.Sub(st.at) >= beat {
-		b.WriteString(":\n\n")
-	}
-	if b.Len() > 0 {
-		st.at = now
-	}
 	return b.Bytes(), v.Changed
 }
 

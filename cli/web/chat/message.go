@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -63,7 +63,7 @@ func head(who string, m web.Message) html.Node {
 	if m.Waiting {
 		became += " · not stored yet"
 	}
-	return html.Form(`<p class="head"><b>{}</b> <time datetime="{}">{}</time>{}</p>`, who, m.At.UTC().Format(time.RFC3339), clock(m.At), became)
+	return html.Form(`<p class="head"><b>{}</b> {}{}</p>`, who, page.Clock(m.At), became)
 }
 
 // buttons are those of a question.

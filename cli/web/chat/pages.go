@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -24,21 +24,28 @@ func (s *Section) list(w http.ResponseWriter, r *http.Request) {
 		unreadable(w)
 		return
 	}
+	page.Answer(w, http.StatusOK, page.Page{
+		Title: "Chat", Here: page.Chat, Styles: []string{style.Path}, Scripts: []string{listScript.Path},
+		Main: []html.Node{page.Lost(), html.Form(`<h1>Chat</h1><div id="chats">{}</div>`, gateways(st))},
+	})
+}
+
+// gateways are those there are, with how they are.
+func gateways(st manage.Status) html.Node {
 	var cards []html.Node
 	for _, i := range st.Instances {
 		if i.Revoked {
 			continue
 		}
 		mark, sentence := standing(i)
-		cards = append(cards, html.Form(`<li class="card"><h2><a href="{}">{}</a></h2><p class="{}">{}</p></li>`, path(i.ID, ""), string(i.ID), mark, sentence))
+		cards = append(cards, html.Form(`<li class="card"><h2><a href="{}">{}</a></h2><p class="{}">{}</p></li>`, path(i.ID, ""), string(i.ID), mark, page.Sentence(sentence)))
 	}
-	below := html.Form(`<p>Pick a gateway and talk to it. What you write goes the way of every message, so an answer shows that all of it works.</p>`+
-		`<ul class="plain cards chats">{}</ul>`, html.Group(cards...))
 	if len(cards) == 0 {
-		below = html.Form(`<p>There is no gateway yet. On the machine of the server, run:</p><pre><code>hermes-connector enroll home</code></pre>` +
+		return html.Form(`<p>There is no gateway yet. On the machine of the server, run:</p><pre><code>hermes-connector enroll home</code></pre>` +
 			`<p>It prints the lines that the gateway needs in its .env.</p>`)
 	}
-	page.Answer(w, http.StatusOK, page.Page{Title: "Chat", Here: page.Chat, Styles: []string{style.Path}, Main: []html.Node{html.Form("<h1>Chat</h1>{}", below)}})
+	return html.Form(`<p>Pick a gateway and talk to it. What you write goes the way of every message, so an answer shows that all of it works.</p>`+
+		`<ul class="plain cards chats">{}</ul>`, html.Group(cards...))
 }
 
 // standing is how a gateway is, in a sentence, and the class of the words.
@@ -54,7 +61,7 @@ func standing(i manage.InstanceStatus) (mark, sentence string) {
 	case i.LastSeenAt.IsZero():
 		mark, sentence = "warn", name+" has never connected. What you write waits for it."
 	default:
-		mark, sentence = "warn", name+" is away since "+clock(i.LastSeenAt)+". What you write waits for it."
+		mark, sentence = "warn", name+" is away since "+finding.Stamp(i.LastSeenAt)+". What you write waits for it."
 	}
 	if i.Backlog == 1 {
 		sentence += " 1 message waits."
@@ -64,24 +71,14 @@ func standing(i manage.InstanceStatus) (mark, sentence string) {
 	return mark, sentence
 }
 
-// clock is a time as people say it: with the day, unless that is today.
-func clock(at time.Time) string {
-	at = at.Local()
-	if now := time.Now(); at.YearDay() == now.YearDay() && at.Year() == now.Year() {
-		return at.Format("15:04")
-	}
-	return at.Format("2 Jan 2006 15:04")
-}
-
 // state is what stands above a room.
 func state(i manage.InstanceStatus) html.Node {
 	mark, sentence := standing(i)
-	nodes := []html.Node{html.Attr("id", "state"), html.Attr("role", "status"),
-		html.El("p", html.Attr("class", mark), html.Text(sentence))}
+	var warnings []html.Node
 	for _, w := range i.Warnings {
-		nodes = append(nodes, html.El("p", html.Attr("class", "warn"), html.Text(w)))
+		warnings = append(warnings, html.Form(`<p class="warn">{}</p>`, page.Sentence(w)))
 	}
-	return html.El("div", nodes...)
+	return html.Form(`<div id="state" class="now" role="status"><p class="{}">{}</p>{}</div>`, mark, page.Sentence(sentence), html.Group(warnings...))
 }
 
 // room shows a gateway's room.
@@ -99,9 +96,9 @@ func (s *Section) room(w http.ResponseWriter, r *http.Request, i manage.Instance
 		Main: []html.Node{
 			html.El("p", html.El("a", html.Attr("href", page.Chat), html.Text("All gateways"))),
 			html.El("h1", html.Text("Chat with "+name)),
-			state(i),
+			page.Lost(), state(i),
 			html.Form(`<div id="log" role="log" aria-label="Messages" data-live="{}" data-since="{}">{}</div>`+
-				`<p id="typing" class="dim" role="status" data-words="{}"></p>`, path(i.ID, "/live"), v.Mark, html.El("ul", items...), name+" is typing …"),
+				`<p id="typing" class="dim now" role="status" data-words="{}"></p>`, path(i.ID, "/live"), v.Mark, html.El("ul", items...), name+" is typing …"),
 			sayForm(i.ID),
 			html.Form(`<noscript><p class="dim">Without script, answers show when you load the page again.</p></noscript>`),
 		},

@@ -12,12 +12,16 @@ import (
 //go:embed style.css
 var styleSheet []byte
 
+//go:embed page.js
+var scriptText []byte
+
 //go:embed icon.svg
 var iconPicture []byte
 
 var (
-	style = NewAsset("style.css", styleSheet)
-	icon  = NewAsset("icon.svg", iconPicture)
+	style  = NewAsset("style.css", styleSheet)
+	script = NewAsset("page.js", scriptText)
+	icon   = NewAsset("icon.svg", iconPicture)
 )
 
 // Asset is a file that is part of the program. Its path holds its content's hash, so that a browser may keep it for
@@ -62,4 +66,4 @@ func Mount(mux *http.ServeMux, assets ...*Asset) {
 }
 
 // MountFrame serves the frame's own assets.
-func MountFrame(mux *http.ServeMux) { Mount(mux, style, icon) }
+func MountFrame(mux *http.ServeMux) { Mount(mux, style, script, icon) }

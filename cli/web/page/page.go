@@ -1,5 +1,6 @@
 // Package page is the frame that all pages of the web server share: head, navigation and the main part; the style
-// sheet; and how files that never change are served.
+// sheet; the script that shows times where the reader is, and whether the server is there; and how files that never change
+// are served.
 //
 // Invariant: a page names no address but this server's own, and holds no script and no style of its own, so that the
 // strictest policy of content can stand over it (Policy).
@@ -22,11 +23,25 @@ const (
 	Chat   = "/chat"
 )
 
-// Login is the path of the login page. With the query "ended" it says that a login has ended.
-const Login = "/login"
+// Login is the path of the login page. With the query "ended" it says that a login has ended, and Next in its query names the chat
+// that it leads to.
+const (
+	Login = "/login"
+	Next  = "next"
+)
 
-// StreamEnd is the server-sent event of a session's end: the page then leads to the login.
-const StreamEnd = "event: end\ndata:\n\n"
+// Server-sent events of every stream. Every two seconds something is sent on one, StreamBeat if there is nothing else: a page on
+// which nothing comes shows that the server is gone. StreamEnd is the end of the session: the page then leads to the login.
+const (
+	StreamBeat = "event: beat\ndata:\n\n"
+	StreamEnd  = "event: end\ndata:\n\n"
+)
+
+// Lost is what a page with a stream shows while nothing comes on it, in place of what has the class "now". It is hidden at first.
+func Lost() html.Node {
+	return html.Form(`<div id="lost" role="alert" hidden=""><h1 class="bad">The server does not answer</h1>` +
+		`<p>What you see here is from <time data-as="clock"></time> and may be old. This page keeps trying.</p></div>`)
+}
 
 // Page is one page.
 type Page struct {
@@ -43,7 +58,11 @@ func Write(p Page) []byte {
 	for _, path := range p.Styles {
 		head = append(head, html.Form(`<link rel="stylesheet" href="{}">`, path))
 	}
-	for _, path := range p.Scripts {
+	scripts := p.Scripts
+	if p.Here != "" { // the login page has no times
+		scripts = append([]string{script.Path}, scripts...)
+	}
+	for _, path := range scripts {
 		head = append(head, html.Form(`<script src="{}" defer=""></script>`, path))
 	}
 	main := append([]html.Node{html.Attr("id", "main"), html.Attr("tabindex", "-1")}, p.Main...)

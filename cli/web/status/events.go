@@ -18,7 +18,6 @@ import (
 
 const (
 	maxPages  = 32               // that are kept fresh at a time
-	beat      = 20 * time.Second // at least as often something is sent, so that nobody on the way thinks it is dead
 	sendTime  = 10 * time.Second // for what is sent to be read
 	readEvery = time.Minute      // between two readings of the counters
 )
@@ -52,10 +51,9 @@ func (s *Section) follow(ctx context.Context, send func([]byte) error) {
 	tick := time.NewTicker(s.o.Every)
 	defer tick.Stop()
 	sent := make(map[string][]byte)
-	last := s.o.Now()
 	for {
-		var out []byte
-		if v, err := s.look(ctx); err == nil { // otherwise the page shows what was true last
+		if v, err := s.look(ctx); err == nil { // otherwise nothing is sent, and the page shows that
+			var out []byte
 			ids, fragments := s.rendered(v)
 			for i, id := range ids {
 				if !bytes.Equal(sent[id], fragments[i]) {
@@ -63,10 +61,8 @@ func (s *Section) follow(ctx context.Context, send func([]byte) error) {
 					out = append(out, event(id, fragments[i])...)
 				}
 			}
-		}
-		if now := s.o.Now(); len(out) > 0 || now.Sub(last) >= beat {
-			if last = now; len(out) == 0 {
-				out = []byte(":\n\n")
+			if len(out) == 0 {
+				out = []byte(page.StreamBeat)
 			}
 			if send(out) != nil {
 				return

@@ -45,6 +45,6 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 	}
 	main := html.Form(`<h1>Link a person to {}</h1><p>Whoever sends this to a bot in a direct message, before {}, reaches {}. It is good for one person.</p>`+
 		`<p class="secret"><code>/link {}</code></p>{}<p><a href="/">Back to the status</a></p>`,
-		name, l.ExpiresAt.Local().Format("15:04"), name, l.Code, html.Group(links...))
+		name, page.Clock(l.ExpiresAt), name, l.Code, html.Group(links...))
 	page.Answer(w, http.StatusOK, page.Page{Title: "Link a person", Here: page.Status, Main: []html.Node{main}})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/web/day"
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -21,10 +22,10 @@ func (s *Section) summary(v view) html.Node {
 	if len(all) == 0 {
 		return html.Form(`<h1 class="good">Everything works</h1>`)
 	}
-	worst := html.Form(`<h1 class="{}">{}</h1>{}`, class(all[0]), sentence(all[0]), trouble(all[0]))
+	worst := html.Form(`<h1 class="{}">{}</h1>{}`, class(all[0]), page.Sentence(sentence(all[0])), trouble(all[0]))
 	var more []html.Node
 	for _, f := range all[1:] {
-		more = append(more, html.Form(`<h3 class="{}">{}</h3>{}`, class(f), sentence(f), trouble(f)))
+		more = append(more, html.Form(`<h3 class="{}">{}</h3>{}`, class(f), page.Sentence(sentence(f)), trouble(f)))
 	}
 	if len(more) == 0 {
 		return worst
@@ -55,7 +56,7 @@ func class(f finding.Finding) string {
 func trouble(f finding.Finding) html.Node {
 	var why, mend, code html.Node
 	if f.Why != "" {
-		why = html.Form("<p>{}</p>", f.Why)
+		why = html.Form("<p>{}</p>", page.Sentence(f.Why))
 	}
 	if f.Fix != "" {
 		mend = fix(f.Fix)
@@ -113,10 +114,10 @@ func (s *Section) bot(b manage.BotStatus, now time.Time) html.Node {
 	}
 	var reason, retry, called html.Node
 	if b.Reason != "" {
-		reason = html.Text(b.Reason)
+		reason = page.Sentence(b.Reason)
 	}
 	if b.RetryAt.After(now) {
-		retry = html.Form(`<time datetime="{}">at {}</time>`, b.RetryAt.UTC().Format(time.RFC3339), b.RetryAt.Local().Format(time.TimeOnly))
+		retry = html.Form("at {}", page.Clock(b.RetryAt))
 	}
 	if b.Hook != nil {
 		called = ago(b.Hook.LastRequestAt, now, "not yet")
@@ -276,7 +277,7 @@ func machine(v view) html.Node {
 		if !m.CertificateUntil.After(v.at) {
 			words = "expired"
 		}
-		certificate = html.Text(words + " (" + m.CertificateUntil.Local().Format(time.DateOnly) + ")")
+		certificate = html.Form("{} ({})", words, page.Day(m.CertificateUntil))
 	}
 	if f := v.status.Media; f != nil && f.Files+f.Pending > 0 {
 		files = html.Text(manage.Counted(f.Files, "file", "files") + " (" + size(f.Bytes) + "), " + strconv.Itoa(f.Pending) + " to be fetched")

@@ -56,7 +56,7 @@ type Options struct {
 	Machine func() Machine
 	Labels  map[relay.PlatformID]string // what people call a network; one that is missing goes by its id
 	Now     func() time.Time            // nil means time.Now
-	// Every is the pause between two looks of an open page; 0 means 2 s.
+	// Every is the pause between two looks of an open page; 0 means 2 s, as pages expect (page.StreamBeat).
 	Every time.Duration
 }
 
@@ -175,15 +175,15 @@ func (s *Section) show(w http.ResponseWriter, r *http.Request) {
 			"The database does not answer. hermes-connector doctor says why."))
 		return
 	}
-	p := page.Page{Title: "Status", Here: page.Status, Scripts: []string{script.Path}}
+	p := page.Page{Title: "Status", Here: page.Status, Scripts: []string{script.Path}, Main: []html.Node{page.Lost()}}
 	for _, part := range s.parts(v) {
-		var live html.Node
+		var live, now html.Node
 		if part.id == "summary" {
-			live = html.Attr("role", "status")
+			live, now = html.Attr("role", "status"), html.Attr("class", "now")
 		}
-		p.Main = append(p.Main, html.El("section", html.Attr("id", part.id), live, part.content))
+		p.Main = append(p.Main, html.El("section", html.Attr("id", part.id), live, now, part.content))
 	}
-	p.Main = append(p.Main, html.El("p", html.Attr("id", "live"), html.Attr("class", "dim"), html.Text("As of "+v.at.Format("15:04:05")+". Load the page again for news.")))
+	p.Main = append(p.Main, html.Form(`<p id="live" class="dim now">As of {}. Load the page again for news.</p>`, page.Clock(v.at)))
 	page.Answer(w, http.StatusOK, p)
 }
 

@@ -3,7 +3,6 @@
   "use strict";
   const live = document.getElementById("live");
   const waiting = new Map(); // parts that came while a person was in them
-  let source = null;
 
   function prepare(root) {
     for (const button of root.querySelectorAll("button[data-copy]")) button.hidden = false;
@@ -21,9 +20,7 @@
     if (busy(part)) { waiting.set(id, markup); return; }
     waiting.delete(id);
     const open = [...part.querySelectorAll("details[open][id]")].map((d) => d.id);
-    const made = document.createElement("template");
-    made.innerHTML = markup;
-    part.replaceChildren(made.content);
+    part.replaceChildren(shared.made(markup));
     for (const details of open) document.getElementById(details)?.setAttribute("open", "");
     prepare(part);
   }
@@ -32,24 +29,13 @@
     for (const [id, markup] of [...waiting]) put(id, markup);
   }
 
-  function say(words) { if (live && live.textContent !== words) live.textContent = words; }
-
-  function connect() {
-    if (source || document.hidden) return;
-    source = new EventSource("/events");
-    source.onopen = () => say("This page is live.");
-    source.onmessage = (event) => {
+  shared.stream(() => "/events", {
+    message(event) {
       const cut = event.data.indexOf("\n");
       put(event.data.slice(0, cut), event.data.slice(cut + 1));
-    };
-    source.addEventListener("end", () => { source.close(); location.replace("/login?ended"); });
-    source.onerror = () => {
-      say("The connection is lost. What you see may be old.");
-      if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
-      source = null;
-      setTimeout(connect, 5000);
-    };
-  }
+      live.textContent = "This page is live.";
+    },
+  });
 
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");
@@ -65,11 +51,5 @@
   });
   document.addEventListener("focusout", () => setTimeout(flush, 0));
   document.addEventListener("selectionchange", () => { if (document.getSelection().isCollapsed) flush(); });
-  document.addEventListener("visibilitychange", () => { // a page that nobody sees takes no connection
-    if (!document.hidden) { connect(); return; }
-    source?.close();
-    source = null;
-  });
   prepare(document);
-  connect();
 })();

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -55,6 +56,13 @@ func (f *fake) becomes(change func(*manage.Status)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.status)
+}
+
+// fails has Status fail.
+func (f *fake) fails(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
 }
 
 func (f *fake) Explain(context.Context, manage.Explain) ([]gate.Decision, error) {
@@ -325,18 +333,19 @@ func TestEvents(t *testing.T) {
 		if got = sent(); len(got) != 2 || !strings.HasPrefix(got[1], "data: summary\n") || !strings.Contains(got[1], "Line one\ndata: line two") || strings.Contains(got[1], "data: bots") {
 			t.Fatalf("after a change: %q, want the part that changed alone", got[1:])
 		}
-		time.Sleep(10 * time.Second)
-		if got = sent(); len(got) != 2 {
-			t.Errorf("nothing changed, and was sent: %q", got[2:])
+		time.Sleep(4 * time.Second)
+		if got = sent(); len(got) != 4 || got[2] != page.StreamBeat || got[3] != page.StreamBeat {
+			t.Errorf("nothing changed, and was sent: %q, want a sign of life every two seconds", got[2:])
 		}
-		time.Sleep(beat)
-		if got = sent(); len(got) != 3 || got[2] != ":\n\n" {
-			t.Errorf("in silence: %q, want a sign of life", got[2:])
+		f.fails(errors.New("disk"))
+		time.Sleep(6 * time.Second)
+		if got = sent(); len(got) != 4 {
+			t.Errorf("the state cannot be read, and was sent: %q", got[4:])
 		}
 		cancel(login.ErrNotGood)
 		<-ended
-		if got = sent(); len(got) != 4 || got[3] != "event: end\ndata:\n\n" {
-			t.Errorf("at the end of the session: %q", got[3:])
+		if got = sent(); len(got) != 5 || got[4] != page.StreamEnd {
+			t.Errorf("at the end of the session: %q", got[4:])
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
 
@@ -37,5 +38,5 @@ func (s *Section) verdict(d gate.Decision, now time.Time) html.Node {
 	if d.Change != "" {
 		change = command(d.Change)
 	}
-	return html.Form(`<div class="dim">{}, {}{}{}</div><div>{}</div>{}`, ago(d.At, now, ""), s.label(d.Platform), user, chat, says, change)
+	return html.Form(`<div class="dim">{}, {}{}{}</div><div>{}</div>{}`, ago(d.At, now, ""), s.label(d.Platform), user, chat, page.Sentence(says), change)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -24,12 +25,12 @@ func span(d time.Duration) string {
 	return manage.Counted(int(d/(24*time.Hour)), "day", "days")
 }
 
-// ago is when t was, as a node that also holds the exact time; none says what a zero t means.
+// ago is how long ago t was, as a node that also holds the exact time; none says what a zero t means.
 func ago(t, now time.Time, none string) html.Node {
 	if t.IsZero() {
 		return html.Text(none)
 	}
-	return html.Form(`<time datetime="{}" title="{}">{} ago</time>`, t.UTC().Format(time.RFC3339), t.Local().Format(time.DateTime), span(max(0, now.Sub(t))))
+	return html.Form(`<time datetime="{}">{} ago</time>`, t.UTC().Format(time.RFC3339), span(max(0, now.Sub(t))))
 }
 
 // size is bytes as people say them.
@@ -135,7 +136,7 @@ func section(heading string, below ...html.Node) html.Node {
 }
 
 // warning is a sentence to be looked at.
-func warning(text string) html.Node { return html.Form(`<p class="warn">{}</p>`, text) }
+func warning(text string) html.Node { return html.Form(`<p class="warn">{}</p>`, page.Sentence(text)) }
 
 // cards are a list of cards.
 func cards(class string, all []html.Node) html.Node {

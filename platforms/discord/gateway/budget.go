@@ -79,4 +79,4 @@ func (b *Budget) granted(remaining int, resetAfter time.Duration, now time.Time)
 }
 
 // clock renders a moment for an operator.
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,156 @@
+package echo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// What can be chosen, by a button or in writing.
+const (
+	showEdit  = "edit"
+	showReact = "react"
+
+	offer = "I repeat what you write, and send back the files that you send. Press a button, or write \"" + showEdit + "\" or \"" + showReact +
+		"\", to see what else gateways do."
+)
+
+// transferTime bounds the fetch of one file, and its way back.
+const transferTime = 30 * time.Second
+
+// chat is what the gateway knows of one.
+type chat struct {
+	last    relay.MessageID // of the person's messages
+	offered bool            // buttons stand there
+}
+
+// show answers an event, and sees that there are buttons below the answer once.
+func (g *Gateway) show(ctx context.Context, ev relay.Event) error {
+	at := relay.Chat{Bot: relay.Bot{Platform: ev.Source.Platform}, ID: ev.Source.ChatID}
+	c, chosen := g.chats[at], strings.ToLower(strings.TrimSpace(ev.Text))
+	if ev.Prompt != nil {
+		c.offered, chosen = false, ev.Prompt.OptionID // a press takes the buttons away
+	} else {
+		c.last = ev.MessageID
+	}
+	var err error
+	switch {
+	case chosen == showEdit:
+		err = g.edit(ctx, ev)
+	case chosen == showReact:
+		err = g.react(ctx, ev, c.last)
+	default:
+		err = g.sendBack(ctx, ev)
+	}
+	if err == nil && !c.offered {
+		c.offered = true
+		err = g.asks(ctx, ev, relay.Prompt{
+			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(g.requests), Meta: meta(ev),
+			Options: []relay.PromptOption{{ID: showEdit, Label: "Edit a message"}, {ID: showReact, Label: "React to mine"}},
+		}, nil)
+	}
+	g.chats[at] = c
+	return err
+}
+
+// edit says something and then something else in the same message.
+func (g *Gateway) edit(ctx context.Context, ev relay.Event) error {
+	return g.says(ctx, ev, "This is what I wrote first.", func(ctx context.Context, res relay.Result) error {
+		return g.asks(ctx, ev, relay.Edit{
+			Chat: ev.Source.ChatID, Message: res.MessageID, Content: "This is what I wrote afterwards, in place of the first.", Meta: meta(ev),
+		}, nil)
+	})
+}
+
+// react reacts to the person's last message.
+func (g *Gateway) react(ctx context.Context, ev relay.Event, last relay.MessageID) error {
+	if last == "" {
+		return g.says(ctx, ev, "Write something first: I react to your last message.", nil)
+	}
+	return g.says(ctx, ev, "Look at your last message.", func(ctx context.Context, _ relay.Result) error {
+		return g.asks(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)}, nil)
+	})
+}
+
+// sendBack answers with what the event says, and with its files.
+func (g *Gateway) sendBack(ctx context.Context, ev relay.Event) error {
+	words := ev.Text
+	if words == "" {
+		words = "a file"
+	}
+	if err := g.says(ctx, ev, "echo: "+words, nil); err != nil {
+		return err
+	}
+	for _, m := range ev.Media {
+		at, err := g.carry(ctx, m)
+		if err != nil && ctx.Err() == nil {
+			err = g.says(ctx, ev, "A file did not come through: "+err.Error(), nil)
+		} else if err == nil {
+			err = g.asks(ctx, ev, relay.SendMedia{
+				Chat: ev.Source.ChatID, Kind: kindOf(m), SourceURL: at, Filename: m.Filename, ReplyTo: ev.MessageID, Meta: meta(ev),
+			}, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kindOf is a file's kind as an action names it.
+func kindOf(m relay.Media) string {
+	if m.Kind == string(relay.TypePhoto) {
+		return "image"
+	}
+	return m.Kind
+}
+
+// carry fetches a file and uploads it, and returns its new address.
+func (g *Gateway) carry(ctx context.Context, m relay.Media) (at string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, transferTime)
+	defer cancel()
+	base := strings.TrimSuffix(strings.Replace(g.URL, "ws", "http", 1), "/relay") + relay.MediaPath
+	if !strings.HasPrefix(m.URL, base+"/") { // the bearer is for our connector alone
+		return "", fmt.Errorf("%s is none of the connector's addresses", m.URL)
+	}
+	content, err := g.call(ctx, http.MethodGet, m.URL, nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := g.call(ctx, http.MethodPost, base, content)
+	if err != nil {
+		return "", err
+	}
+	var up struct{ ID string }
+	if err := json.Unmarshal(answer, &up); err != nil {
+		return "", fmt.Errorf("answer to an upload: %w", err)
+	}
+	return base + "/" + up.ID, nil
+}
+
+// call makes one request of the media route, and returns what it answers.
+func (g *Gateway) call(ctx context.Context, method, address string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", g.bearer())
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(io.LimitReader(res.Body, relay.MaxFile))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s", method, address, res.Status)
+	}
+	return got, err
+}

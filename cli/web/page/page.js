@@ -1,0 +1,83 @@
+"use strict";
+// What the pages share: times in the reader's time zone, and a stream that shows when the server is silent. Without it the pages
+// show the server's time zone, and what was true when they were loaded.
+const shared = (() => {
+  // The server says something on a stream every two seconds. After silence, in milliseconds, it counts as gone.
+  const silence = 4500, again = 2000;
+
+  // localise shows each <time> below root in the browser's time zone: data-as says how it is written; every other one has words of its own.
+  function localise(root) {
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      const at = new Date(time.dateTime), now = new Date();
+      const year = at.getFullYear() === now.getFullYear() ? {} : {year: "numeric"};
+      const day = at.toLocaleDateString("en-GB", {day: "numeric", month: "short", ...year});
+      const clock = at.toLocaleTimeString("en-GB", {hour: "2-digit", minute: "2-digit"});
+      const today = at.toDateString() === now.toDateString();
+      if (time.dataset.as === "clock") time.textContent = today ? clock : day + " " + clock;
+      if (time.dataset.as === "day") time.textContent = day;
+      time.title = at.toLocaleString("en-GB", {dateStyle: "medium", timeStyle: "medium"});
+    }
+    return root;
+  }
+
+  // made is markup as nodes.
+  function made(markup) {
+    const template = document.createElement("template");
+    template.innerHTML = markup;
+    return localise(template.content);
+  }
+
+  // heard shows whether the server is there: if it is not, the page's #lost stands in place of what says how things are now.
+  function heard(there) {
+    const lost = document.getElementById("lost");
+    if (lost.hidden === there) return;
+    lost.hidden = there;
+    document.body.classList.toggle("lost", !there);
+    for (const now of document.querySelectorAll(".now")) now.hidden = !there;
+    if (there) return;
+    const since = lost.querySelector("time");
+    since.dateTime = new Date().toISOString();
+    localise(lost);
+  }
+
+  // stream calls events' functions with what the server sends under their names, from address(), for as long as somebody sees the page:
+  // a browser has six connections for a server, and the seventh page would wait for ever. Its value ends it.
+  function stream(address, events) {
+    let source = null, timer = 0, retry = 0;
+    function leave() {
+      clearTimeout(timer);
+      clearTimeout(retry);
+      source?.close();
+      source = null;
+    }
+    function gone() {
+      heard(false);
+      leave();
+      retry = setTimeout(open, again);
+    }
+    function open() {
+      if (source || document.hidden) return;
+      leave();
+      source = new EventSource(address());
+      timer = setTimeout(gone, silence);
+      source.onerror = gone;
+      for (const [name, act] of Object.entries({beat() {}, ...events})) {
+        source.addEventListener(name, (event) => {
+          clearTimeout(timer);
+          timer = setTimeout(gone, silence);
+          act(event);
+          heard(true);
+        });
+      }
+      source.addEventListener("end", () => { leave(); location.replace("/login?ended"); });
+    }
+    document.addEventListener("visibilitychange", () => document.hidden ? leave() : open());
+    addEventListener("pagehide", leave);
+    addEventListener("pageshow", open);
+    open();
+    return leave;
+  }
+
+  localise(document);
+  return {made, stream};
+})();

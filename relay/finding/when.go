@@ -1,0 +1,52 @@
+package finding
+
+import (
+	"iter"
+	"regexp"
+	"time"
+)
+
+// Words are made where the server runs, and read where people are, perhaps in another time zone. So a moment stands in them as Stamp
+// writes it, and whoever shows them shows it as the clock where they are read: Local, or a page's script.
+
+// Stamp is a moment among words.
+func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+var stamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// Moments cuts words into texts, each with the moment that stands behind it; the zero time stands behind the last.
+func Moments(words string) iter.Seq2[string, time.Time] {
+	return func(yield func(string, time.Time) bool) {
+		from := 0
+		for _, at := range stamps.FindAllStringIndex(words, -1) {
+			t, err := time.Parse(time.RFC3339, words[at[0]:at[1]])
+			if err != nil {
+				continue
+			}
+			if !yield(words[from:at[0]], t) {
+				return
+			}
+			from = at[1]
+		}
+		yield(words[from:], time.Time{})
+	}
+}
+
+// Local is words with their moments as this machine's clock shows them.
+func Local(words string) (out string) {
+	for text, at := range Moments(words) {
+		if out += text; !at.IsZero() {
+			out += Clock(at)
+		}
+	}
+	return out
+}
+
+// Clock is a time as people say it: with the day unless it is less than 20 hours ago.
+func Clock(t time.Time) string {
+	form := "15:04"
+	if age := time.Since(t); age > 20*time.Hour || age < -time.Hour {
+		form = "2 Jan 15:04"
+	}
+	return t.Local().Format(form)
+}
