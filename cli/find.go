@@ -62,7 +62,7 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 		a.say("the server with the data folder %s answers", s.DataDir)
 	}
 	f.client = clientOf(others, *s)
-	f.cfg, fault = config.Load(config.Source{Path: s.Config, Found: true, DataDir: s.DataDir, Env: a.env, Kinds: kinds()}) // the server's
+	f.cfg, fault = config.Load(config.Source{Path: s.Config, Found: s.Config != a.file(cfg), DataDir: s.DataDir, Env: a.env, Kinds: kinds()}) // the server's
 	if fault != nil {
 		f.cfg = nil
 	}
@@ -72,13 +72,14 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 // ownData refuses a data folder of another user's. Root uses one that somebody wrote down, as of a service; not one that
 // the environment of another user leads to.
 func ownData(cfg *config.Config) error {
-	if os.Geteuid() == 0 && cfg.DataDirGiven {
+	who, root := files.Anothers(cfg.DataDir), os.Geteuid() == 0
+	switch {
+	case who == "", root && cfg.DataDirGiven:
 		return nil
+	case root:
+		return fmt.Errorf("the data folder %s belongs to the user %s: --data-dir %[1]s uses it all the same", cfg.DataDir, who)
 	}
-	if who := files.Anothers(cfg.DataDir); who != "" {
-		return fmt.Errorf("the data folder %s belongs to the user %s: run this command as that user or, with --data-dir, as root", cfg.DataDir, who)
-	}
-	return nil
+	return fmt.Errorf("the data folder %s belongs to the user %s: run this command as that user, or as root", cfg.DataDir, who)
 }
 
 // byFile is a server that was started with the file that has faults: it does not need what the command lacks, such as a

@@ -7,8 +7,8 @@
 //  2. Paths match as they were sent, without cleaning, decoding or redirecting: the gateway's client turns
 //     a redirected POST into a GET.
 //  3. Every request has a time by which it must have come and one by which its answer must have been read,
-//     also one that is refused; and its handler reads no more of its body than its mount allows. The rest is thrown
-//     away, within bounds, so that the caller reads the answer (linger.go).
+//     also one that is refused; and its handler reads no more of its body than its mount allows. The rest of
+//     one that is too large is thrown away, within bounds, so that the caller reads the answer (linger.go).
 package door
 
 import (

@@ -8,7 +8,7 @@ import (
 )
 
 // Most callers send their whole body before they read an answer. A connection that is closed meanwhile loses them the
-// answer: they see a reset and never why. So what is still coming is thrown away for a while.
+// answer: they see a reset and never why. So what is still coming of a body that is too large is thrown away for a while.
 const (
 	lingerTime  = 10 * time.Second
 	lingerBytes = 32 << 20
@@ -18,24 +18,24 @@ const (
 type body struct {
 	io.ReadCloser           // with the bound
 	sent          io.Reader // without
-	over          bool      // the whole of it was read, or it cannot be
+	tooLarge      bool
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, most int64) *body {
-	return &body{ReadCloser: http.MaxBytesReader(w, r.Body, most), sent: r.Body, over: r.ContentLength == 0}
+	return &body{http.MaxBytesReader(w, r.Body, most), r.Body, r.ContentLength > most}
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if _, large := errors.AsType[*http.MaxBytesError](err); err != nil && !large {
-		b.over = true
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		b.tooLarge = true
 	}
 	return n, err
 }
 
-// linger sends the answer, and throws away what its caller still sends.
+// linger sends the answer to a body that is too large, and throws away what its caller still sends.
 func (b *body) linger(w http.ResponseWriter) {
-	if b.over {
+	if !b.tooLarge {
 		return
 	}
 	conn := http.NewResponseController(w)
