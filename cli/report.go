@@ -50,7 +50,7 @@ func nameless(st manage.Status) report {
 			ID:     relay.InstanceID("gateway-" + strconv.Itoa(len(out.Instances)+1)),
 			Tenant: relay.TenantID("tenant-" + strconv.Itoa(slices.Index(tenants, i.Tenant)+1)),
 			State:  i.State, Backlog: i.Backlog, OldestAt: i.OldestAt, Dead: i.Dead, Prompts: i.Prompts,
-			LastSeenAt: i.LastSeenAt, Warning: i.Warning, Poke: poke,
+			LastSeenAt: i.LastSeenAt, RefusedAt: i.RefusedAt, Warning: i.Warning, Poke: poke,
 		})
 	}
 	for _, f := range st.Findings {

@@ -147,7 +147,11 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 		if i.Revoked {
 			state = manage.Revoked
 		}
-		rows = append(rows, []any{glyph, i.ID, i.Tenant, gatewayState(state, i.LastSeenAt), i.Backlog, ago(i.OldestAt, now), i.Dead})
+		how := gatewayState(state, i.LastSeenAt)
+		if !i.RefusedAt.IsZero() {
+			how = "refused at " + manage.Clock(i.RefusedAt)
+		}
+		rows = append(rows, []any{glyph, i.ID, i.Tenant, how, i.Backlog, ago(i.OldestAt, now), i.Dead})
 	}
 	table(w, narrow(rows))
 	for _, i := range all {
