@@ -60,12 +60,12 @@ func nameless(st manage.Status) report {
 }
 
 // tellReport writes a report.
-func tellReport(w io.Writer, r report, start string, now time.Time) {
+func tellReport(w io.Writer, r report, now time.Time) {
 	_, _ = fmt.Fprintf(w, "%s, %s\n", r.Go, r.System)
 	for _, f := range r.Findings {
 		_, _ = fmt.Fprintf(w, "%s %s: %s\n", f.Severity, f.Code, f.Why)
 	}
-	statusTable(w, r.Status, start, now)
+	statusTable(w, r.Status, serveCommand, now) // where the configuration is names somebody
 	if len(r.Counters) == 0 {
 		return
 	}
