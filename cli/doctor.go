@@ -59,16 +59,16 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	if f.client != nil && f.cfg != nil {
 		cfg = f.cfg
 	}
+	shown := faults
 	if cfg != nil && len(faults) == 0 {
-		if more, ok := errors.AsType[config.Faults](cfg.Unusable()); ok {
-			for _, f := range more {
-				if !strings.Contains(strings.ToLower(f.Path), "tls") { // which doctor looks at itself
-					faults = append(faults, f)
-				}
+		faults, _ = errors.AsType[config.Faults](cfg.Unusable())
+		for _, f := range faults {
+			if !strings.Contains(strings.ToLower(f.Path), "tls") { // which doctor looks at itself
+				shown = append(shown, f)
 			}
 		}
 	}
-	o := doctor.Options{Config: cfg, Faults: faults, Offline: offline, Server: f.client, Guest: a.guest()}
+	o := doctor.Options{Config: cfg, Faults: shown, Offline: offline, Server: f.client, Guest: a.guest()}
 	if cfg != nil {
 		o.Limits, o.Start = limits(cfg), "`"+a.startCommand(cfg)+"`"
 		others, _ := a.others(ctx, cfg.DataDir)
@@ -115,12 +115,15 @@ func (a *app) guest() string {
 	return "sudo hermes-connector doctor --config " + file
 }
 
+// serveCommand starts a server wherever there is no service.
+const serveCommand = "hermes-connector serve"
+
 // startCommand is how the server of that configuration is started.
 func (a *app) startCommand(cfg *config.Config) string {
 	if c := service.Start(a.file(cfg)); c != "" {
 		return c
 	}
-	c := "hermes-connector serve"
+	c := serveCommand
 	if a.configPath != "" {
 		c += " --config " + a.configPath
 	}

@@ -51,7 +51,7 @@ func nameless(st manage.Status) report {
 			ID:     relay.InstanceID("gateway-" + strconv.Itoa(len(out.Instances)+1)),
 			Tenant: relay.TenantID("tenant-" + strconv.Itoa(slices.Index(tenants, i.Tenant)+1)),
 			State:  i.State, Backlog: i.Backlog, OldestAt: i.OldestAt, Dead: i.Dead, Prompts: i.Prompts,
-			LastSeenAt: i.LastSeenAt, Warning: i.Warning, Poke: poke,
+			LastSeenAt: i.LastSeenAt, RefusedAt: i.RefusedAt, Warning: i.Warning, Poke: poke,
 		})
 	}
 	for _, f := range st.Findings {
@@ -61,12 +61,12 @@ func nameless(st manage.Status) report {
 }
 
 // tellReport writes a report.
-func tellReport(w io.Writer, r report, start string, now time.Time) {
+func tellReport(w io.Writer, r report, now time.Time) {
 	_, _ = fmt.Fprintln(w, built())
 	for _, f := range r.Findings {
 		_, _ = fmt.Fprintf(w, "%s %s: %s\n", f.Severity, f.Code, f.Why)
 	}
-	statusTable(w, r.Status, start, now)
+	statusTable(w, r.Status, serveCommand, now) // where the configuration is names somebody
 	if len(r.Counters) == 0 {
 		return
 	}

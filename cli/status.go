@@ -30,15 +30,18 @@ func newStatusCmd(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		start := "hermes-connector serve"
-		if cfg, err := a.config(); err == nil && !st.Running {
-			start = a.startCommand(cfg)
-		}
 		if *all {
 			r := nameless(st)
-			err = a.print(*asJSON, r, func(w io.Writer) { tellReport(w, r, start, time.Now()) })
+			err = a.print(*asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) })
 		} else {
-			err = a.print(*asJSON, st, func(w io.Writer) { statusTable(w, st, start, time.Now()) })
+			start := serveCommand
+			if cfg, err := a.config(); err == nil && !st.Running {
+				start = a.startCommand(cfg)
+			}
+			err = a.print(*asJSON, st, func(w io.Writer) {
+				statusTable(w, st, start, time.Now())
+				notices(w, st.Findings)
+			})
 		}
 		if err != nil {
 			return err
@@ -72,7 +75,11 @@ func statusTable(w io.Writer, st manage.Status, start string, now time.Time) {
 		return
 	}
 	gatewayTable(w, st.Instances, now)
-	for _, f := range st.Findings {
+}
+
+// notices writes what is worth knowing and not wrong, a line each.
+func notices(w io.Writer, all finding.List) {
+	for _, f := range all {
 		if f.Severity == finding.Notice {
 			_, _ = fmt.Fprintln(w, findingLine(f))
 		}
@@ -147,7 +154,11 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 		if i.Revoked {
 			state = manage.Revoked
 		}
-		rows = append(rows, []any{glyph, i.ID, i.Tenant, gatewayState(state, i.LastSeenAt), i.Backlog, ago(i.OldestAt, now), i.Dead})
+		how := gatewayState(state, i.LastSeenAt)
+		if !i.RefusedAt.IsZero() {
+			how = "refused at " + finding.Local(finding.Stamp(i.RefusedAt))
+		}
+		rows = append(rows, []any{glyph, i.ID, i.Tenant, how, i.Backlog, ago(i.OldestAt, now), i.Dead})
 	}
 	table(w, narrow(rows))
 	for _, i := range all {

@@ -43,7 +43,7 @@ type Options struct {
 	// Server is the running server; nil: look for one in the data folder.
 	Server *admin.Client
 	Others []string     // data folders of other servers on this machine, as far as they are known
-	Limits store.Limits // of the database
+	Limits store.Limits // of each gateway's buffer
 	// Start is the fix when no server runs: how the one of this configuration is started.
 	Start string
 	// Service makes a Service over db, a copy. v may be another vault than the one that sealed what is in it.

@@ -35,8 +35,8 @@ type Finding struct {
 	Fix      string   `json:"fix"`             // a command and nothing else, or words, with commands in `backticks`
 }
 
-// Wrong reports whether something is wrong, as far as it was looked at.
-func (f Finding) Wrong() bool { return f.Severity == Fault || f.Severity == Warning }
+// Wrong reports whether something is wrong: it was looked at, and is no mere notice.
+func (f Finding) Wrong() bool { return f.Severity != Unchecked && f.Severity != Notice }
 
 // Kind is one kind of finding.
 type Kind struct {

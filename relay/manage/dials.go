@@ -15,7 +15,7 @@ func ofDials(g store.Gateway, d token.Dials, connected bool) (out finding.List) 
 		return nil
 	}
 	name, about := string(g.ID), "gateway "+string(g.ID)
-	times := "once, at " + finding.Stamp(d.Last)
+	times := "once, at " + finding.Stamp(d.Last) + ","
 	if d.Refused > 1 {
 		times = strconv.Itoa(d.Refused) + " times since " + finding.Stamp(d.Since) + ", the last"
 	}

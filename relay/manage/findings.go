@@ -155,7 +155,10 @@ func (s *Service) ofGateway(st *Status, g store.Gateway) (out finding.List) {
 	out = ofDials(g, dials, connected)
 	for n, i := range st.Instances {
 		if i.ID == g.Instance && len(out) > 0 && out[0].Wrong() {
-			st.Instances[n].Warnings = append(i.Warnings, out[0].What+": "+out[0].Fix)
+			if i.State != Connected { // by another gateway of its own
+				st.Instances[n].RefusedAt = dials.Last.UTC()
+			}
+			st.Instances[n].Warnings = append(i.Warnings, out[0].What+"; "+out[0].Fix)
 		}
 	}
 	out = append(out, ofRotation(g, dials, connected, s.set.Now())...)

@@ -242,7 +242,7 @@ func says(t *testing.T, text string, all ...string) {
 func TestWhoDialsInVain(t *testing.T) {
 	w, live, _ := healthy(t)
 	w.refused(t, "home")
-	says(t, w.found(t, finding.WrongSecret).What, "wrong secret", "once", "from 192.0.2.7")
+	says(t, w.found(t, finding.WrongSecret).What, "wrong secret", "once, at ", ", from 192.0.2.7")
 	for range 2 {
 		w.refused(t, "home")
 	}
@@ -250,8 +250,8 @@ func TestWhoDialsInVain(t *testing.T) {
 	says(t, f.What, "3 times since "+finding.Stamp(noon), "from 192.0.2.7")
 	says(t, f.Fix, "gateway rotate home")
 	st, err := w.Status(t.Context(), struct{}{})
-	if err != nil || len(st.Instances[0].Warnings) != 1 {
-		t.Errorf("warnings %q, %v; want one", st.Instances[0].Warnings, err)
+	if err != nil || len(st.Instances[0].Warnings) != 1 || !st.Instances[0].RefusedAt.Equal(noon) {
+		t.Errorf("%+v, %v; want one warning", st.Instances[0], err)
 	}
 	live.connected = "home"
 	if f := w.found(t, finding.WrongSecret); f.Wrong() {

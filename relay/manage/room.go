@@ -22,7 +22,7 @@ func ofRoom(i InstanceStatus, lane store.Lane, most store.Limits) finding.List {
 	}
 	help := "start the gateway"
 	if i.State == Connected {
-		help = "look at the gateway's log: it is connected and takes its messages too slowly, or not at all"
+		help = "it is connected: if that does not get less, look at the gateway's log"
 	}
 	return finding.BacklogFilling.Alone("gateway "+string(i.ID), what, help+"; a larger "+setting+" under [delivery] and a restart of the server give more room")
 }

@@ -55,6 +55,7 @@ type InstanceStatus struct {
 	Dead       int              `json:"dead"`    // dead letters
 	Prompts    int              `json:"prompts"` // questions with buttons that nobody has answered yet
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
+	RefusedAt  time.Time        `json:"refusedAt,omitzero"` // when somebody dialled as its gateway in vain, and that one has not come since
 	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
 	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
 	Poke       *wake.Poke       `json:"poke,omitempty"`     // how the newest wake poke went; nil: none since the start

@@ -10,7 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Dials is how a gateway was dialled for since the server started.
+// Dials is how a gateway was dialled for since the server started. An address with too many failures is answered before
+// anything is counted here.
 type Dials struct {
 	Refused     int        // with a secret that is not its own, since the last good dial; by anybody who knows its id
 	Since, Last time.Time  // the first and the last of these
