@@ -130,6 +130,7 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 		a.say("✓ gateway %s %s%s. Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, ofTenant(e.Tenant))
 		_, _ = fmt.Fprintln(w, a.below()+strings.Join(e.EnvLines(), "\n"))
 		a.say("\nThe secret is not shown again. Next: hermes-connector link %s", e.Instance)
+		a.say("Does that gateway run a bot of its own already? Then first: hermes-connector help moving")
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
 			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
 		}
