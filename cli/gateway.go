@@ -144,7 +144,8 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 
 // afterEnroll is what is next when there is a new gateway.
 func afterEnroll(e manage.Enrolled) string {
-	return "Next: hermes-connector link " + string(e.Instance)
+	return "Next: hermes-connector link " + string(e.Instance) +
+		"\nDoes that gateway run a bot of its own already? Then first: hermes-connector help moving"
 }
 
 // afterRotate is what is next when a gateway has a new secret, and how long the old one is good.

@@ -91,6 +91,21 @@ func envHolds(path, name, address string) (lines, dials bool, err error) {
 	return lines, dials, err
 }
 
+// botToken is how variables are called that make a gateway run a bot of its own.
+var botToken = regexp.MustCompile(`^(?:[A-Z]+_BOT_TOKEN|MATTERMOST_TOKEN|MATRIX_ACCESS_TOKEN)$`)
+
+// envBots are the variables of the .env file that make a gateway run bots of its own.
+func envBots(path string) (names []string, err error) {
+	_, content, err := readEnv(path)
+	for line := range strings.Lines(string(content)) {
+		_, value, _ := strings.Cut(line, "=")
+		if name := nameIn(line); botToken.MatchString(name) && strings.Trim(strings.TrimSpace(value), `"'`) != "" {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
 // writableEnv reports why writeEnv would fail, as far as that can be known before.
 func writableEnv(path string) error {
 	path, _, err := readEnv(path)

@@ -121,6 +121,9 @@ func (s *setup) credentials(ctx context.Context, name string, there bool, st man
 	}
 	again := fmt.Sprintf("the credentials are made, but could not be handed out (hermes-connector gateway rotate %s makes new ones)", name)
 	if file != "" {
+		if err := s.keepClosed(file, made); err != nil {
+			return fmt.Errorf("%s: %w", again, err)
+		}
 		if err := writeEnv(file, made.EnvLines()); err != nil {
 			return fmt.Errorf("%s: %w", again, err)
 		}
@@ -132,6 +135,19 @@ func (s *setup) credentials(ctx context.Context, name string, there bool, st man
 	if _, err := fmt.Fprintln(s.Out, strings.Join(made.EnvLines(), "\n")); err != nil {
 		return fmt.Errorf("%s: %w", again, err)
 	}
+	return nil
+}
+
+// keepClosed leaves out of made's lines what would open bots of the gateway's own to everybody, if the .env file has
+// such bots, and says what the other lines do to them.
+func (s *setup) keepClosed(file string, made manage.Enrolled) error {
+	own, err := envBots(file)
+	if err != nil || len(own) == 0 {
+		return err
+	}
+	delete(made.Env, manage.EnvAllowAll)
+	s.say("! %s runs bots of its own: %s stands in its .env file. Newer gateways switch these off beside the connector, older ones keep them on.\n"+
+		"  %s is left out: it would open them to everybody. What to do: hermes-connector help moving", made.Gateway, strings.Join(own, ", "), manage.EnvAllowAll)
 	return nil
 }
 

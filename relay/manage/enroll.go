@@ -99,7 +99,7 @@ func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey 
 	e.Env[envID], e.Env[envSecret], e.Env[envDeliveryKey] = string(e.Gateway), e.Secret, e.DeliveryKey
 	// June gateways check users themselves and know nobody who comes over the relay. Newer ones
 	// trust the relay and do not look.
-	e.Env[envAllowAll] = "true"
+	e.Env[EnvAllowAll] = "true"
 	return e
 }
 

@@ -22,13 +22,16 @@ const (
 	envBotIDs      = "GATEWAY_RELAY_BOT_IDS"
 	envWakeURL     = "GATEWAY_RELAY_WAKE_URL"
 	envTokenURL    = "GATEWAY_RELAY_IDP_TOKEN_URL"
-	envAllowAll    = "GATEWAY_ALLOW_ALL_USERS"
+	envBusyAck     = "HERMES_GATEWAY_BUSY_ACK_ENABLED"
+	// EnvAllowAll opens a gateway to everybody: to whom the connector passes on, and on bots of the gateway's own to
+	// the whole world.
+	EnvAllowAll = "GATEWAY_ALLOW_ALL_USERS"
 )
 
 // env is what every gateway's .env must say. With several bots of one platform it names none of them, which
 // stands for all.
 func (s *Service) env(wakeURL string) map[string]string {
-	env := map[string]string{envURL: s.set.URL}
+	env := map[string]string{envURL: s.set.URL, envBusyAck: "false"}
 	if wakeURL != "" {
 		env[envWakeURL] = wakeURL
 	}
@@ -66,16 +69,28 @@ func (e Enrolled) EnvLines() []string {
 		lines = append(lines, "# read by newer gateways")
 		lines = append(lines, envLines(e.Env, envPlatforms, envBotIDs)...)
 	}
+	lines = append(lines, busyAckLines(e.Env)...)
+	if _, ok := e.Env[EnvAllowAll]; !ok {
+		return lines
+	}
 	lines = append(lines,
 		"# Gateways of June 2026 check users themselves and would refuse everybody. It is safe here: the",
-		"# connector passes on only whom you bound or admitted. Leave it out on a gateway that also runs",
-		"# bots of its own, and list your users there instead.")
-	return append(lines, envLines(e.Env, envAllowAll)...)
+		"# connector passes on only whom you bound or admitted. On a gateway that runs bots of its own it",
+		"# opens those to everybody: leave it out there, and list your users instead.")
+	return append(lines, envLines(e.Env, EnvAllowAll)...)
+}
+
+// busyAckLines turn the notice off that makes a gateway wait for its own sending, on the task that also reads.
+func busyAckLines(env map[string]string) []string {
+	return append([]string{
+		"# Given a message while its agent works, a gateway would send \"⚡ Interrupting current task\" and read",
+		"# nothing for 30 s. It handles the message either way. In config.yaml: display: busy_ack_enabled: false",
+	}, envLines(env, envBusyAck)...)
 }
 
 // EnvLines renders t.Env as the lines of a .env file, in a fixed order.
 func (t EnrollmentToken) EnvLines() []string {
-	return envLines(t.Env, envURL, envTokenURL, envWakeURL, envPlatforms, envBotIDs)
+	return append(envLines(t.Env, envURL, envTokenURL, envWakeURL, envPlatforms, envBotIDs), busyAckLines(t.Env)...)
 }
 
 func envLines(env map[string]string, names ...string) []string {

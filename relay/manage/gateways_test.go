@@ -46,6 +46,7 @@ func TestEnrolledShape(t *testing.T) { // invariant 4
 			"GATEWAY_RELAY_PLATFORMS": "pigeon,raven",
 			"GATEWAY_RELAY_BOT_IDS":   `{"raven":{"botId":"3"}}`,
 			"GATEWAY_RELAY_WAKE_URL":  "https://home.example/wake", "GATEWAY_ALLOW_ALL_USERS": "true",
+			"HERMES_GATEWAY_BUSY_ACK_ENABLED": "false",
 		},
 	}
 	if diff := cmp.Diff(want, keysOf(t, e)); diff != "" {
