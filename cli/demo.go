@@ -192,10 +192,10 @@ func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin i
 	if somebody {
 		out.print("demo", "or type a message here and press return; end with ctrl-d")
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel(nil)
+	defer cancel()
 	answers := make(chan struct{}) // one for each message of the bot's
 	wg.Go(func() {
 		for n := 0; ; n++ {

@@ -30,7 +30,7 @@ func TestTheServerIsGone(t *testing.T) {
 	pages[chat] = `document.querySelector('#state').innerText.includes('home is connected.')`
 	list := p.login()
 	list.do("open the list", chromedp.Navigate(p.site+"/chat"))
-	pages[list] = `document.querySelector('#chats').innerText.includes('home is connected.')`
+	pages[list] = `document.querySelector('main').innerText.includes('home is connected.')`
 	well := func() {
 		t.Helper()
 		for b, words := range pages {

@@ -30,6 +30,7 @@
     keep(() => act(e.data));
   };
   const leave = shared.stream(() => log.dataset.live + '?since=' + encodeURIComponent(since), {
+    open: () => { typing.textContent = ''; },
     put: on(put),
     state: on(put),
     gone: on(id => $(id)?.remove()),

@@ -9,12 +9,12 @@ import (
 
 // Clock is a moment as people say it. As all times, the browser's script shows it in the browser's time zone.
 func Clock(t time.Time) html.Node {
-	return html.Form(`<time datetime="{}" data-as="clock">{}</time>`, t.UTC().Format(time.RFC3339), finding.Clock(t))
+	return html.Form(`<time datetime="{}" data-as="clock">{}</time>`, finding.Stamp(t), finding.Clock(t))
 }
 
 // Day is the day of a moment.
 func Day(t time.Time) html.Node {
-	return html.Form(`<time datetime="{}" data-as="day">{}</time>`, t.UTC().Format(time.RFC3339), t.Local().Format("2 Jan 2006"))
+	return html.Form(`<time datetime="{}" data-as="day">{}</time>`, finding.Stamp(t), t.Local().Format("2 Jan 2006"))
 }
 
 // Sentence is words, with their moments as Clock shows them.

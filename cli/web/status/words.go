@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -30,7 +31,7 @@ func ago(t, now time.Time, none string) html.Node {
 	if t.IsZero() {
 		return html.Text(none)
 	}
-	return html.Form(`<time datetime="{}">{} ago</time>`, t.UTC().Format(time.RFC3339), span(max(0, now.Sub(t))))
+	return html.Form(`<time datetime="{}">{} ago</time>`, finding.Stamp(t), span(max(0, now.Sub(t))))
 }
 
 // size is bytes as people say them.

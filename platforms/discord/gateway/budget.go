@@ -78,5 +78,5 @@ func (b *Budget) granted(remaining int, resetAfter time.Duration, now time.Time)
 	b.Known, b.Remaining, b.ResetAt = true, remaining, now.Add(resetAfter).UTC().Truncate(time.Second)
 }
 
-// clock renders a moment for an operator.
+// clock is a moment in words for an operator: whoever shows them shows it in the reader's time zone (relay/finding).
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
