@@ -343,7 +343,7 @@ func (k *Keeper) settle(ctx context.Context, j *job, as media.Record) {
 	case !there:
 		k.remove(j.id)
 	case as.State == relay.MediaHeld:
-		k.room.put(j.id, entry{as.Facts.Size, k.owners(ctx, of), true})
+		k.room.put(j.id, kept{as.Facts.Size, k.owners(ctx, of), true})
 		k.written(j.id)
 		k.opts.Count(became[as.State])
 	default:

@@ -139,7 +139,7 @@ func (k *Keeper) put(ctx context.Context, i relay.InstanceID, id relay.MediaID, 
 		return 0, fmt.Errorf("file: %w", err)
 	}
 	k.opts.Step("recorded")
-	k.room.put(id, entry{w.facts.Size, k.owners(ctx, []relay.InstanceID{i}), true})
+	k.room.put(id, kept{w.facts.Size, k.owners(ctx, []relay.InstanceID{i}), true})
 	k.written(id)
 	return w.facts.Size, nil
 }

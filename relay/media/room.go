@@ -20,27 +20,27 @@ type room struct {
 	most int64 // bytes
 
 	mu    sync.Mutex // guards the field below
-	files map[relay.MediaID]entry
+	files map[relay.MediaID]kept
 }
 
-// entry is one file as it is known without its record.
-type entry struct {
+// kept is one file as it is known without its record.
+type kept struct {
 	size    int64
 	of      []fair.Owner
 	written bool // its record says that it is held
 }
 
 // put notes a file, in place of what was noted of it.
-func (r *room) put(id relay.MediaID, e entry) {
+func (r *room) put(id relay.MediaID, e kept) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.putLocked(id, e)
 }
 
 // putLocked is put. r.mu must be held.
-func (r *room) putLocked(id relay.MediaID, e entry) {
+func (r *room) putLocked(id relay.MediaID, e kept) {
 	if r.files == nil {
-		r.files = make(map[relay.MediaID]entry)
+		r.files = make(map[relay.MediaID]kept)
 	}
 	r.files[id] = e
 }
@@ -71,7 +71,7 @@ func (r *room) heldLocked() (n int, bytes int64) {
 
 // swap notes the claim as a file that is not written yet, in the place of those that gave way to it. known is what records
 // say of files; one that it does not have stays. free is how much the disk has free, below zero if that is not known.
-func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, live []fair.Owner, free int64) (gone map[relay.MediaID]entry, ok bool) {
+func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, live []fair.Owner, free int64) (gone map[relay.MediaID]kept, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	most := r.most
@@ -91,12 +91,12 @@ func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, li
 	if !ok {
 		return nil, false
 	}
-	gone = make(map[relay.MediaID]entry)
+	gone = make(map[relay.MediaID]kept)
 	for _, id := range ids {
 		gone[id] = r.files[id]
 		delete(r.files, id)
 	}
-	r.putLocked(id, entry{size: c.size, of: c.of})
+	r.putLocked(id, kept{size: c.size, of: c.of})
 	return gone, true
 }
 
