@@ -261,35 +261,31 @@ func TestFullDisk(t *testing.T) {
 		ev, _ = r.accept(one, 1, "b")
 		r.want(ev, relay.MediaHeld)
 		free = minFree + 2*MaxFile - 1
-		temp := func(fill func(io.Writer) (int64, error)) (func(), error) {
-			_, done, err := r.k.Temp(t.Context(), r.k.Owner(t.Context(), "i1"), fill)
+		temp := func(size int64) (func(), error) {
+			_, done, err := r.k.Temp(t.Context(), r.k.Owner(t.Context(), "i1"), size)
 			return done, err
 		}
-		small := func(io.Writer) (int64, error) { return 1, nil }
-		done, err := temp(func(io.Writer) (int64, error) {
-			_, err := temp(small)
-			return MaxFile, err
-		})
-		if !errors.Is(err, ErrNoSpace) {
-			done()
-			t.Errorf("a second one that may have 25 MiB, too: %v", err)
-		}
-		if done, err = temp(func(io.Writer) (int64, error) { return MaxFile, nil }); err != nil {
+		done, err := temp(MaxFile)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if done, err := temp(small); !errors.Is(err, ErrNoSpace) {
+		if done, err := temp(MaxFile); !errors.Is(err, ErrNoSpace) {
 			done()
-			t.Errorf("beside one of 25 MiB: %v", err)
+			t.Errorf("a second one of 25 MiB: %v", err)
 		}
+		small, err := temp(1000)
+		if err != nil {
+			t.Errorf("a small one beside it: %v", err)
+		}
+		small()
 		done()
 		done() // gives nothing back twice
-		if done, err = temp(small); err != nil {
-			t.Fatalf("after the first is done: %v", err)
+		if done, err = temp(MaxFile); err != nil {
+			t.Errorf("after the first is done: %v", err)
 		}
-		if done, err := temp(small); err != nil {
-			t.Errorf("beside a small one: %v", err)
-		} else {
+		if done, err := temp(MaxFile); !errors.Is(err, ErrNoSpace) {
 			done()
+			t.Errorf("beside the third: %v", err)
 		}
 		done()
 		if n := len(r.k.room.files); n != 2 { // a and b

@@ -107,6 +107,31 @@ func TestNobodysUploadPushesOutAnothersFile(t *testing.T) {
 	})
 }
 
+// TestWhatIsNobodysGoesFirst: the files of an instance that was revoked, also when they are only found at a start.
+func TestWhatIsNobodysGoesFirst(t *testing.T) {
+	r := newRig(t, Options{})
+	r.enroll("a", "a1")
+	r.enroll("b", "b1")
+	put := func(i relay.InstanceID, size int) relay.MediaID {
+		id, _, err := r.k.Put(r.ctx(), i, "n", int64(size), bytes.NewReader(sized(size)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	put("a1", 400)
+	stays := put("b1", 500)
+	if _, err := r.db.Revoke(r.ctx(), nil, "a1"); err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+	r.open(Options{MaxTotal: 1000})
+	put("b1", 200)
+	if s := r.k.Stats(); s != (Stats{Files: 2, Bytes: 700}) || len(r.names()) != 2 || r.content("b1", stays) == nil {
+		t.Errorf("%+v, %v", s, r.names())
+	}
+}
+
 // TestTurnsOfFetches: a tenant's five instances have many files coming, slowly; another's comes as soon as one of them is done.
 func TestTurnsOfFetches(t *testing.T) { // issue 21, 10
 	synctest.Test(t, func(t *testing.T) {

@@ -41,7 +41,7 @@ func (k *Keeper) start(ctx context.Context) error {
 			continue
 		}
 		delete(sizes, r.ID)
-		k.room.put(r.ID, entry{size, k.owners(ctx, r.For), true})
+		k.room.put(r.ID, kept{size, k.owners(ctx, r.For), true})
 	}
 	if len(lost) > 0 {
 		if err := k.db.Media.Change(ctx, fetchAgain, lost...); err != nil {

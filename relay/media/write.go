@@ -78,32 +78,22 @@ func bare(err error) error {
 	return err
 }
 
-// Temp is a file without a name of its own, with what fill writes, of at most MaxFile: for what is fetched to be sent at once.
-// Until done it takes room of its owner's. ErrNoSpace: there is none. fill's error comes back as it is.
-func (k *Keeper) Temp(ctx context.Context, of fair.Owner, fill func(io.Writer) (int64, error)) (_ *os.File, done func(), err error) {
-	id, c := relay.NewMediaID(), claim{size: MaxFile, of: []fair.Owner{of}, upload: true}
-	if !k.take(ctx, id, c) {
-		return nil, nil, ErrNoSpace
+// Temp makes a file without a name of its own that may grow to size: for what is fetched to be sent at once. Until done,
+// which is never nil, it takes that room of its owner's. ErrNoSpace: there is none.
+func (k *Keeper) Temp(ctx context.Context, of fair.Owner, size int64) (f *os.File, done func(), err error) {
+	id := relay.NewMediaID()
+	if !k.take(ctx, id, claim{size: size, of: []fair.Owner{of}, upload: true}, k.shares(ctx)) {
+		return nil, func() {}, ErrNoSpace
 	}
-	f, err := k.nameless(id)
-	done = sync.OnceFunc(func() {
-		if f != nil {
-			_ = f.Close()
-		}
+	if f, err = k.nameless(id); err != nil {
+		k.room.drop(id)
+		return nil, func() {}, fmt.Errorf("temporary file: %w", bare(err))
+	}
+	return f, sync.OnceFunc(func() {
+		_ = f.Close()
 		k.room.drop(id)
 		k.wake()
-	})
-	if err != nil {
-		done()
-		return nil, nil, fmt.Errorf("temporary file: %w", bare(err))
-	}
-	size, err := fill(f)
-	if err != nil {
-		done()
-		return nil, nil, err
-	}
-	k.room.put(id, entry{size: size, of: c.of})
-	return f, done, nil
+	}), nil
 }
 
 // nameless is an open file that not even a crash leaves behind.

@@ -54,8 +54,9 @@ type fetched struct {
 	path string // in the address of the last redirect
 }
 
-// into writes what is at an address to disk. Errors are *relay.ActionError, and say no address.
-func (f fetcher) into(ctx context.Context, disk *sink, address string) (got fetched, err error) {
+// get fetches what is at an address into what open gives for its size, or for the largest if nobody says one. Errors are
+// *relay.ActionError, and say no address.
+func (f fetcher) get(ctx context.Context, address string, open func(size int64) (*sink, error)) (got fetched, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -77,6 +78,17 @@ func (f fetcher) into(ctx context.Context, disk *sink, address string) (got fetc
 		return got, refused("it comes encoded", nil)
 	case res.ContentLength > media.MaxFile:
 		return got, refused(tooLarge, nil)
+	}
+	size := res.ContentLength
+	if size < 0 {
+		size = media.MaxFile
+	}
+	disk, err := open(size)
+	switch {
+	case errors.Is(err, media.ErrNoSpace):
+		return got, refused("there is no space for it", err)
+	case err != nil:
+		return got, refused("it cannot be kept", err)
 	}
 	got = fetched{path: res.Request.URL.Path}
 	got.size, err = io.Copy(disk, res.Body)

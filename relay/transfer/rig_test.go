@@ -140,23 +140,18 @@ func (d *drawer) Served(_ relay.InstanceID, id relay.MediaID) {
 	d.served = append(d.served, id)
 }
 
-func (d *drawer) Temp(_ context.Context, _ fair.Owner, fill func(io.Writer) (int64, error)) (*os.File, func(), error) {
+func (d *drawer) Temp(context.Context, fair.Owner, int64) (*os.File, func(), error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.full != nil {
-		return nil, nil, d.full
+		return nil, nothing, d.full
 	}
 	f, err := os.CreateTemp(d.dir, "temp")
 	if err != nil {
-		return nil, nil, err
+		return nil, nothing, err
 	}
-	d.mu.Lock()
 	done := d.lend(f)
-	d.mu.Unlock()
-	drop := func() { done(); _ = os.Remove(f.Name()) }
-	if _, err := fill(f); err != nil {
-		drop()
-		return nil, nil, err
-	}
-	return f, drop, nil
+	return f, func() { done(); _ = os.Remove(f.Name()) }, nil
 }
 
 func (d *drawer) Owner(_ context.Context, i relay.InstanceID) fair.Owner { return owner(string(i)) }

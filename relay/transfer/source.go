@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"io"
 	"net/url"
 	"os"
 	"path"
@@ -22,9 +21,9 @@ import (
 type Shelf interface {
 	// Open opens a file that the instance may read; see Files.
 	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
-	// Temp makes a file of what fill writes, which is gone after done. Without room for it, the error is media.ErrNoSpace;
-	// fill's comes back as it is.
-	Temp(ctx context.Context, of fair.Owner, fill func(io.Writer) (size int64, err error)) (f *os.File, done func(), err error)
+	// Temp makes an empty file that may grow to size, and is gone after done, which is never nil. Without room for it, the
+	// error is media.ErrNoSpace.
+	Temp(ctx context.Context, of fair.Owner, size int64) (f *os.File, done func(), err error)
 	// Owner is whose share the instance's files count against.
 	Owner(ctx context.Context, i relay.InstanceID) fair.Owner
 }
@@ -85,12 +84,14 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 		return relay.File{}, nothing, refused("too many at once", nil)
 	}
 	defer place.Leave()
-	var got fetched
-	temp, done, err := f.shelf.Temp(hold, of, func(w io.Writer) (_ int64, err error) {
-		got, err = f.fetch.into(hold, &sink{w: w, place: place}, address)
-		return got.size, err
+	var temp *os.File
+	done := nothing
+	got, err := f.fetch.get(hold, address, func(size int64) (_ *sink, err error) {
+		temp, done, err = f.shelf.Temp(hold, of, size)
+		return &sink{w: temp, place: place}, err
 	})
 	if err != nil {
+		done()
 		return relay.File{}, nothing, f.notSourced(hold, err)
 	}
 	f.count(count.MediaSourced)
@@ -104,17 +105,12 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 
 // notSourced counts why a file from elsewhere cannot be had, and is the answer.
 func (f *Finder) notSourced(hold context.Context, err error) error {
-	_, told := errors.AsType[*relay.ActionError](err)
 	switch {
 	case isAskedBack(hold):
 		f.count(count.MediaBusy)
 		return refused(askedBack, nil)
 	case errors.Is(err, guard.ErrBlocked):
 		f.count(count.MediaBlocked)
-	case errors.Is(err, media.ErrNoSpace):
-		return refused("there is no space for it", err)
-	case !told:
-		return refused("it cannot be kept", err)
 	}
 	return err
 }
