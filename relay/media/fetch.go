@@ -62,6 +62,7 @@ func (k *Keeper) wake() {
 // that waits for room wait those of its instance. again is when to look again without being told; nil: no job waits for a time.
 func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again <-chan time.Time) {
 	due, pause := k.due(ctx)
+	records := k.shares(ctx)
 	out := make(map[fair.Owner]bool) // who has no place, or no room
 	for ctx.Err() == nil && k.places.Free() > 0 {
 		n, of := k.next(due, out)
@@ -75,7 +76,7 @@ func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again 
 			continue
 		}
 		due = slices.Delete(due, n, n+1)
-		if !k.take(ctx, j.id, claim{size: j.size, of: j.of}) {
+		if !k.take(ctx, j.id, claim{size: j.size, of: j.of}, records) {
 			place.Leave()
 			k.cramp(j, true)
 			pause = shorter(pause, roomEvery)

@@ -105,7 +105,7 @@ func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, decla
 		return "", 0, err
 	}
 	id = relay.NewMediaID()
-	if !k.take(ctx, id, claim{size: declared, of: k.owners(ctx, []relay.InstanceID{i}), upload: true}) {
+	if !k.take(ctx, id, claim{size: declared, of: k.owners(ctx, []relay.InstanceID{i}), upload: true}, k.shares(ctx)) {
 		return "", 0, ErrNoSpace
 	}
 	if size, err = k.put(ctx, i, id, name, body); err != nil {

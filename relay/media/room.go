@@ -100,8 +100,9 @@ func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, li
 	return gone, true
 }
 
-// take keeps room for a file, after those that give way to it have gone. It reports false when there is none.
-func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim) bool {
+// take keeps room for a file, after those that give way to it have gone. It reports false when there is none. records is
+// shares, read at most once where several files are looked at: one that is not in them stays, and none goes unseen.
+func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim, records func() (map[relay.MediaID]share, error)) bool {
 	free, err := k.opts.Free(k.dir)
 	if err != nil { // a disk that cannot be asked is tried
 		free = -1
@@ -113,7 +114,7 @@ func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim) bool {
 	if _, ok := k.room.swap(id, c, nil, live, free); ok { // also if all that is there is needed: no record need be read
 		return true
 	}
-	known, err := k.shares(ctx)
+	known, err := records()
 	if err != nil {
 		return false
 	}
@@ -131,22 +132,24 @@ func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim) bool {
 	return len(stay) == 0
 }
 
-// shares are the files that records say are held, as giveWay wants to know them.
-func (k *Keeper) shares(ctx context.Context) (map[relay.MediaID]share, error) {
-	records, err := k.db.Media.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[relay.MediaID]share, len(records))
-	for _, r := range records {
-		if r.State == relay.MediaHeld {
-			out[r.ID] = share{
-				id: r.ID, of: k.owners(ctx, r.For), needs: k.owners(ctx, r.Needed),
-				unsent: r.Uploaded() && !k.wasUsed(r.ID), freed: r.Freed.UnixNano(),
+// shares are the files that records say are held, as giveWay wants to know them: as they are when it is first asked.
+func (k *Keeper) shares(ctx context.Context) func() (map[relay.MediaID]share, error) {
+	return sync.OnceValues(func() (map[relay.MediaID]share, error) {
+		records, err := k.db.Media.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out := make(map[relay.MediaID]share, len(records))
+		for _, r := range records {
+			if r.State == relay.MediaHeld {
+				out[r.ID] = share{
+					id: r.ID, of: k.owners(ctx, r.For), needs: k.owners(ctx, r.Needed),
+					unsent: r.Uploaded() && !k.wasUsed(r.ID), freed: r.Freed.UnixNano(),
+				}
 			}
 		}
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
 // owners are the instances with their tenants. One that is not known has none.

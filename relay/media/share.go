@@ -29,8 +29,8 @@ type claim struct {
 // giveWay decides who gives way to a claim in a room of so many bytes: the files that go, in that order. ok is false when it
 // must wait, and nothing goes then. live are all owners there are, whether or not they have files.
 //
-// What is needed never goes. So that it cannot fill the room for good, whoever has some of it may take more only as long as
-// as much stays for the others as it has then: of tenants, and in a tenant of instances. One file is anybody's, and where
+// What is needed never goes. So that it cannot fill the room for good, whoever needs some already may take more only while the
+// others are left as much as it has then: of tenants, and in a tenant of instances. One file is anybody's, and where
 // there are no others, all of it is.
 //
 // Of the rest the tenant gives way first that has the most, of that tenant the instance that has the most, with the claim
@@ -39,28 +39,22 @@ type claim struct {
 // what is sent.
 func giveWay(room int64, held []share, c claim, live []fair.Owner) (gone []relay.MediaID, ok bool) {
 	var needed, all fair.Tally
-	piles := make(map[string]*pile)
 	for _, s := range held {
 		all.Add(s.size, s.of...)
 		if len(s.needs) > 0 {
 			needed.Add(s.size, s.needs...)
-			continue
 		}
-		key := nameOfPile(s.of)
-		if piles[key] == nil {
-			piles[key] = &pile{of: s.of}
-		}
-		piles[key].files = append(piles[key].files, s)
 	}
 	if !slices.ContainsFunc(c.of, func(o fair.Owner) bool { return mayNeed(room, &needed, o, c.size, live) }) {
 		return nil, false
 	}
-	for _, p := range piles {
-		slices.SortFunc(p.files, sooner)
-	}
 	all.Add(c.size, c.of...)
+	if all.Total() <= room {
+		return nil, true
+	}
+	stacks := stacked(held)
 	for all.Total() > room {
-		p := first(piles, c, &all)
+		p := first(stacks, c, &all)
 		if p == nil {
 			return nil, false
 		}
@@ -88,20 +82,35 @@ func allowance(left, has int64, others bool) int64 {
 	return left
 }
 
-// pile is what the same owners have of what may go, what goes first in front.
-type pile struct {
+// stack is what the same owners have of what may go, what goes first on top.
+type stack struct {
 	of    []fair.Owner
 	files []share
 }
 
-func nameOfPile(of []fair.Owner) (s string) {
-	for _, o := range of {
-		s += string(o.Tenant) + "\x00" + string(o.Instance) + "\x00"
+// stacked are the files that may go.
+func stacked(held []share) map[string]*stack {
+	stacks := make(map[string]*stack)
+	for _, s := range held {
+		if len(s.needs) > 0 {
+			continue
+		}
+		name := ""
+		for _, o := range s.of {
+			name += string(o.Tenant) + "\x00" + string(o.Instance) + "\x00"
+		}
+		if stacks[name] == nil {
+			stacks[name] = &stack{of: s.of}
+		}
+		stacks[name].files = append(stacks[name].files, s)
 	}
-	return s
+	for _, p := range stacks {
+		slices.SortFunc(p.files, sooner)
+	}
+	return stacks
 }
 
-// sooner sorts what of one pile goes before the other.
+// sooner sorts what of one stack goes before the other.
 func sooner(a, b share) int {
 	unsent := func(s share) int {
 		if s.unsent {
@@ -112,11 +121,11 @@ func sooner(a, b share) int {
 	return cmp.Or(cmp.Compare(unsent(a), unsent(b)), cmp.Compare(a.freed, b.freed), cmp.Compare(a.id, b.id))
 }
 
-// first is the pile of which a file goes next for the claim, which all counts; nil: nothing may go. What several share is
+// first is the stack of which a file goes next for the claim, which all counts; nil: nothing may go. What several share is
 // theirs who have the least: it must not go because of a neighbour.
-func first(piles map[string]*pile, c claim, all *fair.Tally) (best *pile) {
-	owner := func(p *pile) fair.Owner { return slices.MinFunc(p.of, all.Compare) }
-	for _, p := range piles {
+func first(stacks map[string]*stack, c claim, all *fair.Tally) (best *stack) {
+	owner := func(p *stack) fair.Owner { return slices.MinFunc(p.of, all.Compare) }
+	for _, p := range stacks {
 		switch {
 		case len(p.files) == 0:
 			continue

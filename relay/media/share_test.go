@@ -113,7 +113,7 @@ func TestWhoGivesWayAgainstAModel(t *testing.T) { // invariant 2
 	const room = 1000
 	all := []fair.Owner{a1, a2, b1, b2, c1}
 	counts := make(map[string]int)
-	for range 60 {
+	for range 20 {
 		live := all[:2+random.IntN(4)]
 		some := func() fair.Owner { return live[random.IntN(len(live))] }
 		var held []share

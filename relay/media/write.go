@@ -82,7 +82,7 @@ func bare(err error) error {
 // Until done it takes room of its owner's. ErrNoSpace: there is none. fill's error comes back as it is.
 func (k *Keeper) Temp(ctx context.Context, of fair.Owner, fill func(io.Writer) (int64, error)) (_ *os.File, done func(), err error) {
 	id, c := relay.NewMediaID(), claim{size: MaxFile, of: []fair.Owner{of}, upload: true}
-	if !k.take(ctx, id, c) {
+	if !k.take(ctx, id, c, k.shares(ctx)) {
 		return nil, nil, ErrNoSpace
 	}
 	f, err := k.nameless(id)
