@@ -35,13 +35,14 @@ type post struct {
 type walls struct {
 	mu     sync.Mutex // guards the fields below
 	posts  map[spot]*post
+	marks  map[spot][]string // the bot's reactions
 	kicked map[spot]bool
 	calls  map[string]int // by what was asked for
 	faults []string       // what a real network would have punished the whole bot for
 }
 
 func newWalls() walls {
-	return walls{posts: map[spot]*post{}, kicked: map[spot]bool{}, calls: map[string]int{}}
+	return walls{posts: map[spot]*post{}, marks: map[spot][]string{}, kicked: map[spot]bool{}, calls: map[string]int{}}
 }
 
 // put writes a message.
@@ -85,6 +86,31 @@ func (w *walls) at(chat, id string) *post {
 		return &c
 	}
 	return nil
+}
+
+// react sets a reaction of the bot's, or takes it away.
+func (w *walls) react(chat, id, emoji string, set bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := spot{chat, id}
+	w.marks[at] = slices.DeleteFunc(w.marks[at], func(e string) bool { return e == emoji })
+	if set {
+		w.marks[at] = append(w.marks[at], emoji)
+	}
+}
+
+// clear takes all of them away.
+func (w *walls) clear(chat, id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.marks, spot{chat, id})
+}
+
+// reactions are the bot's on a message.
+func (w *walls) reactions(chat, id string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.marks[spot{chat, id}])
 }
 
 // ids are the messages of a chat, the newest last.

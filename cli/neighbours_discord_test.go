@@ -415,6 +415,7 @@ func (w *discordWorld) inChannel(method string, part []string, content, name, no
 	case stands == nil:
 		return unknown(10008)
 	case len(part) > 4:
+		w.react(channel, id, part[5], method == http.MethodPut)
 		return http.StatusNoContent, nil
 	case method == http.MethodGet:
 		author := "4001"

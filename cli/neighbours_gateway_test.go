@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
+	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -65,6 +67,7 @@ func (g *neighbour) once(ctx context.Context) {
 	g.mu.Unlock()
 	g.send(wire.Hello{Platform: telegram.Name, BotID: telegramBot, Manifest: []json.RawMessage{}})
 	g.send(wire.Hello{Platform: discord.Name, BotID: discordBot, Manifest: []json.RawMessage{}})
+	g.send(wire.Hello{Platform: web.ID, BotID: web.Handle})
 	err = g.read(ctx, conn)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,6 +164,7 @@ type calm struct {
 	turns sync.WaitGroup
 	mu    sync.Mutex // guards the fields below
 	said  map[spot]*line
+	late  []spot // of messages that mallory reacted to first
 	total int
 }
 
@@ -173,6 +177,8 @@ type line struct {
 	came    int // how often it arrived
 	chat    string
 	answer  string // the id of the agent's answer
+	photo   bool   // it came with one
+	marked  bool   // the agent's reactions were all carried out, and the last stands
 }
 
 // speak lets somebody write every two seconds in one chat until ctx ends: the owner, or the guest, if there
@@ -200,6 +206,9 @@ func (c *calm) speak(ctx context.Context, network relay.PlatformID, chat, owner,
 			c.said[spot{string(network) + chat, id}] = l
 		}
 		switch {
+		case network == telegram.Name && n%4 == 3 && who == owner:
+			l.photo = true
+			c.w.tg.show(chat, who, l.text, know)
 		case network == telegram.Name:
 			c.w.tg.say(chat, who, l.text, know)
 		case n%5 == 4 && who == owner:
@@ -225,38 +234,71 @@ func (c *calm) hear(ev relay.Event) {
 		return
 	}
 	l.came++
-	if l.came > 1 || l.text != ev.Text && !(l.command && strings.Contains(ev.Text, l.text)) {
+	if l.came > 1 || l.text != ev.Text && !((l.command || l.photo) && strings.Contains(ev.Text, l.text)) {
 		c.w.wrong("%s: %q came %d times, as %q", c.name, l.text, l.came, ev.Text)
 	}
 	first := l.came == 1
 	c.mu.Unlock()
 	if first {
-		c.w.took(l.series, l.at, "inbound", l.chat)
+		in := l.series
+		if l.photo {
+			in.what = "shown"
+		}
+		c.w.took(in, l.at, "inbound", l.chat)
 		c.turns.Go(func() { c.turn(ev, l) })
 	}
+}
+
+// timed measures what an agent does about an event.
+func (c *calm) timed(ev relay.Event, what string, do func() error) bool {
+	s, began := series{c.w.phase(), c.name, string(ev.Source.Platform), what}, time.Now()
+	if err := do(); err != nil {
+		c.w.wrong("%s in %s: %s of %q after %s: %v", c.name, s.phase, what, ev.Text, time.Since(began), err)
+		return false
+	}
+	c.w.took(s, began, what, ev.Source.ChatID)
+	return true
+}
+
+// react sets or removes a reaction. On Telegram it is declined where mallory's was first.
+func (c *calm) react(ev relay.Event, emoji string, remove bool) (done bool) {
+	c.timed(ev, "react", func() error {
+		res, err := c.ask(relay.Request{Platform: ev.Source.Platform, Action: relay.React{Chat: ev.Source.ChatID, Message: ev.MessageID, Emoji: emoji, Remove: remove}})
+		switch {
+		case err != nil:
+			return err
+		case res.Err == nil:
+			done = true
+		case res.Err.Code == relay.CodeEgressDeclined:
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.late = append(c.late, spot{string(ev.Source.ChatID), string(ev.MessageID)})
+		case c.w.phase() == warming && res.Err.Public == "rate limited": // Discord's rates are learned by then
+		default:
+			return errors.New(res.Err.Public)
+		}
+		return nil
+	})
+	return done
 }
 
 // turn answers one message.
 func (c *calm) turn(ev relay.Event, l *line) {
 	chat, id := ev.Source.ChatID, ev.MessageID
-	do := func(a relay.Action) wire.OutboundResult {
-		s, began := series{c.w.phase(), c.name, string(ev.Source.Platform), "out"}, time.Now()
-		if a.Op() == relay.OpReact {
-			s.what = "react"
-		}
-		res, err := c.ask(relay.Request{Platform: ev.Source.Platform, Action: a})
-		switch {
-		case err != nil:
-			c.w.wrong("%s in %s: %s of %q: %v", c.name, s.phase, a.Op(), l.text, err)
-		case res.Err != nil:
-			c.w.wrong("%s in %s: %s of %q after %s: %s", c.name, s.phase, a.Op(), l.text, time.Since(began), res.Err.Public)
-		default:
-			c.w.took(s, began, a.Op(), chat)
-		}
+	do := func(a relay.Action) (res wire.OutboundResult) {
+		c.timed(ev, "out", func() (err error) {
+			res, err = c.ask(relay.Request{Platform: ev.Source.Platform, Action: a})
+			if err == nil && res.Err != nil {
+				err = errors.New(res.Err.Public)
+			}
+			return err
+		})
 		return res
 	}
-	if number(string(id))%3 == 0 && !l.command {
-		do(relay.React{Chat: chat, Message: id, Emoji: "👍"})
+	reacts := number(string(id))%3 == 0 && !l.command
+	shown := reacts && c.react(ev, "👀", false)
+	if l.photo {
+		c.look(context.Background(), ev, l)
 	}
 	sent := do(relay.Send{Chat: chat, Content: "re " + l.text, ReplyTo: id, Meta: relay.Metadata{Notify: true}})
 	if sent.Result.MessageID == "" {
@@ -266,12 +308,22 @@ func (c *calm) turn(ev relay.Event, l *line) {
 	l.answer = string(sent.Result.MessageID)
 	c.mu.Unlock()
 	do(relay.Edit{Chat: chat, Message: sent.Result.MessageID, Content: "re " + l.text + " edited"})
+	if shown && c.react(ev, "👀", true) && c.react(ev, "👍", false) {
+		c.mu.Lock()
+		l.marked = true
+		c.mu.Unlock()
+	}
 }
 
 // judge looks at what stands in the end.
 func (c *calm) judge() (messages int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, at := range c.late {
+		if _, ok := c.w.mallory.squatted.Load(at); !ok {
+			c.w.wrong("%s may not react to %+v, where nobody else did", c.name, at)
+		}
+	}
 	for at, l := range c.said {
 		walls := &c.w.dc.walls
 		if l.network == string(telegram.Name) {
@@ -283,6 +335,9 @@ func (c *calm) judge() (messages int) {
 			c.w.wrong("%s in %s: %q came %d times", c.name, l.phase, l.text, l.came)
 		case stands == nil || stands.text != "re "+l.text+" edited" || stands.edits != 1:
 			c.w.wrong("%s in %s: of the answer to %q stands %+v", c.name, l.phase, l.text, stands)
+		}
+		if marks := walls.reactions(l.chat, at.id); l.marked && (!slices.Contains(marks, "👍") || slices.Contains(marks, "👀") || l.network == string(telegram.Name) && len(marks) != 1) {
+			c.w.wrong("%s in %s: the reaction to %q is %v", c.name, l.phase, l.text, marks)
 		}
 		if own := walls.at(l.chat, at.id); !l.command && (own == nil || own.text != l.text) {
 			c.w.wrong("%s in %s: of the message %q stands %+v", c.name, l.phase, l.text, own)

@@ -42,6 +42,11 @@ type hostile struct {
 	strange  atomic.Int64 // strangers so far
 
 	declined, landed, reacted atomic.Int64 // what was aimed at others, and what came of it
+
+	mob        []*neighbour // the instances that are away
+	uploaded   atomic.Int64 // files that were never sent
+	foreigners atomic.Int64 // others' reactions that it may not change
+	squatted   sync.Map     // spots of messages that have a reaction of mallory's
 }
 
 func (m *hostile) ask(n int, platform relay.PlatformID, a relay.Action) (wire.OutboundResult, error) {
@@ -198,8 +203,10 @@ func (m *hostile) reactions(ctx context.Context) {
 		if len(all) == 0 {
 			return
 		}
-		res, err := m.ask(0, network, relay.React{Chat: relay.ChatID(at), Message: relay.MessageID(all[len(all)-1]), Emoji: "👎", Remove: n%8 > 5})
+		newest := all[len(all)-1]
+		res, err := m.ask(0, network, relay.React{Chat: relay.ChatID(at), Message: relay.MessageID(newest), Emoji: "👎", Remove: n%8 > 5})
 		if err == nil && res.Err == nil {
+			m.squatted.Store(spot{at, newest}, true)
 			m.reacted.Add(1)
 		}
 	})

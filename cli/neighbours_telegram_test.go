@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,6 +59,11 @@ func (w *telegramWorld) id() int64 {
 
 // say writes a message of somebody's; before, when it is not nil, is told the id first.
 func (w *telegramWorld) say(chat, user, text string, before func(id string)) string {
+	return w.tell(chat, user, before, text, obj{"text": text})
+}
+
+// tell is say with whatever the message has.
+func (w *telegramWorld) tell(chat, user string, before func(id string), text string, has obj) string {
 	n := w.id()
 	id := strconv.FormatInt(n, 10)
 	w.put(chat, id, text, false)
@@ -67,10 +74,12 @@ func (w *telegramWorld) say(chat, user, text string, before func(id string)) str
 	if strings.HasPrefix(chat, "-") {
 		place = obj{"id": number(chat), "type": "supergroup", "title": "Group " + chat}
 	}
-	w.push(obj{"message": obj{
-		"message_id": n, "date": time.Now().Unix(), "chat": place, "text": text,
+	m := obj{
+		"message_id": n, "date": time.Now().Unix(), "chat": place,
 		"from": obj{"id": number(user), "is_bot": false, "first_name": "U" + user},
-	}})
+	}
+	maps.Copy(m, has)
+	w.push(obj{"message": m})
 	return id
 }
 
@@ -97,9 +106,12 @@ func number(id string) int64 { n, _ := strconv.ParseInt(id, 10, 64); return n }
 
 // RoundTrip implements http.RoundTripper.
 func (w *telegramWorld) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(r.URL.Path, "/file/") {
+		return w.file(r)
+	}
 	method := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	return exchange(r, func(body []byte) (int, http.Header, any) {
-		params, _ := url.ParseQuery(string(body))
+		params := parameters(r, body)
 		w.count(method)
 		code, result := w.carryOut(r.Context(), method, params)
 		if code == http.StatusOK {
@@ -122,6 +134,8 @@ func (w *telegramWorld) carryOut(ctx context.Context, method string, params url.
 		return http.StatusOK, w.wait(ctx, params)
 	case "getChatMember":
 		return w.membership(ctx, chat, params.Get("user_id"))
+	case "getFile":
+		return http.StatusOK, obj{"file_id": params.Get("file_id"), "file_unique_id": "U", "file_path": "photos/" + strings.TrimPrefix(params.Get("file_id"), "photo")}
 	}
 	if w.punished(chat) {
 		return http.StatusTooManyRequests, "Too Many Requests: retry after 35"
@@ -134,6 +148,10 @@ func (w *telegramWorld) carryOut(ctx context.Context, method string, params url.
 		}
 		n := w.id()
 		w.put(chat, strconv.FormatInt(n, 10), text, true)
+		return http.StatusOK, obj{"message_id": n, "date": time.Now().Unix(), "chat": obj{"id": number(chat), "type": "private"}}
+	case "sendDocument":
+		n := w.id()
+		w.put(chat, strconv.FormatInt(n, 10), params.Get("file"), true)
 		return http.StatusOK, obj{"message_id": n, "date": time.Now().Unix(), "chat": obj{"id": number(chat), "type": "private"}}
 	case "editMessageText":
 		if !w.rewrite(chat, id, params.Get("text")) {
@@ -148,6 +166,12 @@ func (w *telegramWorld) carryOut(ctx context.Context, method string, params url.
 	case "setMessageReaction":
 		if w.at(chat, id) == nil {
 			return http.StatusBadRequest, "Bad Request: message to react not found"
+		}
+		var set []struct{ Emoji string }
+		_ = json.Unmarshal([]byte(params.Get("reaction")), &set)
+		w.clear(chat, id)
+		for _, r := range set {
+			w.react(chat, id, r.Emoji, true)
 		}
 		return http.StatusOK, true
 	case "sendChatAction":

@@ -9,6 +9,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
 
+// maxMark bounds what names a message, or an emoji, in bytes: together they become a key of the database.
+const maxMark = 128
+
 // reacting is which instance's reactions are on their way, each by relay.Reaction. Of two that set the same at once the
 // network would keep the later one, and nobody could say whose the one is that stands.
 type reacting struct{ sync.Map }
@@ -38,13 +41,17 @@ func (h *Hub) reactionFacts(ctx context.Context, i relay.InstanceID, p platforms
 	return f, err
 }
 
-// react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What was another's stays its own.
+// react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What another set before
+// stays the other's.
 func (s *seat) react(ctx context.Context, t target, a relay.React, declined error) (relay.Result, error) {
 	network, ok := t.bot.(platforms.Reacter)
 	if !ok {
 		return relay.Result{}, relay.Unsupported(a.Op())
 	}
 	h, i, which := s.hub, s.peer.Instance, network.Reaction(a)
+	if len(which.Message) > maxMark || len(which.Name) > maxMark {
+		return relay.Result{}, relay.Invalid(a.Op(), "the message or the emoji is longer than 128 bytes")
+	}
 	other, done := h.reacting.begin(which, i)
 	defer done()
 	if !other {

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,5 +143,22 @@ func TestWhatIsNotSetIsNobodys(t *testing.T) {
 		}
 		p.scribe.fails = nil
 		p.reacts("home", m, eyes, outcome == relay.NotSent)
+	}
+}
+
+// TestNoEmojiIsAsLongAsAFrame: what a gateway calls an emoji becomes a key of the database.
+func TestNoEmojiIsAsLongAsAFrame(t *testing.T) {
+	p := newParlour(t, false, false)
+	p.scribe.fails = &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
+	long := strings.Repeat("x", 1<<16)
+	for _, a := range []relay.React{{Chat: "hall", Message: "said1", Emoji: long}, {Chat: "hall", Message: relay.MessageID(long), Emoji: eyes}} {
+		_, err := p.do("home", a)
+		if ae := relay.Explain(err); ae.Outcome != relay.NotSent || !strings.HasPrefix(ae.Public, "invalid react: ") {
+			t.Errorf("%.80s, want invalid", ae)
+		}
+	}
+	p.hear("ann", "hall")
+	if err := p.db.Probe(); err != nil {
+		t.Error(err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// share is what a request takes a place of: its tenant's requests to one host. Another tenant may name the same host.
+// share is whose requests a request counts among: those of its tenant to one host. Another tenant's to that host are a
+// share of their own.
 type share struct {
 	tenant relay.TenantID
 	host   string // empty: the URL names none
@@ -47,8 +48,8 @@ func (p *places) open(s share) bool {
 	return s == share{} || p.shares[s] < maxPerHost && tenants < maxPerTenant
 }
 
-// place finds out whose requests those would be of which that is not known yet.
-func (w *Waker) place(ctx context.Context, due []relay.InstanceID) {
+// learn finds out in which share those are that were not looked at yet.
+func (w *Waker) learn(ctx context.Context, due []relay.InstanceID) {
 	for _, i := range due {
 		w.mu.Lock()
 		known := w.targets[i].share != share{}
@@ -56,7 +57,7 @@ func (w *Waker) place(ctx context.Context, due []relay.InstanceID) {
 		if known {
 			continue
 		}
-		if inst, err := store.Only(w.db.Instances(ctx, i)); err == nil { // another error is met again right before the request
+		if inst, err := store.Only(w.db.Instances(ctx, i)); err == nil { // an error is met again right before the request
 			w.mu.Lock()
 			w.targets[i].share = shareOf(inst)
 			w.mu.Unlock()
@@ -64,8 +65,8 @@ func (w *Waker) place(ctx context.Context, due []relay.InstanceID) {
 	}
 }
 
-// turn is which of those that are due, the longest waiting first, is to be looked at next: of those whose share has a place
-// one of the tenant with the fewest requests under way. ok is false when there is none.
+// turn picks the instance to look at next. Its share has a place, its tenant has the fewest requests under way, and of
+// that tenant it has waited longest: due begins with the longest waiting. ok is false when no share has a place.
 func (w *Waker) turn(due []relay.InstanceID) (i relay.InstanceID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

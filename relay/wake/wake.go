@@ -208,7 +208,7 @@ func (w *Waker) remember(ctx context.Context) {
 func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
 	now := time.Now()
 	due := w.due(now)
-	w.place(ctx, due)
+	w.learn(ctx, due)
 	for {
 		i, ok := w.turn(due)
 		if !ok || ctx.Err() != nil || !w.consider(ctx, i) {

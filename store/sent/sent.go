@@ -48,7 +48,7 @@ func ReactionKey(r relay.Reaction) []byte {
 	return table.Key(r.Chat.Bot.Platform, string(r.Chat.Bot.ID), string(r.Chat.ID), string(r.Message), r.Name)
 }
 
-// Removed is when a reaction that is removed now would have been set that is forgotten when its place is free.
+// Removed is the time to note of a reaction that is removed now: it is forgotten at once, and a bot's only one after Held.
 func Removed(r relay.Reaction, now time.Time) time.Time {
 	if r.Name == "" {
 		now = now.Add(Held)
