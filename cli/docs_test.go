@@ -101,6 +101,29 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+// TestReadmeInAClone: the README begins with what works in a clone, before anything is installed, and .ci/run runs that;
+// what nobody can have yet is not promised.
+func TestReadmeInAClone(t *testing.T) {
+	text := readme(t, "README.md")
+	sections := strings.Split(text, "\n## ")
+	if len(sections) < 3 {
+		t.Fatal("README.md has no sections")
+	}
+	for _, want := range []string{"In a clone\n", "\n    go run . demo --once\n", "\n    go test ./...\n"} {
+		if !strings.Contains(sections[1], want) {
+			t.Errorf("the first section of README.md does not contain %q:\n%s", want, sections[1])
+		}
+	}
+	if !strings.HasPrefix(sections[2], "Install\n") || !strings.Contains(readme(t, filepath.Join(".ci", "run")), "/^## In a clone$/,/^## Install$/") {
+		t.Error(".ci/run does not run what README.md shows for a clone")
+	}
+	for _, promise := range []string{"@latest", "go install", "docker pull"} {
+		if strings.Contains(text, promise) {
+			t.Errorf("README.md promises %q, which nobody can have yet", promise)
+		}
+	}
+}
+
 // TestArchitectureReveals: every file that takes a secret out of its wrapping is named.
 func TestArchitectureReveals(t *testing.T) {
 	text := readme(t, "ARCHITECTURE.md")

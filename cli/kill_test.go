@@ -21,10 +21,11 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 var (
-	killCycles = flag.Int("kill.cycles", 20, "how often TestKill kills the server")
+	killCycles = flag.Int("kill.cycles", long.Pick(6, 100), "how often TestKill kills the server")
 	killSeed   = flag.Uint64("kill.seed", 0, "the seed of TestKill's choices; 0 draws one")
 )
 

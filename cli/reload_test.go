@@ -36,8 +36,8 @@ type aBird struct {
 	said      []string // what people wrote, oldest first: update n+1 is the n-th
 	confirmed int
 	met       int      // calls of getMe
-	asked     int      // requests for updates
-	twice     bool     // one was still waited for when the next had come
+	asking    []*ask   // requests for updates that are not answered
+	twice     bool     // it waited for two of them at once
 	answers   []string // what the bot sent
 	changed   chan struct{}
 }
@@ -102,31 +102,42 @@ func (a *aviary) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "result": result})
 }
 
-// leaves is how long an asker who has gone may take to be seen as gone: he hangs up a moment after he has stopped
-// waiting, and that is read here when there is time. One who waits on does so for fifteen seconds and more.
-const leaves = 10 * time.Second
+// ask is a request for updates. Its context ends when the asker hangs up.
+type ask struct {
+	context.Context
+	judged sync.WaitGroup // by those that came meanwhile; it is not answered before
+}
 
-// updates answers a request for updates, after a second at most, or leaves.
+// leaves is how long an asker who has gone may take to be seen as gone: they hang up a moment after they have stopped
+// waiting, and that is read here when there is time. One who waits on does so for longer (configure).
+const leaves = patience / 2
+
+// updates answers a request for updates, after a second at most. Of two that are there at once, one's asker must have
+// gone; which of them was asked first is not known here, for what an asker sent before they went may be read last.
 func (a *aviary) updates(r *http.Request, id string) any {
 	offset, _ := strconv.Atoi(r.FormValue("offset"))
-	number := 0
+	me, others := &ask{Context: r.Context()}, []*ask(nil)
 	a.with(id, func(b *aBird) {
 		b.confirmed = max(b.confirmed, offset-1)
-		b.asked++
-		number = b.asked
+		others = slices.Clone(b.asking)
+		for _, other := range others {
+			other.judged.Add(1)
+		}
+		b.asking = append(b.asking, me)
 	})
 	defer func() {
-		another := false
-		a.with(id, func(b *aBird) { another = b.asked > number })
-		if !another {
-			return
-		}
+		a.with(id, func(b *aBird) { b.asking = slices.DeleteFunc(b.asking, func(other *ask) bool { return other == me }) })
+		me.judged.Wait()
+	}()
+	for _, other := range others {
 		select {
-		case <-r.Context().Done():
+		case <-other.Done():
+		case <-me.Done():
 		case <-time.After(leaves):
 			a.with(id, func(b *aBird) { b.twice = true })
 		}
-	}()
+		other.judged.Done()
+	}
 	end := time.NewTimer(time.Second)
 	defer end.Stop()
 	for {
@@ -220,7 +231,7 @@ func (n *nest) configure(api string, bots ...string) {
 	for _, b := range bots {
 		id, more, _ := strings.Cut(b, " ")
 		n.write(id+".token", id+":"+strings.Repeat("x", 35))
-		text += fmt.Sprintf("[[bots]]\nplatform = \"telegram\"\ntoken_file = \"%s.token\"\napi_base = %q\n%s\n", id, api, more)
+		text += fmt.Sprintf("[[bots]]\nplatform = \"telegram\"\ntoken_file = \"%s.token\"\napi_base = %q\nanswer_timeout = \"%s\"\n%s\n", id, api, patience, more)
 	}
 	n.write("connector.toml", text)
 }

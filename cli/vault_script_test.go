@@ -19,6 +19,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -219,13 +220,13 @@ func TestKilledRekey(t *testing.T) {
 	}
 	whole := time.Since(began)
 	from, to, done, undone := "b", "a", 0, 0
-	const cycles = 24
+	cycles := long.Pick(6, 24)
 	for i := range cycles {
 		cmd := r.rekey(to, from, "--reseal")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		kill := time.AfterFunc(whole*time.Duration(i)/cycles, func() { _ = cmd.Process.Kill() })
+		kill := time.AfterFunc(whole*time.Duration(i)/time.Duration(cycles), func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
 		kill.Stop()
 		opens := make(map[string]bool)

@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/reseal"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 // A power cut leaves what was synced and any part of what was not. A commit is synced once, when its pages and
@@ -26,7 +27,7 @@ import (
 
 const sector = 512
 
-var cuts = flag.Int("cuts", 500, "how many power cuts TestPowerCuts tries")
+var cuts = flag.Int("cuts", long.Pick(100, 500), "how many power cuts TestPowerCuts tries")
 
 // step is the file before and after an unsynced commit.
 type step struct{ old, updated []byte }

@@ -22,6 +22,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -287,14 +288,14 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	var cases []spoilt
 	var flips []int // bits
 	dice := rand.New(rand.NewPCG(1, 2))
-	for at := 0; at < used; at += max(used/600, 1) { // everywhere
+	for at := 0; at < used; at += max(used/long.Pick(60, 600), 1) { // everywhere
 		flips = append(flips, 8*at+dice.IntN(8))
 	}
-	for range 150 { // the meta pages
+	for range long.Pick(30, 150) { // the meta pages
 		flips = append(flips, 8*(4096*dice.IntN(2)+pageHeader+dice.IntN(metaSize))+dice.IntN(8))
 	}
 	for _, at := range pointers(t, good) { // what points to a page: to one that was once the same, say
-		for bit := range 9 {
+		for bit := 0; bit < 9; bit += long.Pick(4, 1) {
 			flips = append(flips, 8*at+bit)
 		}
 	}
@@ -305,7 +306,7 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 			return c
 		}})
 	}
-	for n := 0; n < used; n += max(used/40, 1) { // cuts, at page borders and elsewhere
+	for n := 0; n < used; n += max(used/long.Pick(10, 40), 1) { // cuts, at page borders and elsewhere
 		for _, at := range []int{n, n / 4096 * 4096} {
 			cases = append(cases, spoilt{fmt.Sprintf("cut at %d", at), func() []byte { return good[:at] }})
 		}

@@ -15,12 +15,13 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 // TestTwentyFourHours: a day of faults of every kind. Nothing that was said is lost, the budget
 // holds, and no goroutine is left behind.
 func TestTwentyFourHours(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range long.Pick[uint64](1, 6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { aDay(t, seed) })
 	}
 }

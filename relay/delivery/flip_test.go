@@ -13,9 +13,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
-var flipSchedules = flag.Int("flips", 5000, "at most so many schedules of each case of TestFlipInEveryOrder")
+var flipSchedules = flag.Int("flips", long.Pick(500, 5000), "at most so many schedules of each case of TestFlipInEveryOrder")
 
 var errCrashed = errors.New("the process is gone")
 

@@ -20,9 +20,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
-var soakFor = flag.Duration("soak", 3*time.Second, "how long TestSoak runs; the table is printed from a minute on")
+var soakFor = flag.Duration("soak", long.Pick(time.Second, 3*time.Second), "how long TestSoak runs; the table is printed from a minute on")
 
 const (
 	soakSpeed    = 1440 // a minute is a day: seen marks, ages and silences run out

@@ -21,13 +21,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/sight"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 const (
-	wantWorlds = 100_000
 	// A history is drawn as a whole: short, so that a failure shrinks. rapid draws 100 for each of
 	// the parallel parts.
-	parts         = 8
 	worldsOfOne   = 126
 	beforeHistory = 30 // changes, so that it does not begin in an empty world
 )
@@ -36,13 +35,8 @@ const (
 // histories, and in every world of them the oracle is asked about the same: an event's verdicts,
 // and who may act where.
 func TestRandomWorlds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
-	each, want := worldsOfOne, int64(wantWorlds)
-	if underRace { // which looks for other faults, and takes its time
-		each, want = each/3, want/3
-	}
+	parts := long.Pick(1, 8)
+	want := int64(parts) * 12_500
 	var worlds, delivered, acted, touched, reacted, pressed, reads, refused, sent atomic.Int64
 	t.Run("histories", func(t *testing.T) {
 		for part := range parts {
@@ -54,11 +48,11 @@ func TestRandomWorlds(t *testing.T) {
 						defer func() { failed = recover() }()
 						h := newHistory(t, rt)
 						defer h.end()
-						for range each {
+						for range worldsOfOne {
 							h.step()
 						}
 						h.everybody()
-						worlds.Add(int64(each))
+						worlds.Add(worldsOfOne)
 						delivered.Add(int64(h.delivered))
 						acted.Add(int64(h.acted))
 						touched.Add(int64(h.touched))

@@ -43,6 +43,7 @@ type contender struct {
 	pids []int
 	door string
 	took chan time.Duration // of each message, from the Bot API to the gateway
+	gone chan error         // why the gateway that takes them does so no more
 }
 
 // start starts the processes; the function it returns ends them.
@@ -127,24 +128,48 @@ func standin(ctx context.Context, cache, dir string) *contender {
 	return c
 }
 
-// botAPI is a Bot API that notes when it handed each message out. Each is handed out once.
+// botAPI is a Bot API that notes when it handed each message out first. Each is handed out until it is confirmed, for who
+// asked may be gone: a program that waits for its disk looks for presses, and hangs up when the disk is there.
 type botAPI struct {
 	*httptest.Server
-	said   int
-	waits  chan int // ids, until they are handed out
 	handed sync.Map // from ids to times
+
+	mu              sync.Mutex // guards the fields below
+	said, confirmed int        // the newest ids
+	more            chan struct{}
 }
 
 func newBotAPI() *botAPI {
-	a := &botAPI{waits: make(chan int, messages)}
+	a := &botAPI{more: make(chan struct{})}
 	a.Server = httptest.NewServer(a)
 	return a
 }
 
 // say makes the one user there is write to the bot.
 func (a *botAPI) say() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.said++
-	a.waits <- a.said
+	close(a.more)
+	a.more = make(chan struct{})
+}
+
+// next is the oldest message that is not confirmed, once there is one, or 0 when ctx ended first.
+func (a *botAPI) next(ctx context.Context, offset int) int {
+	for {
+		a.mu.Lock()
+		a.confirmed = max(a.confirmed, offset-1)
+		id, said, more := a.confirmed+1, a.said, a.more
+		a.mu.Unlock()
+		if id <= said {
+			return id
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return 0
+		}
+	}
 }
 
 func (a *botAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -155,14 +180,14 @@ func (a *botAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/getUpdates"):
 		answer = "[]"
 		seconds, _ := strconv.Atoi(r.FormValue("timeout"))
-		select {
-		case id := <-a.waits:
+		offset, _ := strconv.Atoi(r.FormValue("offset"))
+		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(seconds)*time.Second)
+		defer cancel()
+		if id := a.next(ctx, offset); id > 0 {
 			answer = fmt.Sprintf(`[{"update_id":%d,"message":{"message_id":%d,"date":%d,"text":"%s",`+
 				`"from":{"id":1001,"first_name":"Ann","is_bot":false},"chat":{"id":1001,"type":"private","first_name":"Ann"}}}]`,
 				id, id, time.Now().Unix(), strings.Repeat("What people write. ", 11))
-			a.handed.Store(strconv.Itoa(id), time.Now())
-		case <-time.After(time.Duration(seconds) * time.Second):
-		case <-r.Context().Done():
+			a.handed.LoadOrStore(strconv.Itoa(id), time.Now())
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -206,9 +231,9 @@ var inbound = regexp.MustCompile(`"type":"inbound".*"message_id":"(\d+)".*"buffe
 // connect makes the first gateway listen, and waits until a message has come all the way.
 func (c *contender) connect(ctx context.Context) {
 	conn := c.dial(ctx, 0)
-	c.took = make(chan time.Duration, messages)
+	c.took, c.gone = make(chan time.Duration, messages), make(chan error, 1)
 	go func() { // ends with the contender
-		_ = c.listen(ctx, conn) // who waits for a message sees that none comes
+		c.gone <- c.listen(ctx, conn)
 		_ = conn.CloseNow()
 	}()
 	c.api.say()
@@ -219,9 +244,12 @@ func (c *contender) next() time.Duration {
 	select {
 	case d := <-c.took:
 		return d
+	case err := <-c.gone:
+		check(fmt.Errorf("%s: the gateway's socket ended: %w", c.name, err))
 	case <-time.After(patience):
-		panic(c.name + ": a message does not come")
+		check(fmt.Errorf("%s: no message has come for %s", c.name, patience))
 	}
+	return 0
 }
 
 // messages has one message after the other come, and notes what that took.

@@ -38,16 +38,19 @@ const (
 	wsVersion = "8.23.0"
 	pace      = 10 * time.Millisecond // from one message to the next
 	messages  = 500                   // of a round
-	patience  = 20 * time.Second      // for anything a program is asked
+	patience  = 5 * time.Minute       // for anything a program is asked: only a hang meets it, however busy the machine is
 	warm      = 50                    // sockets before the first that counts, so that what is there once is there
 	sockets   = 1000                  // that count
 	listening = "listening on http://"
 )
 
+// failure is what check panics with.
+type failure struct{ error }
+
 // check ends the bench; on the way up, what was started is stopped.
 func check(err error) {
 	if err != nil {
-		panic(err)
+		panic(failure{err})
 	}
 }
 
@@ -59,9 +62,19 @@ func must[T any](v T, err error) T {
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of everything")
 	flag.Parse()
+	defer func() {
+		switch why := recover().(type) {
+		case nil:
+		case failure:
+			fmt.Fprintln(os.Stderr, "bench:", why)
+			os.Exit(1)
+		default:
+			panic(why)
+		}
+	}()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(*rounds)*5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(*rounds)*time.Hour)
 	defer cancel()
 	cache := filepath.Join(must(os.UserCacheDir()), "hermes-connector-bench")
 	check(os.MkdirAll(cache, 0o700))

@@ -2,7 +2,7 @@
 // its own, a gateway dials its door, and a browser opens the pages. A screenshot of every state is put into a temporary
 // folder whose name is printed.
 //
-// Where there is no Chromium the tests are skipped.
+// Where there is no Chromium the tests are skipped, and so they are in the quick form of the tests (testdata/long).
 package browsertest
 
 import (
@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/hermes-connector/hermes-connector/cli"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 // asProgram has this test's binary be the program.
@@ -31,7 +32,7 @@ const rebound = "rebound.example"
 
 // Set once, by TestMain.
 var (
-	chromium string          // the browser's file; empty: there is none
+	chromium string          // the browser's file; empty: there is none, or the form is the quick one
 	browser  context.Context // of the running browser
 	pictures string          // the folder of the screenshots
 )
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range long.Pick(nil, []string{"chromium", "chromium-browser", "google-chrome"}) {
 		if path, err := exec.LookPath(name); err == nil {
 			chromium = path
 			break
@@ -91,11 +92,11 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// inBrowser skips the test where there is no browser.
+// inBrowser skips the test where no browser was started.
 func inBrowser(t *testing.T) {
 	t.Helper()
 	if chromium == "" {
-		t.Skip("there is no Chromium here: apt-get install chromium")
+		t.Skip("it wants go test -tags long, and a Chromium: apt-get install chromium")
 	}
 }
 

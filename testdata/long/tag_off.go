@@ -1,0 +1,5 @@
+//go:build !long
+
+package long
+
+const tagged = false
