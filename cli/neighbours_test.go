@@ -29,10 +29,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
-	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
-var neighbourhood = flag.Duration("neighbours", long.Pick(4*time.Second, 10*time.Second), "how long each phase of TestNeighbours lasts, on its own clock; with a minute or more mallory is faster, too")
+var neighbourhood = flag.Duration("neighbours", 10*time.Second, "how long each phase of TestNeighbours lasts, on its own clock; with a minute or more mallory is faster, too")
 
 // TestNeighbours: home, kids and mallory live on the same two bots. The whole connector runs, but for
 // its sockets, on the bubble's clock: what it measures is who waits for whom, whatever the machine does.

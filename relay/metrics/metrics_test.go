@@ -236,7 +236,10 @@ func TestEveryFigureOfTheStore(t *testing.T) {
 	s := full()
 	v := reflect.ValueOf(&s.stats).Elem()
 	for i := range v.NumField() {
-		if v.Type().Field(i).Name == "Commit" { // says whether something changed; Commits counts
+		switch v.Type().Field(i).Name {
+		case "Commit": // says whether something changed; Commits counts
+			continue
+		case "Squeezed", "Leftover": // what became of a rekey at the last start: the log and doctor say it
 			continue
 		}
 		before, _ := read(t, metrics.New(s, s, s, nil))
