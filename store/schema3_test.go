@@ -77,13 +77,13 @@ func TestSchema3IsBroughtUpToDate(t *testing.T) {
 		if err != nil || !ok || e.About.ID != "m2" || e.About.User != "41" || e.Frame != nil || e.Event == nil || e.Event.Text != "hello m2" || e.Deaths != 1+n {
 			t.Fatalf("the oldest is %+v, %v, %v", e, ok, err)
 		}
-		if dead, err := db.Lanes.Bury(ctx, "home", e.Buffer, DeadDeaths); err != nil || dead != (n == 3) {
+		if dead, err := db.Lanes.Died(ctx, "home", e.Buffer); err != nil || dead != (n == 3) {
 			t.Fatalf("death %d: %v, %v", n+2, dead, err)
 		} else if dead {
 			break
 		}
 	}
-	if n, err := db.Lanes.Replay(ctx, nil, "home"); n != 2 || err != nil || laneOf(t, db, "home") != "[d1 m1 m2]" {
+	if n, err := db.Lanes.Replay(ctx, nil, "home"); n.Moved != 2 || err != nil || laneOf(t, db, "home") != "[d1 m1 m2]" {
 		t.Errorf("replayed %d, %v: %s", n, err, laneOf(t, db, "home"))
 	}
 	for _, e := range []string{"hello d1", "hello m1", "hello m2"} {

@@ -40,7 +40,11 @@ func packed(t rapid.TB, ev relay.Event) (relay.Event, bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.(wire.Inbound).Event, fits
+	got := f.(wire.Inbound).Event
+	if again, ok := wire.Unpack(line); !ok || !cmp.Equal(again, got) {
+		t.Fatalf("Unpack = %+v, %v; want %+v", again, ok, got)
+	}
+	return got, fits
 }
 
 func TestPackLeavesOutContextThatDoesNotFit(t *testing.T) {
