@@ -330,7 +330,6 @@ func TestReplayLeavesWhatIsTooLarge(t *testing.T) {
 	}
 }
 
-
 func TestReplayKeepsToTheLimits(t *testing.T) {
 	db := openTest(t, Options{Limits: Limits{MaxEntries: 2}})
 	enroll(t, db, "i1")

@@ -152,3 +152,18 @@ func TestAPackedFrameIsTheDeliverysUnderItsID(t *testing.T) {
 		t.Errorf("a forward as long as a frame: %d bytes, %v", len(line), fits)
 	}
 }
+
+// TestAJoinedTextFitsAFrame: one as long as relay.MaxText, with everything else that an event may have.
+func TestAJoinedTextFitsAFrame(t *testing.T) {
+	ev := plainEvent()
+	ev.Text = strings.Repeat("漢", relay.MaxText/3-1)
+	ev.ReplyToMessageID, ev.ReplyTo = "1", &relay.Quote{Text: strings.Repeat("\x01", 4096), Author: strings.Repeat("漢", 256)}
+	name := strings.Repeat("漢", 256)
+	ev.Source.ChatName, ev.Source.ChatTopic, ev.Source.UserName, ev.Source.UserDisplayName = name, strings.Repeat("漢", 1024), name, name
+	for n := range relay.MaxAttachments {
+		ev.Media = append(ev.Media, relay.Media{URL: fmt.Sprint("https://relay.example.net/relay/media/", n), Filename: name, Mime: "text/plain"})
+	}
+	if !wire.Fits(ev) {
+		t.Errorf("a frame of %d bytes", frameSize(t, ev))
+	}
+}
