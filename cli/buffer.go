@@ -52,7 +52,13 @@ func (a *app) bufferReplay() *cobra.Command {
 	c := a.named("replay", "Deliver dead letters after all: those named, or all")
 	c.Use, c.Args = "replay NAME [BUFFERID]...", cobra.MinimumNArgs(1)
 	return asking(a, c, admin.Replay, letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
-		_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
+		if moved.Count > 0 || moved.Oversize == 0 {
+			_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
+		}
+		if moved.Oversize > 0 {
+			_, _ = fmt.Fprintf(w, "%s cannot be delivered: over 1 MiB, which is more than a gateway takes. Ask for the text in parts, or as a file; hermes-connector buffer drop %s BUFFERID deletes a message\n",
+				manage.Counted(moved.Oversize, "message", "messages"), moved.Instance)
+		}
 		if moved.Left > 0 {
 			_, _ = fmt.Fprintf(w, "%d stay dead letters: the buffer is full until the gateway has taken some of it\n", moved.Left)
 		}

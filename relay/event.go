@@ -22,6 +22,10 @@ const (
 // MaxAttachments is how many files of one event count.
 const MaxAttachments = 10
 
+// MaxText is how long a text may become that is joined of several messages, in bytes as JSON has it: one frame holds it,
+// with all else that an event may have.
+const MaxText = 900 << 10
+
 // MaxFile is how large a file may be that is fetched, kept or sent, in bytes.
 const MaxFile = 25 << 20
 

@@ -386,7 +386,7 @@ func TestRestoreTellsDeadLetters(t *testing.T) {
 	db := reopen(t, path, Options{Now: c.now})
 	enroll(t, db, "i1")
 	bury := func(id string) {
-		if _, err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], DeadPoison); err != nil {
+		if err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], DeadPoison); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -65,7 +65,7 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 	check(acknowledge(ctx, db, "i1", say(otherBot, "e2")))
 	check(acknowledge(ctx, db, "i1", say(bot, "b1")))
 	say(otherBot, "e3")
-	check(second(db.Lanes.Bury(ctx, "i1", say(otherBot, "e4"), DeadPoison)))
+	check(db.Lanes.Bury(ctx, "i1", say(otherBot, "e4"), DeadPoison))
 	check(second(db.Revoke(ctx, nil, "renewed")))
 	check(db.MoveChat(ctx, Move{Platform: "loop", From: "group", To: "supergroup"}))
 	check(db.write(ctx, nil, func(x *tx) error {

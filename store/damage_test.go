@@ -119,8 +119,8 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 			}
 			return err
 		},
-		"by a death": func(db *DB, b relay.BufferID) error { return second(db.Lanes.Bury(t.Context(), "i1", b, DeadDeaths)) },
-		"by burial":  func(db *DB, b relay.BufferID) error { return second(db.Lanes.Bury(t.Context(), "i1", b, DeadPoison)) },
+		"by a death": func(db *DB, b relay.BufferID) error { return second(db.Lanes.Died(t.Context(), "i1", b)) },
+		"by burial":  func(db *DB, b relay.BufferID) error { return db.Lanes.Bury(t.Context(), "i1", b, DeadPoison) },
 		"by overflow": func(db *DB, _ relay.BufferID) error {
 			return second(db.Accept(t.Context(), acceptFor(event("e3", 300), "i1")))
 		},
@@ -384,7 +384,7 @@ func TestAnInstanceNobodyKnowsGoes(t *testing.T) { // invariant 8
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1", "i2")
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
-	if _, err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
+	if err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
 		t.Fatal(err)
 	}
 	spoil(t, db, BucketInstances, table.Key("i1"))

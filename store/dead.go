@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 	"time"
@@ -12,16 +13,23 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
 )
 
+// Replayed is how many dead letters went back.
+type Replayed struct {
+	Moved    int
+	Oversize int // too large for a frame: they stay
+}
+
 // Replay moves dead letters back to the end of the lane, under new ids and with no deaths on
-// them; none given: all. It returns how many: in the order they died, as many as fit the lane's limits,
-// for a letter must not push out what waits. ErrNotFound: one of the ids is no dead letter of i,
-// or i was revoked; then nothing is moved.
-func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n int, err error) {
+// them; none given: all. They go in the order they died, as many as fit the lane's limits,
+// for a letter must not push out what waits. One that no frame can hold would only come back, and stays. ErrNotFound: one
+// of the ids is no dead letter of i, or i was revoked; then nothing is moved.
+func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n Replayed, err error) {
 	now := ls.db.now()
 	err = ls.db.change(ctx, row, fmt.Sprintf("replay for %s", i), func(t *tx) error {
-		n = 0
+		n = Replayed{}
 		l, err := t.live(i)
 		if err != nil {
 			return err
@@ -32,10 +40,14 @@ func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceI
 		}
 		for _, k := range keys {
 			ok, err := t.replay(i, l, k, ls.db.limits, now)
-			if err != nil || !ok {
+			switch {
+			case errors.Is(err, errOversize):
+				n.Oversize++
+			case err != nil || !ok:
 				return err
+			default:
+				n.Moved++
 			}
-			n++
 		}
 		return nil
 	})
@@ -68,11 +80,17 @@ func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error
 	return keys, nil
 }
 
+// errOversize is what replay returns for a letter that no frame can hold.
+var errOversize = errors.New("too large for a frame")
+
 // replay moves the letter under k back; ok is false when it does not fit.
 func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Time) (ok bool, err error) {
-	_, e, frame, err := entry.DecodeDead(k, t.Bucket([]byte(entry.DeadBucket)).Get(k))
-	if err != nil {
+	d, e, frame, err := entry.DecodeDead(k, t.Bucket([]byte(entry.DeadBucket)).Get(k))
+	switch {
+	case err != nil:
 		return false, boltfile.DamagedRecord(entry.DeadBucket, k, err)
+	case d.Reason == DeadOversize:
+		return false, errOversize
 	}
 	e.At, e.Deaths = now, 0 // as if accepted now, or its age would bring it straight back
 	payload, err := entry.Encode(e, frame)
@@ -87,6 +105,19 @@ func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Ti
 	}
 	_, err = t.append(i, l, payload)
 	return true, err
+}
+
+// Reasons is how many dead letters of i there are for each reason. Damaged ones are left out.
+func (ls *Lanes) Reasons(ctx context.Context, i relay.InstanceID) (map[DeadReason]int, error) {
+	return get(ctx, ls.db, fmt.Sprintf("dead letters of %s", i), func(t *bolt.Tx) (map[DeadReason]int, error) {
+		out := make(map[DeadReason]int)
+		for k, v := range table.Under(t, entry.DeadBucket, table.Prefix(i)) {
+			if d, _, _, err := entry.DecodeDead(k, v); err == nil {
+				out[d.Reason]++
+			}
+		}
+		return out, nil
+	})
 }
 
 // bury moves the entry under k, which is in the lane, to the dead letters; one that does not

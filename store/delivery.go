@@ -150,12 +150,10 @@ func (t *tx) drop(i relay.InstanceID, b relay.BufferID) (bool, error) {
 	return false, nil
 }
 
-// Bury moves an entry from the lane to the dead letters. With DeadDeaths one more socket died with the entry
-// in flight, and it is moved when that makes Limits.MaxDeaths of them. buried: it is in the lane no more.
-// ErrNotFound: it was not.
-func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) (buried bool, err error) {
+// Bury moves an entry from the lane to the dead letters. ErrNotFound: it was not there.
+func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) error {
 	now := ls.db.now()
-	err = ls.db.change(ctx, nil, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
+	return ls.db.change(ctx, nil, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
 		l, err := t.lane(i)
 		if err != nil {
 			return err
@@ -164,13 +162,41 @@ func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID,
 		if v == nil {
 			return ErrNotFound
 		}
-		if why == DeadDeaths {
-			if v, buried, err = t.countDeath(i, l, k, v, ls.db.limits.MaxDeaths); err != nil || !buried {
+		return t.bury(i, l, k, v, why, now)
+	})
+}
+
+// Died notes that a socket died with the entries in flight. One that was alone becomes a dead letter when that makes
+// Limits.MaxDeaths of them, and buried is true; of several nobody knows which it died of. ErrNotFound: none was in the
+// lane.
+func (ls *Lanes) Died(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) (buried bool, err error) {
+	now := ls.db.now()
+	err = ls.db.change(ctx, nil, fmt.Sprintf("deaths of %v of %s", bs, i), func(t *tx) error {
+		buried = false
+		l, err := t.lane(i)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, b := range bs {
+			k, v := t.find(i, l, b)
+			if v == nil {
+				continue
+			}
+			found = true
+			v, enough, err := t.countDeath(i, l, k, v, ls.db.limits.MaxDeaths)
+			if err != nil {
 				return err
 			}
+			if enough && len(bs) == 1 {
+				buried = true
+				return t.bury(i, l, k, v, DeadDeaths, now)
+			}
 		}
-		buried = true
-		return t.bury(i, l, k, v, why, now)
+		if !found {
+			return ErrNotFound
+		}
+		return nil
 	})
 	return buried && err == nil, err
 }

@@ -207,22 +207,22 @@ func TestDeathsAndBurial(t *testing.T) {
 	enroll(t, db, "i1")
 	b1 := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
 	b2 := acceptOne(t, db, event("e2", 300), "i1").Buffers[0]
-	if dead, err := db.Lanes.Bury(ctx, "i1", b1, DeadDeaths); dead || err != nil {
+	if dead, err := db.Lanes.Died(ctx, "i1", b1); dead || err != nil {
 		t.Errorf("first death: %v %v", dead, err)
 	}
 	if e, _, err := db.Lanes.Next(ctx, "i1", 0); err != nil || e.Deaths != 1 || e.Buffer != b1 {
 		t.Errorf("entry %+v %v, want one death", e, err)
 	}
 	c.add(time.Minute)
-	if dead, err := db.Lanes.Bury(ctx, "i1", b1, DeadDeaths); !dead || err != nil {
+	if dead, err := db.Lanes.Died(ctx, "i1", b1); !dead || err != nil {
 		t.Errorf("last death: %v %v", dead, err)
 	}
-	if _, err := db.Lanes.Bury(ctx, "i1", b1, DeadDeaths); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Lanes.Died(ctx, "i1", b1); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a death after the last: %v, want ErrNotFound", err)
 	}
 	for _, want := range []error{nil, ErrNotFound} { // the second time it is not in the lane any more
-		if buried, err := db.Lanes.Bury(ctx, "i1", b2, DeadPoison); buried != (want == nil) || !errors.Is(err, want) {
-			t.Fatalf("buried %v, %v; want %v", buried, err, want)
+		if err := db.Lanes.Bury(ctx, "i1", b2, DeadPoison); !errors.Is(err, want) {
+			t.Fatalf("buried: %v; want %v", err, want)
 		}
 	}
 	ds, err := db.Lanes.Entries(ctx, "i1", EntryFilter{Dead: true})
@@ -246,7 +246,7 @@ func TestReplayAndDropBuffered(t *testing.T) {
 		bufs = append(bufs, acceptOne(t, db, event(fmt.Sprintf("e%d", n), 300), "i1").Buffers[0])
 	}
 	for _, b := range bufs[:3] {
-		if dead, err := db.Lanes.Bury(ctx, "i1", b, DeadDeaths); !dead || err != nil {
+		if dead, err := db.Lanes.Died(ctx, "i1", b); !dead || err != nil {
 			t.Fatal(dead, err)
 		}
 	}
@@ -272,7 +272,7 @@ func TestReplayAndDropBuffered(t *testing.T) {
 		}
 	}
 	check("after refusals", "[e3 e4]", "[e0:deaths e1:deaths e2:deaths]") // invariant 3
-	if n, err := db.Lanes.Replay(ctx, nil, "i1", bufs[1]); n != 1 || err != nil {
+	if n, err := db.Lanes.Replay(ctx, nil, "i1", bufs[1]); n.Moved != 1 || err != nil {
 		t.Error(n, err)
 	}
 	check("one replayed", "[e3 e4 e1]", "[e0:deaths e2:deaths]")
@@ -280,27 +280,54 @@ func TestReplayAndDropBuffered(t *testing.T) {
 	if err != nil || es[2].Buffer.Seq != 6 || es[2].Deaths != 0 {
 		t.Errorf("replayed entry %+v %v; want a new id and no deaths", es[2], err)
 	}
-	if n, err := db.Lanes.Replay(ctx, nil, "i1", bufs[2], bufs[0]); n != 2 || err != nil {
+	if n, err := db.Lanes.Replay(ctx, nil, "i1", bufs[2], bufs[0]); n.Moved != 2 || err != nil {
 		t.Error(n, err)
 	}
 	check("all replayed, in the order they died", "[e3 e4 e1 e0 e2]", "[]")
-	if n, err := db.Lanes.Replay(ctx, nil, "i1"); n != 0 || err != nil {
-		t.Errorf("nothing to replay: %d %v", n, err)
+	if n, err := db.Lanes.Replay(ctx, nil, "i1"); n.Moved != 0 || err != nil {
+		t.Errorf("nothing to replay: %v %v", n, err)
 	}
-	if _, err := db.Lanes.Bury(ctx, "i1", bufs[4], DeadPoison); err != nil {
+	if err := db.Lanes.Bury(ctx, "i1", bufs[4], DeadPoison); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := db.Lanes.Drop(ctx, nil, "i1", bufs[4], bufs[3]); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 	check("two dropped", "[e1 e0 e2]", "[]")
-	if _, err := db.Lanes.Bury(ctx, "i1", es[2].Buffer, DeadPoison); err != nil {
+	if err := db.Lanes.Bury(ctx, "i1", es[2].Buffer, DeadPoison); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := db.Lanes.Drop(ctx, nil, "i1"); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 	check("the dead dropped", "[e0 e2]", "[]")
+}
+
+// TestReplayLeavesWhatIsTooLarge: it would only come back. What lies around it goes.
+func TestReplayLeavesWhatIsTooLarge(t *testing.T) {
+	db := openTest(t, Options{})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1")
+	bury := func(id string, why DeadReason) {
+		if err := db.Lanes.Bury(ctx, "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], why); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bury("e1", DeadPoison)
+	big := event("e2", 300)
+	if _, err := db.Accept(ctx, Accept{Bot: bot, Items: []AcceptItem{{Delivery: big, Frame: []byte("{}\n"), To: []Recipient{{Instance: "i1", Oversize: true}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	bury("e3", DeadAge)
+	if got, err := db.Lanes.Reasons(ctx, "i1"); err != nil || got[DeadPoison] != 1 || got[DeadOversize] != 1 || got[DeadAge] != 1 || len(got) != 3 {
+		t.Errorf("reasons %v, %v; want one of each", got, err)
+	}
+	if n, err := db.Lanes.Replay(ctx, nil, "i1"); n != (Replayed{Moved: 2, Oversize: 1}) || err != nil {
+		t.Errorf("replayed %+v, %v; want two, and one that is too large", n, err)
+	}
+	if lane, dead := laneOf(t, db, "i1"), deadOf(t, db, "i1"); lane != "[e1 e3]" || dead != "[e2:oversize]" {
+		t.Errorf("lane %s, dead %s", lane, dead)
+	}
 }
 
 func TestReplayKeepsToTheLimits(t *testing.T) {
@@ -313,8 +340,8 @@ func TestReplayKeepsToTheLimits(t *testing.T) {
 		}
 	}
 	for n, want := range []string{"[e2 e3], [e0:overflow e1:overflow]", "[e3 e0], [e1:overflow]", "[e3 e0], [e1:overflow]"} {
-		if got, err := db.Lanes.Replay(ctxOf(t), nil, "i1"); got != n%2 || err != nil {
-			t.Errorf("round %d: %d replayed, %v; want %d", n, got, err, n%2)
+		if got, err := db.Lanes.Replay(ctxOf(t), nil, "i1"); got.Moved != n%2 || err != nil {
+			t.Errorf("round %d: %v replayed, %v; want %d", n, got, err, n%2)
 		}
 		if got := laneOf(t, db, "i1") + ", " + deadOf(t, db, "i1"); got != want {
 			t.Errorf("round %d: lane and dead letters %s, want %s", n, got, want)
@@ -399,7 +426,7 @@ func TestSweep(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	b := acceptOne(t, db, event("dies", 300), "i1").Buffers[0]
-	if _, err := db.Lanes.Bury(ctx, "i1", b, DeadDeaths); err != nil {
+	if _, err := db.Lanes.Died(ctx, "i1", b); err != nil {
 		t.Fatal(err)
 	}
 	acceptOne(t, db, event("old", 300), "i1")
@@ -470,7 +497,7 @@ func TestSweep(t *testing.T) {
 	sweep(Swept{SeenDays: 1})
 	c.add(time.Second)
 	sweep(Swept{Expired: 1})
-	if lane, dead := laneOf(t, db, "i1"), deadOf(t, db, "i1"); lane != "[new]" || dead != "[dies:deaths old:overflow]" {
+	if lane, dead := laneOf(t, db, "i1"), deadOf(t, db, "i1"); lane != "[new]" || dead != "[dies:deaths old:age]" {
 		t.Errorf("lane %s, dead %s", lane, dead)
 	}
 	c.add(4 * day)

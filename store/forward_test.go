@@ -58,7 +58,7 @@ func TestAForwardRestsBesideItsEvent(t *testing.T) {
 		t.Fatalf("entry %+v", es[1])
 	}
 	for range 2 { // deaths are counted in the same record
-		if buried, err := db.Lanes.Bury(ctx, "home", es[0].Buffer, DeadDeaths); buried || err != nil {
+		if buried, err := db.Lanes.Died(ctx, "home", es[0].Buffer); buried || err != nil {
 			t.Fatal(buried, err)
 		}
 	}
@@ -72,11 +72,11 @@ func TestAForwardRestsBesideItsEvent(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", next, ok, err)
 	}
 	check(db, []Entry{next}, true)
-	if buried, err := db.Lanes.Bury(ctx, "home", next.Buffer, DeadPoison); !buried || err != nil {
-		t.Fatal(buried, err)
+	if err := db.Lanes.Bury(ctx, "home", next.Buffer, DeadPoison); err != nil {
+		t.Fatal(err)
 	}
 	check(db, list(db, true), true)
-	if n, err := db.Lanes.Replay(ctx, nil, "home"); n != 1 || err != nil {
+	if n, err := db.Lanes.Replay(ctx, nil, "home"); n.Moved != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	check(db, list(db, false)[1:], true)

@@ -77,7 +77,7 @@ func TestFilesFollowTheirEntries(t *testing.T) {
 			return err
 		},
 		"buried": func(db *DB, b relay.BufferID) error {
-			_, err := db.Lanes.Bury(ctxOf(t), "i1", b, DeadPoison)
+			err := db.Lanes.Bury(ctxOf(t), "i1", b, DeadPoison)
 			return err
 		},
 	} {

@@ -116,10 +116,14 @@ type (
 	DeadReason = entry.DeadReason
 )
 
+// AboutOf is what the store knows of a delivery.
+func AboutOf(d relay.Delivery) About { return entry.Of(d) }
+
 // The reasons of dead letters.
 const (
+	DeadAge      DeadReason = "age"      // past the lane's limit of age
 	DeadDeaths   DeadReason = "deaths"   // its socket died too often while it was in flight
-	DeadOverflow DeadReason = "overflow" // past the lane's limit of entries, bytes or age
+	DeadOverflow DeadReason = "overflow" // past the lane's limit of entries or bytes
 	DeadOversize DeadReason = "oversize" // does not fit a frame
 	DeadPoison   DeadReason = "poison"   // could not be encoded
 	DeadRemoved  DeadReason = "removed"  // its instance was revoked or deprovisioned
@@ -127,7 +131,7 @@ const (
 )
 
 // deadReasons are all of them.
-var deadReasons = [...]DeadReason{DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved, DeadUnbound}
+var deadReasons = [...]DeadReason{DeadAge, DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved, DeadUnbound}
 
 // Lane is the state of an instance's buffer.
 type Lane struct {

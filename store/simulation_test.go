@@ -210,7 +210,7 @@ func (s *sim) drop(t *rapid.T) {
 func (s *sim) death(t *rapid.T) {
 	i, l := s.pick(t)
 	b := s.pickBuffer(t)
-	dead, err := s.db.Lanes.Bury(t.Context(), i, b, DeadDeaths)
+	dead, err := s.db.Lanes.Died(t.Context(), i, b)
 	n := l.find(b)
 	if n < 0 {
 		if !errors.Is(err, ErrNotFound) {
@@ -232,8 +232,8 @@ func (s *sim) bury(t *rapid.T) {
 	i, l := s.pick(t)
 	b := s.pickBuffer(t)
 	n := l.find(b)
-	if buried, err := s.db.Lanes.Bury(t.Context(), i, b, DeadPoison); buried != (n >= 0) || (err != nil) != errors.Is(err, ErrNotFound) {
-		t.Fatalf("buried %v, %v; it is entry %d", buried, err, n)
+	if err := s.db.Lanes.Bury(t.Context(), i, b, DeadPoison); (err == nil) != (n >= 0) || (err != nil) != errors.Is(err, ErrNotFound) {
+		t.Fatalf("buried: %v; it is entry %d", err, n)
 	}
 	if n >= 0 {
 		l.die(s, n, DeadPoison)
@@ -254,14 +254,14 @@ func (s *sim) replay(t *rapid.T) {
 	n, err := s.db.Lanes.Replay(t.Context(), nil, i, which...)
 	if !l.live {
 		if !errors.Is(err, ErrNotFound) {
-			t.Fatalf("replay for a revoked instance: %d %v", n, err)
+			t.Fatalf("replay for a revoked instance: %v %v", n, err)
 		}
 		return
 	}
-	if err != nil || n != len(back) {
-		t.Fatalf("replayed %d, %v; want %d", n, err, len(back))
+	if err != nil || n.Moved != len(back) {
+		t.Fatalf("replayed %v, %v; want %d", n, err, len(back))
 	}
-	if n == 0 {
+	if n.Moved == 0 {
 		return
 	}
 	// The new ids are read back.
@@ -378,7 +378,7 @@ func (s *sim) sweep(t *rapid.T) {
 			if !l.live {
 				t.Fatal("a revoked lane holds entries")
 			}
-			l.die(s, 0, DeadOverflow)
+			l.die(s, 0, DeadAge)
 			want.Expired++
 		}
 		before := len(l.dead)

@@ -92,7 +92,7 @@ func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 			(s.now.Sub(e.At) <= s.maxAge || s.now.Sub(e.About.At).Abs() <= s.maxAge) {
 			return nil
 		}
-		if err := t.bury(i, l, k, v, DeadOverflow, s.now); err != nil {
+		if err := t.bury(i, l, k, v, DeadAge, s.now); err != nil {
 			return err
 		}
 		s.Expired++

@@ -46,6 +46,7 @@ type paste struct {
 	first   int // its first message, as place was told
 	date    int64
 	replyTo int64
+	size    int // of all its messages so far, as relay.MaxText counts
 }
 
 func newJoiner() *joiner {
@@ -68,12 +69,15 @@ func (j *joiner) place(m *message, at int) (first int, part bool) {
 	if m.Text == "" {
 		return at, false
 	}
-	now, gap := paste{at, m.Date, m.replied()}, m.Date-before.date
+	now, gap := paste{at, m.Date, m.replied(), 0}, m.Date-before.date
 	follows := open && gap >= 0 && gap <= pasteGap && (now.replyTo == 0 || now.replyTo == before.replyTo)
-	if follows {
-		now.first, now.replyTo = before.first, before.replyTo
-	}
 	long := len(m.Text) >= pasteUnits && len(utf16.Encode([]rune(m.Text))) >= pasteUnits
+	if follows || long {
+		now.size = sizeOf(m.Text)
+	}
+	if follows = follows && before.size+now.size <= relay.MaxText; follows { // else the rest is the next event
+		now.first, now.replyTo, now.size = before.first, before.replyTo, before.size+now.size
+	}
 	if long {
 		j.pastes[c] = now
 	}
@@ -82,6 +86,15 @@ func (j *joiner) place(m *message, at int) (first int, part bool) {
 
 // expects reports whether a message that is neither long nor of an album could be a part.
 func (j *joiner) expects() bool { return len(j.pastes) > 0 }
+
+// sizeOf is how long a text is in a frame.
+func sizeOf(text string) int {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // a string cannot fail
+	return b.Len()
+}
 
 // author is who wrote m, or in whose name.
 func (m *message) author() int64 {

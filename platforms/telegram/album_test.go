@@ -401,3 +401,48 @@ func BenchmarkAlbumOfTen(b *testing.B) {
 		}
 	}
 }
+
+// TestAPasteEndsWhereAFrameIsFull: of 90 messages of Chinese text the first are one event that a frame holds, the others the
+// next, and nothing is left out.
+func TestAPasteEndsWhereAFrameIsFull(t *testing.T) {
+	for name, tc := range map[string]struct {
+		letter string
+		events int
+	}{
+		"in Chinese": {"漢", 2}, "in English": {"a", 1}, "of signs that JSON spells out": {"\u2028", 3}, "with markup": {"<", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const parts = 90
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+				inb := newInbox()
+				running(t, p, inb)
+				synctest.Wait()
+				f.mu.Lock()
+				for n := range parts {
+					u := said(annChat(), int64(n+1), pasted(tc.letter, 4096))
+					u["update_id"] = f.nextID
+					f.nextID++
+					f.updates = append(f.updates, u)
+				}
+				f.changedLocked()
+				f.mu.Unlock()
+				time.Sleep(4 * time.Second)
+				synctest.Wait()
+				all := inb.events()
+				if len(all) != tc.events {
+					t.Errorf("%d events, want %d", len(all), tc.events)
+				}
+				var lines int
+				for _, ev := range all {
+					if n := sizeOf(ev.Text); n > relay.MaxText {
+						t.Errorf("an event of %d bytes", n)
+					}
+					lines += strings.Count(ev.Text, "\n") + 1
+				}
+				if lines != parts {
+					t.Errorf("%d messages arrived, want %d", lines, parts)
+				}
+			})
+		})
+	}
+}

@@ -4,18 +4,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Ack deletes an entry in flight, and the forwards pushed before it, so that the next one may be pushed; it returns
+// Ack deletes an entry in flight, with all that was joined to it, and the forwards pushed before it, so that the next one may be pushed; it returns
 // after the commit. counted is false when id is not in flight on this pump, or another pump of the lane has had the
 // lease since: then nothing happened. It works after Flip, and after the pump is over, for as long as no other pump
 // took over. On an error the entry is still in flight.
 func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
 	l := p.lane
-	var ids []relay.BufferID
+	var ids []relay.BufferID // in flight
+	var parts []part         // of those
 	if err := l.until(ctx, func() bool {
 		i := p.indexLocked(id)
 		if i >= 0 && !p.inFlight[i].queued {
@@ -24,12 +25,12 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 			return false
 		}
 		// In the same breath, or a Resume could send it out again in between.
-		ids = p.takeLocked(i)
+		ids, parts = p.takeLocked(i)
 		return true
 	}); err != nil || len(ids) == 0 {
 		return false, err
 	}
-	if err = p.drop(ctx, ids); err != nil && ctx.Err() == nil {
+	if err = p.drop(ctx, ids, parts); err != nil && ctx.Err() == nil {
 		l.mu.Lock()
 		p.failed = true
 		l.mu.Unlock()
@@ -38,11 +39,11 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 }
 
 // takeLocked marks the entry at i and the forwards pushed before it as acknowledged and their deletion as under way,
-// and names them; none if the acknowledgement does not count. lane.mu must be held.
-func (p *Pump) takeLocked(i int) (ids []relay.BufferID) {
+// and names them, with their parts; none if the acknowledgement does not count. lane.mu must be held.
+func (p *Pump) takeLocked(i int) (ids []relay.BufferID, parts []part) {
 	l := p.lane
 	if l.newest != p || i < 0 || p.inFlight[i].deleting {
-		return nil
+		return nil, nil
 	}
 	for j := range p.inFlight[:i+1] {
 		e := &p.inFlight[j]
@@ -54,18 +55,18 @@ func (p *Pump) takeLocked(i int) (ids []relay.BufferID) {
 		if n := l.forwards[e.id]; n != nil && e.forward {
 			n.taken = true
 		}
-		ids = append(ids, e.id)
+		ids, parts = append(ids, e.id), append(parts, e.parts...)
 	}
 	l.deleting++
-	return ids
+	return ids, parts
 }
 
-// drop deletes entries in flight, which are marked.
-func (p *Pump) drop(ctx context.Context, ids []relay.BufferID) error {
+// drop deletes entries in flight, which are marked, in one commit.
+func (p *Pump) drop(ctx context.Context, ids []relay.BufferID, parts []part) error {
 	l := p.lane
-	err := l.buf.Ack(ctx, l.inst, ids...)
+	all := bufferIDs(parts)
+	err := l.buf.Ack(ctx, l.inst, all...)
 
-	var gone []store.About
 	l.mu.Lock()
 	l.deleting--
 	for _, id := range ids {
@@ -76,23 +77,20 @@ func (p *Pump) drop(ctx context.Context, ids []relay.BufferID) error {
 				p.liveLocked(i)
 			}
 		case err == nil:
-			if i >= 0 {
-				gone = append(gone, p.inFlight[i].about)
-			}
 			p.removeLocked(id)
 			delete(l.forwards, id)
-			if p.pushing {
-				p.gone = append(p.gone, id)
-			}
 		}
+	}
+	if err == nil && p.pushing {
+		p.gone = append(p.gone, all...)
 	}
 	l.changedLocked()
 	l.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("drop %v for %s: %w", ids, l.inst, err)
 	}
-	for _, of := range gone {
-		p.out.Taken(ctx, of)
+	for _, part := range parts {
+		p.out.Taken(ctx, part.about)
 	}
 	return nil
 }
@@ -121,11 +119,14 @@ func (p *Pump) Resume() {
 	if !p.flipped {
 		return
 	}
-	p.flipped = false
+	p.flipped, p.since = false, time.Now()
 	for i := range p.inFlight {
 		e := &p.inFlight[i]
 		n := l.forwards[e.id]
 		e.due = !e.forward || !e.out && n != nil && n.begun < maxPushes
+	}
+	for c := range p.talks { // a gateway that slept runs none
+		p.endTurnLocked(c)
 	}
 	l.changedLocked()
 }
@@ -139,6 +140,14 @@ func (p *Pump) oldestLocked() int {
 // indexLocked is where id is in flight, or -1. lane.mu must be held.
 func (p *Pump) indexLocked(id relay.BufferID) int {
 	return slices.IndexFunc(p.inFlight, func(e entry) bool { return e.id == id })
+}
+
+// knownLocked reports whether the entry is in flight, be it as a part, or was when the pump began to look. lane.mu must be
+// held.
+func (p *Pump) knownLocked(id relay.BufferID) bool {
+	return slices.Contains(p.gone, id) || slices.ContainsFunc(p.inFlight, func(e entry) bool {
+		return slices.ContainsFunc(e.parts, func(x part) bool { return x.id == id })
+	})
 }
 
 // removeLocked takes id out of what is in flight, if it is there. lane.mu must be held.

@@ -42,7 +42,10 @@ func (m *memory) append(text string) relay.BufferID {
 	defer m.mu.Unlock()
 	m.seq++
 	id := relay.BufferID{Epoch: testEpoch, Seq: m.seq}
-	e := store.Entry{Buffer: id, Frame: []byte(text), Forward: forwardOf(text), About: store.About{Bot: botOf(text)}}
+	chat, user := placeOf(text)
+	e := store.Entry{
+		Buffer: id, At: time.Now(), Frame: []byte(text), Forward: forwardOf(text), About: store.About{Bot: botOf(text), Chat: chat, User: user},
+	}
 	if isWhole(text) {
 		e.Frame, e.Event = nil, &relay.Event{Text: text}
 	}
@@ -51,7 +54,9 @@ func (m *memory) append(text string) relay.BufferID {
 }
 
 // isWhole reports whether an entry with that text holds its event.
-func isWhole(text string) bool { return text == "whole" || text == "unfit" || text == "unsettling" }
+func isWhole(text string) bool {
+	return slices.Contains([]string{"whole", "unfit", "unsettling"}, kindOf(text))
+}
 
 func (m *memory) buffered() []store.Entry {
 	m.mu.Lock()
@@ -64,7 +69,7 @@ const forwardLasts = 2 * time.Minute
 
 // forwardOf is the forward of an entry with the text "forward"; nil for any other.
 func forwardOf(text string) *store.Forward {
-	if text != "forward" {
+	if kindOf(text) != "forward" {
 		return nil
 	}
 	return &store.Forward{Frame: []byte(text), Until: time.Now().Add(forwardLasts)}
@@ -154,22 +159,33 @@ func (m *memory) Ack(ctx context.Context, _ relay.InstanceID, bs ...relay.Buffer
 	})
 }
 
-func (m *memory) Bury(ctx context.Context, _ relay.InstanceID, b relay.BufferID, why store.DeadReason) (buried bool, err error) {
-	call := "bury"
-	if why == store.DeadDeaths {
-		call = "death"
-	}
+func (m *memory) Bury(ctx context.Context, _ relay.InstanceID, b relay.BufferID, why store.DeadReason) error {
 	found := true
-	err = m.do(ctx, call, func() {
+	err := m.do(ctx, "bury", func() {
 		i := m.indexLocked(b)
-		if found = i >= 0; !found {
-			return
-		}
-		if why == store.DeadDeaths {
-			m.entries[i].Deaths++
-		}
-		if buried = why != store.DeadDeaths || m.entries[i].Deaths >= maxDeaths; buried {
+		if found = i >= 0; found {
 			m.buryLocked(i, why)
+		}
+	})
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	return err
+}
+
+func (m *memory) Died(ctx context.Context, _ relay.InstanceID, bs ...relay.BufferID) (buried bool, err error) {
+	found := false
+	err = m.do(ctx, "death", func() {
+		for _, b := range bs {
+			i := m.indexLocked(b)
+			if i < 0 {
+				continue
+			}
+			found = true
+			m.entries[i].Deaths++
+			if buried = len(bs) == 1 && m.entries[i].Deaths >= maxDeaths; buried {
+				m.buryLocked(i, store.DeadDeaths)
+			}
 		}
 	})
 	if err == nil && !found {

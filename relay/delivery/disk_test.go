@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -30,10 +31,24 @@ var (
 )
 
 func botOf(text string) relay.Bot {
-	if text == "strange" {
+	if kindOf(text) == "strange" {
 		return strange
 	}
 	return loopback
+}
+
+// kindOf is what a text is, without the "@CHAT/PERSON" of one that is said somewhere, and what follows that.
+func kindOf(text string) string {
+	kind, _, _ := strings.Cut(text, "@")
+	return kind
+}
+
+// placeOf is where a text is said, and by whom; empty: nowhere.
+func placeOf(text string) (chat relay.ChatID, user relay.UserID) {
+	_, where, _ := strings.Cut(text, "@")
+	where, _, _ = strings.Cut(where, "#")
+	c, u, _ := strings.Cut(where, "/")
+	return relay.ChatID(c), relay.UserID(u)
 }
 
 // disk is the real store, with faults in front of it.
@@ -71,8 +86,10 @@ func newDisk(t testing.TB, db *store.DB, inst relay.InstanceID) *disk {
 func (d *disk) append(text string) relay.BufferID {
 	d.events++
 	id := relay.EventID(fmt.Sprintf("%s:%d", d.inst, d.events))
+	chat, user := placeOf(text)
+	ev := relay.Event{ID: id, Bot: botOf(text), Text: text, Source: relay.Source{ChatID: chat, UserID: user}}
 	out, err := d.Accept(d.t.Context(), store.Accept{Bot: botOf(text), Items: []store.AcceptItem{{
-		Delivery: relay.Event{ID: id, Bot: botOf(text), Text: text}, Frame: []byte(text), Whole: isWhole(text),
+		Delivery: ev, Frame: []byte(text), Whole: isWhole(text),
 		Forward: forwardOf(text), To: []store.Recipient{{Instance: d.inst}},
 	}}})
 	if err != nil {
@@ -143,13 +160,13 @@ func (d *disk) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID
 	return d.do("drop", func() error { return d.Lanes.Ack(ctx, i, bs...) })
 }
 
-func (d *disk) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) (buried bool, err error) {
-	call := "bury"
-	if why == store.DeadDeaths {
-		call = "death"
-	}
-	err = d.do(call, func() (err error) {
-		buried, err = d.Lanes.Bury(ctx, i, b, why)
+func (d *disk) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) error {
+	return d.do("bury", func() error { return d.Lanes.Bury(ctx, i, b, why) })
+}
+
+func (d *disk) Died(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) (buried bool, err error) {
+	err = d.do("death", func() (err error) {
+		buried, err = d.Lanes.Died(ctx, i, bs...)
 		return err
 	})
 	return buried, err

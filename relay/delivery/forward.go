@@ -75,18 +75,21 @@ func (p *Pump) peekLocked() bool { return p.lane.ahead > p.last && p.ordinary <=
 // lookBackLocked has p look again at the forward of that sequence. lane.mu must be held.
 func (p *Pump) lookBackLocked(seq uint64) {
 	p.said++ // also if it is looking just now
-	p.last, p.ordinary, p.dry = min(p.last, seq-1), 0, false
+	p.last, p.ordinary, p.dry = min(p.last, seq-1), 0, 0
 	l := p.lane
 	l.ahead, l.told = max(l.ahead, seq), max(l.told, seq)
 	l.changedLocked()
 }
 
 // beginLocked notes that e, which is in flight, is about to be pushed in that form. lane.mu must be held.
-func (p *Pump) beginLocked(e *store.Entry, as form) {
+func (p *Pump) beginLocked(e *load, as form) {
 	f := &p.inFlight[p.indexLocked(e.Buffer)]
 	if f.forward = as == asForward; !f.forward {
 		f.stop()
 		e.Forward = nil
+		if e.turn {
+			p.beginTurnLocked(e.where)
+		}
 		return
 	}
 	l := p.lane
@@ -189,10 +192,11 @@ func (p *Pump) settleLocked(id relay.BufferID) {
 	e.stop()
 	e.acked, e.deleting = true, true
 	l.deleting++
+	parts := e.parts
 	p.run(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), dropTime)
 		defer cancel()
-		if err := p.drop(ctx, []relay.BufferID{id}); err != nil {
+		if err := p.drop(ctx, []relay.BufferID{id}, parts); err != nil {
 			l.log.Warn("a forward was not deleted; it is tried again", "buffer", id.String(), "err", err)
 		}
 	})

@@ -10,19 +10,22 @@
 //  1. An entry leaves the buffer only when its gateway acknowledged it, as a dead letter, or as a forward that counts
 //     as taken (see forward.go).
 //  2. At most one pump of a lane pushes at a time: a new one waits until the previous returned.
-//  3. Within one pump, entries are pushed in the order of their sequence, each once; after a Resume
-//     those in flight come once more, in their order, before any other. Entries of a bot that the
-//     session does not front wait and hold nobody up; they are pushed once it does.
+//  3. Within one pump, entries of a conversation are pushed in the order of their sequence, each once; after a Resume
+//     those in flight come once more, in their order, before any other. What waits for its turn (turn.go), or for the
+//     session to front its bot, holds up nobody but what is behind it in its conversation. An urgent entry and a forward
+//     overtake it.
 //  4. An acknowledgement counts only for an entry in flight on the lane's newest pump.
 //  5. Nothing is pushed again on a timer: only a new pump, or a Resume, makes an unacknowledged
 //     entry due.
-//  6. At most Options.Window entries are in flight besides forwards, and an acknowledged one stays in flight until
-//     its deletion is committed. That costs a commit per message, and leaves at most one in doubt.
+//  6. At most Options.Window pushes are in flight besides forwards, and an acknowledged one stays in flight until
+//     its deletion is committed. That costs a commit per push, and leaves at most one in doubt.
 //  7. After Flip returned, nothing is pushed until Resume.
 //  8. An entry that cannot be pushed is buried; it never stops the ones behind it.
 //  9. A forward holds nobody up, and is written to sessions at most twice.
 //  10. An entry that is being settled is not in flight. A flip, a stop and the end of the session end its wait at
 //     once, and it is settled anew.
+//  11. Several entries that are given as one event (join.go) are acknowledged together, under the id of the newest, in
+//     one commit. In the buffer they stay entries each, and a death that may be of any of them buries none.
 //
 // A pump that waits takes the entry it is told of from memory, if that is the very next one; every other
 // entry is read from the buffer, and nothing is read when nothing was appended.
@@ -43,7 +46,8 @@ import (
 type Buffer interface {
 	Next(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error)
 	Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error
-	Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) (buried bool, err error)
+	Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) error
+	Died(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) (buried bool, err error)
 }
 
 var _ Buffer = (*store.Lanes)(nil)
@@ -107,7 +111,7 @@ func (l *Lane) Appended(e store.Entry) {
 func (l *Lane) grownLocked(seq uint64) {
 	switch {
 	case seq == 0 && l.newest != nil:
-		l.newest.dry = false
+		l.newest.dry = 0
 	case seq != 0 && seq <= l.told:
 		return // said before
 	}

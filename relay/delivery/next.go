@@ -20,10 +20,11 @@ const deathTime = 5 * time.Second
 type task int
 
 const (
-	none  task = iota // it waits
-	again             // push what is due once more
-	take              // push the entry that was offered
-	look              // read the buffer behind last
+	none    task = iota // it waits
+	again               // push what is due once more
+	release             // push what waited for its turn
+	take                // push the entry that was offered
+	look                // read the buffer behind last
 )
 
 // taskLocked is what p is to do now: nothing without the lease, or while an acknowledgement that came to
@@ -33,17 +34,23 @@ func (p *Pump) taskLocked() task {
 	open := p.ordinaryLocked() < l.window
 	switch {
 	case p.flipped, l.newest != p, !p.begun && l.deleting > 0:
+		return none
 	case slices.ContainsFunc(p.inFlight, entry.isDue):
 		return again
+	}
+	_, due := p.dueLocked(open)
+	switch {
+	case due:
+		return release
 	case len(l.offered) > 0 && l.offered[0].Buffer.Seq == p.last+1 && (open || l.offered[0].Forward != nil):
 		return take
-	case open && (!p.dry || l.told > p.last), !open && p.peekLocked():
+	case open && (p.dry == 0 || p.dry > p.last+1 || l.told > p.last), !open && p.peekLocked():
 		return look
 	}
 	return none
 }
 
-// next looks at one entry, if there is one, and pushes it unless it is to wait.
+// next looks at one entry, if there is one, and pushes it, with what is joined to it, unless it is to wait.
 func (p *Pump) next(ctx context.Context, t task) (err error) {
 	l := p.lane
 	defer func() {
@@ -53,22 +60,22 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 		l.changedLocked()
 	}()
 
-	e, after, ok, err := p.find(ctx, t)
+	e, ok, err := p.find(ctx, t)
+	if err == nil && ok && t != again && (t == release || !p.waits(&e)) {
+		err = p.join(ctx, &e)
+	} else if t != again {
+		ok = false
+	}
 	if err != nil {
 		return fmt.Errorf("next delivery for %s: %w", l.inst, err)
 	}
-	if ok && t != again && p.pass(e) {
-		return nil
-	}
 	if ok && p.unsettled(e, t) {
-		if ok, err = p.settle(ctx, &e); err != nil || !ok {
-			return err
-		}
+		ok, err = p.settle(ctx, &e)
 	}
-	if t == again && !p.repeat(after, &e, ok) || t != again && (!ok || !p.enter(&e)) {
-		return nil
+	if err != nil || !ok || t == again && !p.repeat(&e) || t != again && !p.enter(&e) {
+		return err
 	}
-	err = p.pushOne(ctx, e)
+	err = p.pushOne(ctx, e.Entry)
 
 	l.mu.Lock()
 	f := &p.inFlight[p.indexLocked(e.Buffer)]
@@ -89,122 +96,152 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 	case !errors.Is(err, ErrPoison):
 		return fmt.Errorf("push %s for %s: %w", e.Buffer, l.inst, err)
 	}
-	return p.poisoned(ctx, e.Buffer, err)
+	return p.poisoned(ctx, e, err)
 }
 
-// poisoned buries an entry that cannot be pushed.
-func (p *Pump) poisoned(ctx context.Context, id relay.BufferID, why error) error {
-	l := p.lane
+// poisoned buries an entry that cannot be pushed. Several come one by one.
+func (p *Pump) poisoned(ctx context.Context, e load, why error) error {
+	l, id := p.lane, e.Buffer
+	l.mu.Lock()
+	if len(e.parts) > 1 {
+		p.single = max(p.single, id.Seq)
+		p.asideLocked(e)
+	}
+	if e.turn {
+		p.endTurnLocked(e.where)
+	}
+	l.mu.Unlock()
+	if len(e.parts) > 1 {
+		l.log.Error("messages cannot be given as one; they are given one by one", "newest", id.String(), "err", why)
+		return nil
+	}
 	l.log.Error("entry buried: it cannot be pushed", "buffer", id.String(), "err", why)
-	if _, err := l.buf.Bury(ctx, l.inst, id, store.DeadPoison); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := l.buf.Bury(ctx, l.inst, id, store.DeadPoison); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("bury %s for %s: %w", id, l.inst, err)
 	}
 	return nil
 }
 
-// find is the entry that the task is about, the first behind after; ok is false when there is none.
-func (p *Pump) find(ctx context.Context, t task) (e store.Entry, after uint64, ok bool, err error) {
+// find is the entry that the task is about; ok is false when there is none.
+func (p *Pump) find(ctx context.Context, t task) (e load, ok bool, err error) {
+	switch t {
+	case again:
+		return p.findAgain(ctx)
+	case release:
+		return p.findWaiting(ctx)
+	}
 	l := p.lane
 	l.mu.Lock()
 	after, told := p.last, l.told
-	switch t {
-	case take:
-		e, l.offered = l.offered[0], l.offered[1:]
+	if t == take {
+		e, l.offered = newLoad(l.offered[0]), l.offered[1:]
 		l.mu.Unlock()
-		return e, after, true, nil
-	case again:
-		i := slices.IndexFunc(p.inFlight, entry.isDue)
-		if i < 0 { // acknowledged meanwhile
-			l.mu.Unlock()
-			return e, after, false, nil
-		}
-		after = p.inFlight[i].id.Seq - 1
-	case look:
-		p.dry = true // until something is found, or Grown says otherwise
+		return e, true, nil
 	}
+	p.dry = after + 1 // until something is found, or Grown says otherwise
 	l.mu.Unlock()
-	e, ok, err = l.buf.Next(ctx, l.inst, after)
+	found, ok, err := l.buf.Next(ctx, l.inst, after)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case err != nil:
-	case t == again: // for repeat to judge
 	case ok:
-		p.dry = false
-		l.forgetLocked(after, e.Buffer.Seq)
+		p.dry = 0
+		l.forgetLocked(after, found.Buffer.Seq)
 	case p.said == p.knew:
 		p.last = max(p.last, told) // all of that is gone
 		l.forgetLocked(after, math.MaxUint64)
 	}
-	return e, after, ok, err
+	return newLoad(found), ok && err == nil, err
 }
 
-// pass moves on past an entry whose bot the session does not front, and reports whether it did.
-func (p *Pump) pass(e store.Entry) bool {
-	if p.out.Fronts(e.About.Bot) {
-		return false
+// findAgain is what is to be pushed once more after a Resume. What is not all there any more is not: what is left of it
+// waits like others.
+func (p *Pump) findAgain(ctx context.Context) (e load, ok bool, err error) {
+	l := p.lane
+	l.mu.Lock()
+	i := slices.IndexFunc(p.inFlight, entry.isDue)
+	if i < 0 { // acknowledged meanwhile
+		l.mu.Unlock()
+		return e, false, nil
 	}
-	p.lane.mu.Lock()
-	defer p.lane.mu.Unlock()
-	if p.said == p.knew {
-		p.last = e.Buffer.Seq
-		if p.passed == 0 {
-			p.passed = e.Buffer.Seq
+	was := load{Entry: store.Entry{Buffer: p.inFlight[i].id}, parts: p.inFlight[i].parts, where: p.inFlight[i].where}
+	l.mu.Unlock()
+	for n, x := range was.parts {
+		found, there, err := l.buf.Next(ctx, l.inst, x.id.Seq-1)
+		if err != nil {
+			return e, false, err
+		}
+		if there = there && found.Buffer == x.id; there && n == 0 {
+			e = newLoad(found)
+		} else if !there || !p.add(&e, found) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if i := p.indexLocked(was.Buffer); i >= 0 && p.inFlight[i].isDue() {
+				p.asideLocked(was)
+			}
+			return e, false, nil
 		}
 	}
-	return true // or it is looked at anew
+	c, urgent := p.out.Where(e.Entry)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.placeLocked(&e, c, urgent)
+	return e, true, nil
 }
 
 // enter puts e in flight, for it is about to be pushed: before it is, since the gateway may be quicker than
 // push's return. It reports false for one that has been pushed before, must wait for the window, or is to be looked
 // at anew.
-func (p *Pump) enter(e *store.Entry) bool {
+func (p *Pump) enter(e *load) bool {
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.said != p.knew {
 		return false
 	}
-	known := p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer)
-	as := l.formLocked(*e)
+	known := p.knownLocked(e.parts[0].id)
+	as := l.formLocked(e.Entry)
 	switch {
 	case known || as != asEvent:
 	case p.ordinaryLocked() >= l.window:
-		p.ordinary = e.Buffer.Seq
+		if !e.waited {
+			p.ordinary = e.parts[0].id.Seq
+		}
 		return false
 	case e.Event != nil && p.out.Settle != nil:
 		return false // its forward has just come to its end
 	}
-	p.last = e.Buffer.Seq
+	p.last = max(p.last, e.Buffer.Seq)
+	if e.waited {
+		p.takeWaitingLocked(e.where, e.parts)
+	}
 	switch {
 	case known, as == notNow:
 		return false
 	case as == taken:
-		p.inFlight = append(p.inFlight, entry{id: e.Buffer, about: e.About, forward: true, queued: true, acked: true})
+		p.inFlight = append(p.inFlight, entry{id: e.Buffer, parts: e.parts, where: e.where, forward: true, queued: true, acked: true})
 		p.settleLocked(e.Buffer)
 		return false
 	}
-	p.inFlight = append(p.inFlight, entry{id: e.Buffer, about: e.About})
+	p.inFlight = append(p.inFlight, entry{id: e.Buffer, parts: e.parts, where: e.where})
 	p.beginLocked(e, as)
 	return true
 }
 
-// repeat is enter after a Resume: found is the first in the buffer behind after, if ok. It reports
-// false for one that is not to come once more, because it was acknowledged or buried after all.
-func (p *Pump) repeat(after uint64, found *store.Entry, ok bool) bool {
+// repeat is enter after a Resume. It reports false for one that is not to come once more, because it was acknowledged
+// after all.
+func (p *Pump) repeat(e *load) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
-	id := found.Buffer
-	p.inFlight = slices.DeleteFunc(p.inFlight, func(e entry) bool { // gone from the buffer
-		return e.isDue() && after < e.id.Seq && (!ok || e.id.Seq < id.Seq)
-	})
+	id := e.Buffer
 	i := p.indexLocked(id)
 	if i < 0 || !p.inFlight[i].isDue() {
 		return false
 	}
 	f := &p.inFlight[i]
-	as := p.lane.formLocked(*found)
-	if as == asEvent && found.Event != nil && p.out.Settle != nil {
+	as := p.lane.formLocked(e.Entry)
+	if as == asEvent && e.Event != nil && p.out.Settle != nil {
 		return false // as in enter
 	}
 	if f.due = false; as == taken || as == notNow { // by an earlier session, whose writer was slow
@@ -212,7 +249,7 @@ func (p *Pump) repeat(after uint64, found *store.Entry, ok bool) bool {
 		return false
 	}
 	f.queued, f.again = false, true
-	p.beginLocked(found, as)
+	p.beginLocked(e, as)
 	return true
 }
 
@@ -240,29 +277,29 @@ func (p *Pump) guarded(e store.Entry, do func() error) (err error) {
 	return do()
 }
 
-// die charges the oldest entry in flight with a death after the session ended, unless it is excused.
+// die charges what was pushed first of what is in flight with a death after the session ended, unless it is excused.
 func (p *Pump) die(ctx context.Context) error {
 	l := p.lane
 	l.mu.Lock()
-	var oldest relay.BufferID
+	var oldest []relay.BufferID
 	if i := p.oldestLocked(); i >= 0 {
-		oldest = p.inFlight[i].id
+		oldest = bufferIDs(p.inFlight[i].parts)
 	}
 	excused := p.flipped || p.failed
 	l.mu.Unlock()
-	if oldest.IsZero() || excused || errors.Is(context.Cause(ctx), ErrShutdown) {
+	if oldest == nil || excused || errors.Is(context.Cause(ctx), ErrShutdown) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deathTime)
 	defer cancel()
-	dead, err := l.buf.Bury(ctx, l.inst, oldest, store.DeadDeaths)
+	dead, err := l.buf.Died(ctx, l.inst, oldest...)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil // acknowledged, dropped or buried in the meantime
 	case err != nil:
-		return fmt.Errorf("record death of %s for %s: %w", oldest, l.inst, err)
+		return fmt.Errorf("record death of %v for %s: %w", oldest, l.inst, err)
 	case dead:
-		l.log.Error("entry is a dead letter now: its gateway died with it too often", "buffer", oldest.String())
+		l.log.Error("entry is a dead letter now: its gateway died with it too often", "buffer", oldest[0].String())
 	}
 	return nil
 }

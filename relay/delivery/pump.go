@@ -29,6 +29,12 @@ type Outlet struct {
 	// entry is in flight, and may wait; ctx ends with a Flip, too, and then what it did is dropped. An error otherwise,
 	// or a panic, buries the entry. nil: entries that hold their event are pushed as they are.
 	Settle func(ctx context.Context, e *store.Entry) error
+	// Join makes next a part of e, which is then given as one event, under next's id: it sets e's event. False: they are
+	// no one event, and e is as before. It is called like Push, and does not wait; nil: nothing is joined.
+	Join func(e *store.Entry, next store.Entry) bool
+	// Where tells in which conversation an entry is said. An urgent one waits for no turn, for it ends one or answers
+	// its question. It is called like Push; nil: in none.
+	Where func(e store.Entry) (c Conversation, urgent bool)
 	// Fronts tells whether the session fronts the bot; nil: every one. An entry of a bot that it does not front stays
 	// in the buffer, and those behind it are pushed. It is called like Push. A no may become a yes, never the reverse,
 	// and then Fronted must be called.
@@ -51,10 +57,13 @@ type Pump struct {
 	over func(error)
 
 	// Guarded by lane.mu.
-	last     uint64           // sequence of the entry looked at last; everything behind it is still to be looked at
-	dry      bool             // behind last there is nothing but what the lane was told of since
-	passed   uint64           // sequence of the oldest entry passed over because its bot is not fronted; 0: none
-	ordinary uint64           // the entry behind last is no forward, if its sequence is this; see peekLocked
+	last     uint64    // sequence of the entry looked at last; everything behind it is still to be looked at
+	dry      uint64    // from this sequence on there is nothing but what the lane was told of since; 0: who knows
+	ordinary uint64    // the entry behind last is no forward, if its sequence is this; see peekLocked
+	since    time.Time // what was accepted before is backlog
+	talks    map[Conversation]*talk
+	ready    []Conversation   // those of talks in which something waits that may be pushed
+	single   uint64           // up to this sequence nothing is joined, for it could not be pushed as one
 	said     int              // how often p was told to look back
 	knew     int              // said, when the task was chosen: a bot said since is not missed
 	inFlight []entry          // pushed and not yet deleted, in the order they were pushed first
@@ -67,10 +76,11 @@ type Pump struct {
 	failed   bool   // the store refused a deletion: the session ends through no fault of the entry
 }
 
-// entry is one in flight.
+// entry is one in flight, or several that were joined: its id is that of the newest.
 type entry struct {
 	id       relay.BufferID
-	about    store.About
+	parts    []part // oldest first
+	where    Conversation
 	queued   bool        // push returned: from now on the gateway may have seen it
 	due      bool        // to be pushed once more, after a Resume
 	again    bool        // pushed before a Resume too, so the gateway may have seen it
@@ -117,6 +127,11 @@ func (l *Lane) NewPump(o Outlet) *Pump {
 	if o.Taken == nil {
 		o.Taken = func(context.Context, store.About) {}
 	}
+	if o.Where == nil {
+		o.Where = func(e store.Entry) (Conversation, bool) {
+			return Conversation{Chat: relay.Chat{Bot: e.About.Bot}}, false
+		}
+	}
 	return &Pump{lane: l, out: o}
 }
 
@@ -126,8 +141,8 @@ func (p *Pump) Fronted() {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
 	p.said++
-	if p.passed > 0 {
-		p.last, p.passed, p.ordinary, p.dry = min(p.last, p.passed-1), 0, 0, false
+	for c, t := range p.talks {
+		p.tidyLocked(c, t)
 	}
 	p.lane.changedLocked()
 }
@@ -150,14 +165,15 @@ func (p *Pump) Awake(do func()) {
 
 // Start has p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It returns at
 // once; over is called at the end, with the failure, or nil when ctx ended. run starts a goroutine; p has one at a
-// time, and only while it has something to do. If the session ended with entries in flight, the oldest one is
-// charged with a death, for it may have killed its gateway, unless the session was flipped, an Ack failed, or the
-// cause of ctx is ErrShutdown.
+// time, and only while it has something to do. If the session ended with entries in flight, the one pushed first, with all
+// that was joined to it, is charged with a death, for it may have killed its gateway, unless the session was flipped, an
+// Ack failed, or the cause of ctx is ErrShutdown.
 func (p *Pump) Start(ctx context.Context, run func(func()), over func(error)) {
 	p.ctx, p.run, p.over = ctx, run, over
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	p.since = time.Now()
 	l.pumps = append(l.pumps, p)
 	l.leaseLocked()
 	context.AfterFunc(ctx, func() {
@@ -226,6 +242,10 @@ func (p *Pump) endLocked(err error) {
 	for _, e := range p.inFlight {
 		e.stop()
 	}
+	for _, t := range p.talks {
+		t.stop()
+	}
+	p.talks, p.ready = nil, nil
 	l.leaseLocked()
 	l.mu.Unlock()
 	p.over(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,6 +39,8 @@ type socket struct {
 	wide   bool          // fronts the strange bot too
 	slow   chan struct{} // not nil: nothing is settled until it is closed
 	asked  int           // how often something was to be settled
+	given  []string      // of each of pushed: its text, a line for each message
+	alone  bool          // it joins nothing
 }
 
 // connect starts a pump of l that fronts all bots but the strange one. The test ends it with end.
@@ -55,7 +59,9 @@ func connectHolding(t testing.TB, l *Lane, holds bool) *socket {
 func begin(t testing.TB, l *Lane, s *socket) *socket {
 	t.Helper()
 	s.run = make(chan error, 1)
-	s.pump = l.NewPump(Outlet{Push: s.push, Settle: s.settle, Fronts: s.fronts, Answers: s.answers, Taken: s.take})
+	s.pump = l.NewPump(Outlet{
+		Push: s.push, Settle: s.settle, Join: s.join, Where: where, Fronts: s.fronts, Answers: s.answers, Taken: s.take,
+	})
 	ctx, end := context.WithCancelCause(t.Context())
 	s.end = end
 	go func() { s.run <- s.pump.Run(ctx) }() // synctest waits for it
@@ -74,15 +80,17 @@ func (s *socket) push(ctx context.Context, e store.Entry, left func(bool)) error
 			return ctx.Err()
 		}
 	}
-	switch text := string(e.Frame); text {
-	case "poison":
-		return fmt.Errorf("no JSON for it: %w", ErrPoison)
-	case "panic":
-		panic(text)
+	for line := range strings.SplitSeq(string(e.Frame), "\n") {
+		switch kind := kindOf(line); kind {
+		case "poison":
+			return fmt.Errorf("no JSON for it: %w", ErrPoison)
+		case "panic":
+			panic(kind)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pushed = append(s.pushed, e.Buffer)
+	s.pushed, s.given = append(s.pushed, e.Buffer), append(s.given, string(e.Frame))
 	s.at, s.as = append(s.at, begun), append(s.as, e.Forward != nil)
 	delete(s.forms, e.Buffer)
 	if e.Forward == nil {
@@ -111,14 +119,40 @@ func (s *socket) settle(ctx context.Context, e *store.Entry) error {
 		case <-ctx.Done():
 		}
 	}
-	switch e.Event.Text {
-	case "unfit":
-		return errors.New("no frame for it")
-	case "unsettling":
-		panic(e.Event.Text)
+	for line := range strings.SplitSeq(e.Event.Text, "\n") {
+		switch kind := kindOf(line); kind {
+		case "unfit":
+			return errors.New("no frame for it")
+		case "unsettling":
+			panic(kind)
+		}
 	}
 	e.Frame = []byte(e.Event.Text)
 	return nil
+}
+
+// join joins what one person said in one chat, but for commands.
+func (s *socket) join(e *store.Entry, next store.Entry) bool {
+	a, b := textOf(*e), textOf(next)
+	if s.alone || e.About.Chat == "" || e.About.Bot != next.About.Bot || e.About.Chat != next.About.Chat || e.About.User != next.About.User {
+		return false
+	}
+	if slices.ContainsFunc([]string{a, b}, func(s string) bool { return kindOf(s) == "command" || kindOf(s) == "urgent" }) {
+		return false
+	}
+	e.Event, e.Frame = &relay.Event{Text: a + "\n" + b}, nil
+	return true
+}
+
+func textOf(e store.Entry) string {
+	if e.Event != nil {
+		return e.Event.Text
+	}
+	return string(e.Frame)
+}
+
+func where(e store.Entry) (c Conversation, urgent bool) {
+	return Conversation{Chat: relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}}, kindOf(textOf(e)) == "urgent"
 }
 
 // dawdle has nothing be settled until hurry is called.
@@ -219,6 +253,13 @@ func (s *socket) seen() []relay.BufferID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]relay.BufferID{}, s.pushed...)
+}
+
+// texts are those of what was pushed.
+func (s *socket) texts() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.given)
 }
 
 func ids(seqs ...uint64) []relay.BufferID {
@@ -449,8 +490,7 @@ func TestWindow(t *testing.T) { // invariant 6
 
 func TestFlipWaitsForThePushInProgress(t *testing.T) { // invariant 7
 	bubble(t, 2, Options{Window: 2}, func(t *testing.T, m *memory, l *Lane) {
-		s := connect(t, l)
-		s.block()
+		s := begin(t, l, &socket{full: make(chan struct{})})
 		synctest.Wait()
 		flipped := make(chan error, 1)
 		go func() { flipped <- s.pump.Flip(t.Context()) }()
@@ -563,10 +603,11 @@ func TestWhatIsGoneAfterAFlipHoldsNothingUp(t *testing.T) {
 		if err := s.pump.Flip(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadOverflow); err != nil {
+		if err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadOverflow); err != nil {
 			t.Fatal(err)
 		}
 		m.append("second")
+		l.Grown(2)
 		s.pump.Resume()
 		wantPushed(t, s, 1, 2)
 		mustAck(t, s, 2, true)

@@ -3,8 +3,6 @@ package delivery
 import (
 	"context"
 	"fmt"
-
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // An entry that holds its event is settled before it is pushed: what its gateway reads of it is known only then, and may
@@ -12,23 +10,23 @@ import (
 // to it. Those behind it wait, for they come after it.
 
 // unsettled reports whether e is to be settled now: if it were ready, it would be pushed as an event.
-func (p *Pump) unsettled(e store.Entry, t task) bool {
+func (p *Pump) unsettled(e load, t task) bool {
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e.Event == nil || p.out.Settle == nil || l.formLocked(e) != asEvent {
+	if e.Event == nil || p.out.Settle == nil || l.formLocked(e.Entry) != asEvent {
 		return false
 	}
-	i := p.indexLocked(e.Buffer)
 	if t == again {
+		i := p.indexLocked(e.Buffer)
 		return i >= 0 && p.inFlight[i].isDue()
 	}
-	return i < 0 && p.said == p.knew && p.ordinaryLocked() < l.window
+	return !p.knownLocked(e.parts[0].id) && p.said == p.knew && p.ordinaryLocked() < l.window
 }
 
 // settle has e made ready. ok is false if it is not to be pushed now: the pump was flipped or its session ended
-// meanwhile, or e has left the buffer.
-func (p *Pump) settle(ctx context.Context, e *store.Entry) (ok bool, err error) {
+// meanwhile, or a part of e has left the buffer.
+func (p *Pump) settle(ctx context.Context, e *load) (ok bool, err error) {
 	l := p.lane
 	settling, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -38,7 +36,7 @@ func (p *Pump) settle(ctx context.Context, e *store.Entry) (ok bool, err error) 
 	}
 	p.unsettle = cancel // for Flip
 	l.mu.Unlock()
-	err = p.guarded(*e, func() error { return p.out.Settle(settling, e) })
+	err = p.guarded(e.Entry, func() error { return p.out.Settle(settling, &e.Entry) })
 	e.Event = nil
 	l.mu.Lock()
 	p.unsettle = nil
@@ -47,11 +45,18 @@ func (p *Pump) settle(ctx context.Context, e *store.Entry) (ok bool, err error) 
 	case settling.Err() != nil:
 		return false, nil
 	case err != nil:
-		return false, p.poisoned(ctx, e.Buffer, err)
+		return false, p.poisoned(ctx, *e, err)
+	case !e.settles: // it took no time
+		return true, nil
 	}
-	now, there, err := l.buf.Next(ctx, l.inst, e.Buffer.Seq-1)
-	if err != nil {
-		return false, fmt.Errorf("settled delivery for %s: %w", l.inst, err)
+	for _, x := range e.parts {
+		now, there, err := l.buf.Next(ctx, l.inst, x.id.Seq-1)
+		if err != nil {
+			return false, fmt.Errorf("settled delivery for %s: %w", l.inst, err)
+		}
+		if !there || now.Buffer != x.id {
+			return false, nil
+		}
 	}
-	return there && now.Buffer == e.Buffer, nil
+	return true, nil
 }

@@ -89,7 +89,7 @@ func TestWhatIsOfferedIsSettledToo(t *testing.T) {
 func TestWhatLeavesTheBufferMeanwhileIsNotPushed(t *testing.T) {
 	inPlay(t, Options{}, func(t *testing.T, m *memory, l *Lane, s *socket) {
 		synctest.Wait()
-		if _, err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadRemoved); err != nil {
+		if err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadRemoved); err != nil {
 			t.Fatal(err)
 		}
 		s.hurry()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,21 +27,26 @@ type world struct {
 	window int
 
 	newest  relay.BufferID
-	waiting []relay.BufferID // appended and neither deleted nor dead, oldest first
-	text    map[relay.BufferID]string
-	acked   map[relay.BufferID]bool // an acknowledgement was tried, and counted or failed
+	waiting []relay.BufferID                    // appended and neither deleted nor dead, oldest first
+	text    map[relay.BufferID]string           // what kind it is
+	place   map[relay.BufferID]string           // where it is said, and by whom; empty: nowhere
+	ids     map[string]relay.BufferID           // by the whole text
+	parts   map[relay.BufferID][]relay.BufferID // of what was pushed last under an id
+	acked   map[relay.BufferID]bool             // an acknowledgement was tried, and counted or failed
 	deaths  map[relay.BufferID]int
 
-	live     *socket          // nil while nobody is connected
-	gone     []*socket        // ended, in order
-	inFlight []relay.BufferID // pushed on live and not deleted, oldest first
-	turned   int              // how many forwards came again as events
-	looked   int              // how many of live's pushes are in inFlight or were
-	again    []relay.BufferID // of inFlight, those that are to come once more after a resume
-	refused  []relay.BufferID // of inFlight, those whose deletion failed
-	pushed   uint64           // sequence of the newest one pushed on live
-	wide     bool             // live fronts the strange bot
-	late     []relay.BufferID // had been passed over on live when it began to front their bot, oldest first
+	live     *socket                 // nil while nobody is connected
+	gone     []*socket               // ended, in order
+	inFlight []relay.BufferID        // pushed on live and not deleted, oldest first
+	turned   int                     // how many forwards came again as events
+	looked   int                     // how many of live's pushes are in inFlight or were
+	again    []relay.BufferID        // of inFlight, those that are to come once more after a resume
+	refused  []relay.BufferID        // of inFlight, those whose deletion failed
+	pushed   uint64                  // sequence of the newest one pushed on live
+	wide     bool                    // live fronts the strange bot
+	since    time.Time               // what is older is backlog for live
+	turns    map[string]*turn        // that run on live, by conversation
+	behind   map[relay.BufferID]bool // came behind what waits for a turn, and so waits too
 	flipped  bool
 	full     bool
 	slow     bool // live settles nothing
@@ -50,6 +56,24 @@ type world struct {
 	repeat   map[relay.BufferID]bool // forwards that are to come once more after a resume
 	free     map[relay.BufferID]bool // forwards that count as taken
 	failed   bool                    // an Ack on live failed: its end is nobody's death
+}
+
+// turn is one that live's backlog waits for.
+type turn struct {
+	began, heard time.Time
+	said, ended  bool
+}
+
+// over reports whether the turn is over at that time.
+func (u *turn) over(at time.Time) bool {
+	if u == nil {
+		return true
+	}
+	quiet := turnQuiet
+	if u.ended {
+		quiet = turnEnds
+	}
+	return !at.Before(u.heard.Add(quiet)) || !at.Before(u.began.Add(turnMost))
 }
 
 // TestSimulation drives a lane with random appends, acknowledgements, losses, takeovers, flips
@@ -82,7 +106,8 @@ func simulate(t *testing.T, fresh func() shelf) {
 		w := &world{
 			t: t, rt: rt, mem: fresh(),
 			window: rapid.SampledFrom([]int{1, 1, 1, 2, 5}).Draw(rt, "window"),
-			text:   make(map[relay.BufferID]string), acked: make(map[relay.BufferID]bool),
+			text:   make(map[relay.BufferID]string), place: make(map[relay.BufferID]string), ids: make(map[string]relay.BufferID),
+			acked:  make(map[relay.BufferID]bool),
 			deaths: make(map[relay.BufferID]int), born: make(map[relay.BufferID]time.Time), free: make(map[relay.BufferID]bool),
 		}
 		inst := relay.InstanceID("i1")
@@ -125,6 +150,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"wait":     w.wait,
 		"hold":     w.hold,
 		"leave":    w.leaveOutbox,
+		"hear":     w.hear,
 		"":         func(*rapid.T) { w.check() },
 	}
 }
@@ -132,9 +158,17 @@ func (w *world) steps() map[string]func(*rapid.T) {
 func (w *world) append(rt *rapid.T) {
 	was := w.newest.Seq
 	for range rapid.IntRange(1, 3).Draw(rt, "entries") {
-		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "forward", "forward", "forward", "strange", "strange", "whole", "whole", "poison", "panic", "unfit", "unsettling"}).Draw(rt, "text")
-		id := w.mem.append(text)
-		w.text[id], w.born[id] = text, time.Now()
+		text := rapid.SampledFrom([]string{
+			"hi", "hi", "hi", "hi", "forward", "forward", "forward", "strange", "strange", "whole", "whole", "command", "urgent",
+			"poison", "panic", "unfit", "unsettling",
+		}).Draw(rt, "text")
+		place := rapid.SampledFrom([]string{"", "a/x", "a/x", "a/x", "a/y", "b/x"}).Draw(rt, "place")
+		whole := text
+		if place != "" {
+			whole = fmt.Sprintf("%s@%s#%d", text, place, len(w.text))
+		}
+		id := w.mem.append(whole)
+		w.text[id], w.place[id], w.ids[whole], w.born[id] = text, place, id, time.Now()
 		w.newest = id
 		w.waiting = append(w.waiting, id)
 	}
@@ -163,7 +197,9 @@ func (w *world) hand(was uint64) {
 // afresh forgets what was known of the socket before.
 func (w *world) afresh() {
 	w.inFlight, w.again, w.refused, w.looked, w.turned, w.pushed = nil, nil, nil, 0, 0, 0
-	w.flipped, w.full, w.slow, w.failed, w.wide, w.late = false, false, false, false, false, nil
+	w.flipped, w.full, w.slow, w.failed, w.wide = false, false, false, false, false
+	w.since, w.turns, w.parts = time.Now(), make(map[string]*turn), make(map[relay.BufferID][]relay.BufferID)
+	w.behind = make(map[relay.BufferID]bool)
 	w.sent, w.repeat = make(map[relay.BufferID]int), make(map[relay.BufferID]bool)
 }
 
@@ -187,10 +223,11 @@ func (w *world) disconnect(cause error) {
 		w.rt.Fatalf("Run = %v, want nil or %v", err, errDisk)
 	}
 	if errors.Is(cause, errLost) && !w.flipped && !w.failed && len(w.inFlight) > 0 {
-		id := w.inFlight[0]
-		w.deaths[id]++
-		if n, ok := deathsOf(w.mem.buffered(), id); ok && err != nil { // it may have reached the disk
-			w.deaths[id] = max(n, w.deaths[id]-1)
+		for _, id := range w.parts[w.inFlight[0]] {
+			w.deaths[id]++
+			if n, ok := deathsOf(w.mem.buffered(), id); ok && err != nil { // it may have reached the disk
+				w.deaths[id] = max(n, w.deaths[id]-1)
+			}
 		}
 	}
 	w.leave()
@@ -227,7 +264,9 @@ func (w *world) ack(rt *rapid.T) {
 	if counted == (err != nil) || err != nil && !errors.Is(err, errDisk) {
 		rt.Fatalf("Ack(%s) of an entry in flight = %v, %v", id, counted, err)
 	}
-	w.acked[id] = true
+	for _, x := range w.partsOf(id) {
+		w.acked[x] = true
+	}
 	w.again = slices.DeleteFunc(w.again, func(x relay.BufferID) bool { return x == id })
 	if err != nil {
 		w.refused = append(w.refused, id)
@@ -296,11 +335,14 @@ func (w *world) resume(*rapid.T) {
 			}
 		}
 	}
+	if w.flipped {
+		w.since, w.turns = time.Now(), make(map[string]*turn)
+	}
 	w.live.pump.Resume()
 	w.flipped = false
 }
 
-// widen has live front the strange bot: what waits for it is pushed now, oldest first.
+// widen has live front the strange bot: what waits for it is pushed now.
 func (w *world) widen(*rapid.T) {
 	if w.live == nil || w.wide {
 		return
@@ -310,12 +352,116 @@ func (w *world) widen(*rapid.T) {
 		return
 	}
 	w.wide = true
-	for _, id := range w.waiting {
-		if w.text[id] == "strange" {
-			w.late = append(w.late, id)
+	w.live.widen()
+}
+
+// hear has the gateway do something in a conversation.
+func (w *world) hear(rt *rapid.T) {
+	if w.live == nil {
+		return
+	}
+	w.look()
+	c := Conversation{Chat: relay.Chat{Bot: loopback, ID: relay.ChatID(rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "chat"))}}
+	if rapid.Bool().Draw(rt, "strange") {
+		c.Chat.Bot = strange
+	}
+	sign := rapid.SampledFrom([]Sign{Alive, Said, Closed, Final}).Draw(rt, "sign")
+	if u := w.turns[nameOf(c.Chat)]; w.live != nil && !u.over(time.Now()) {
+		u.heard = time.Now()
+		u.said = u.said || sign == Said
+		u.ended = u.ended || sign == Final || sign == Closed && u.said
+	}
+	if w.live != nil {
+		w.live.pump.Heard(c, sign)
+	}
+}
+
+// partsOf are the entries that were pushed under the id.
+func (w *world) partsOf(id relay.BufferID) []relay.BufferID {
+	if parts := w.parts[id]; parts != nil {
+		return parts
+	}
+	return []relay.BufferID{id}
+}
+
+// within is the conversation of an entry that waits for turns there; empty: it waits for none.
+func (w *world) within(id relay.BufferID) string {
+	chat, _, _ := strings.Cut(w.place[id], "/")
+	if chat == "" || w.text[id] == "urgent" {
+		return ""
+	}
+	return nameOf(relay.Chat{Bot: botOf(w.text[id]), ID: relay.ChatID(chat)})
+}
+
+func nameOf(c relay.Chat) string { return c.Bot.String() + " " + string(c.ID) }
+
+// ahead are the entries older than id in its conversation that have still to be pushed on live.
+func (w *world) ahead(id relay.BufferID) (older []relay.BufferID) {
+	c := w.within(id)
+	for _, x := range idsOf(w.mem.buffered()) {
+		if x.Seq < id.Seq && c != "" && w.within(x) == c && w.text[x] != "forward" && !w.onLive(x) {
+			older = append(older, x)
 		}
 	}
-	w.live.widen()
+	return older
+}
+
+// onLive reports whether an entry was pushed on live and is in the buffer.
+func (w *world) onLive(id relay.BufferID) bool {
+	return slices.ContainsFunc(w.inFlight, func(x relay.BufferID) bool { return slices.Contains(w.partsOf(x), id) })
+}
+
+// lookJoined looks at what came under an id for the first time, at that place among live's pushes: it is what one person
+// said in a row in one conversation, none of it left out, and of backlog not before its turn.
+func (w *world) lookJoined(place int, again bool) {
+	id := w.live.pushed[place]
+	var parts []relay.BufferID
+	for line := range strings.SplitSeq(w.live.texts()[place], "\n") {
+		if w.place[w.ids[line]] != "" {
+			parts = append(parts, w.ids[line])
+		}
+	}
+	if parts == nil {
+		parts = []relay.BufferID{id}
+	}
+	if parts[len(parts)-1] != id {
+		w.rt.Fatalf("%v came under %s", parts, id)
+	}
+	if again && !slices.Equal(parts, w.parts[id]) {
+		w.rt.Fatalf("%v came again as %v", w.parts[id], parts)
+	}
+	for n, x := range parts {
+		if w.onLive(x) && !again {
+			w.rt.Fatalf("%s came twice, the second time in %v", x, parts)
+		}
+		if w.place[x] != w.place[id] || n > 0 && parts[n-1].Seq >= x.Seq {
+			w.rt.Fatalf("%v came as one", parts)
+		}
+		if len(parts) > 1 && (slices.Contains([]string{"command", "urgent", "forward"}, w.text[x]) || w.deaths[x] >= lonely) {
+			w.rt.Fatalf("%s (%s, %d deaths) came with others", x, w.text[x], w.deaths[x])
+		}
+		if !slices.Contains(w.waiting, x) {
+			w.rt.Fatalf("pushed %s, which had left the buffer", x)
+		}
+		for _, older := range w.ahead(x) {
+			if !again && !slices.Contains(parts, older) && (w.text[older] == "strange") == (w.text[x] == "strange") && !w.unpushable(older) {
+				w.rt.Fatalf("%s came before %s (%s): %s", x, older, w.text[older], w.dump())
+			}
+		}
+	}
+	at, c, first := w.live.at[place], w.within(id), parts[0]
+	if u := w.turns[c]; c != "" && w.born[first].Before(w.since) {
+		if !again && !u.over(at) {
+			w.rt.Fatalf("%s came %v into a turn, which was heard of last after %v", first, at.Sub(u.began), u.heard.Sub(u.began))
+		}
+		w.turns[c] = &turn{began: at, heard: at}
+	}
+	w.parts[id] = parts
+}
+
+// unpushable reports whether an entry can only be buried.
+func (w *world) unpushable(id relay.BufferID) bool {
+	return slices.Contains([]string{"poison", "panic", "unfit", "unsettling"}, w.text[id])
 }
 
 func (w *world) block(*rapid.T) {
@@ -355,7 +501,7 @@ func (w *world) fault(rt *rapid.T) {
 // wait lets time pass, in which forwards count as taken, or are good for nothing any more.
 func (w *world) wait(rt *rapid.T) {
 	w.look()
-	time.Sleep(rapid.SampledFrom([]time.Duration{time.Second, forwardLife + time.Second, forwardLasts}).Draw(rt, "for"))
+	time.Sleep(rapid.SampledFrom([]time.Duration{time.Second, turnEnds, forwardLife + time.Second, turnQuiet, forwardLasts}).Draw(rt, "for"))
 	synctest.Wait()
 	if w.live == nil {
 		return
@@ -469,6 +615,7 @@ func (w *world) look() {
 		}
 		if w.text[id] == "forward" && w.lookForward(place) {
 			if !w.live.as[place] { // past its time, after a resume
+				w.lookJoined(place, false)
 				w.inFlight, w.turned = append(w.inFlight, id), w.turned+1
 			}
 			continue
@@ -477,25 +624,27 @@ func (w *world) look() {
 			if id != w.again[0] {
 				w.rt.Fatalf("pushed %s, want %s again", id, w.again[0])
 			}
+			w.lookJoined(place, true)
 			w.again = w.again[1:]
 			continue
 		}
-		if i := slices.Index(w.late, id); i >= 0 {
-			w.late = w.late[i+1:]
-		} else if id.Seq <= w.pushed {
+		if w.within(id) == "" && w.text[id] != "strange" && w.text[id] != "urgent" && id.Seq <= w.pushed {
 			w.rt.Fatalf("pushed %s after %d", id, w.pushed)
-		} else {
-			w.pushed = id.Seq
 		}
+		w.pushed = max(w.pushed, id.Seq)
+		w.lookJoined(place, false)
 		if w.text[id] == "strange" && !w.wide {
 			w.rt.Fatalf("pushed %s, whose bot is not fronted", id)
-		}
-		if !slices.Contains(w.waiting, id) {
-			w.rt.Fatalf("pushed %s, which had left the buffer", id)
 		}
 		w.inFlight = append(w.inFlight, id)
 	}
 	w.looked = len(pushed)
+	for _, id := range idsOf(w.mem.buffered()) { // what has come behind something waits with it
+		old := slices.ContainsFunc(w.waiting, func(x relay.BufferID) bool { // a forward that became an event
+			return x.Seq < id.Seq && w.text[x] == "forward" && w.within(x) == w.within(id) && time.Since(w.born[x]) >= forwardLasts
+		})
+		w.behind[id] = w.behind[id] || old || w.text[id] == "strange" && !w.wide || len(w.ahead(id)) > 0
+	}
 	if len(w.inFlight) > w.window+w.turned {
 		w.rt.Fatalf("%d in flight, want at most %d", len(w.inFlight), w.window)
 	}
@@ -536,7 +685,7 @@ func (w *world) check() {
 		why, dead := w.mem.reason(id)
 		switch {
 		case (w.acked[id] || w.free[id]) && !dead:
-		case why == store.DeadPoison && slices.Contains([]string{"poison", "panic", "unfit", "unsettling"}, w.text[id]):
+		case why == store.DeadPoison && w.unpushable(id):
 		case why == store.DeadDeaths && w.deaths[id] >= maxDeaths:
 		default:
 			w.rt.Fatalf("%s (%q, %d deaths) left the buffer without an acknowledgement: %q", id, w.text[id], w.deaths[id], why)
@@ -562,8 +711,13 @@ func (w *world) check() {
 				continue
 			}
 		}
-		if !slices.Contains(w.inFlight, id) && !w.failed {
-			w.rt.Fatalf("%s waits although %d of %d are in flight", id, len(w.inFlight), w.window)
+		turn := w.turns[w.within(id)]
+		aside := id.Seq <= w.live.pump.single // nothing moves: nobody else looks at it
+		if !turn.over(time.Now()) && (w.born[id].Before(w.since) || w.behind[id] || aside) {
+			continue
+		}
+		if !w.onLive(id) && !w.failed {
+			w.rt.Fatalf("%s (%s) waits although %d of %d are in flight: %s", id, w.text[id], len(w.inFlight), w.window, w.dump())
 		}
 	}
 }
@@ -577,7 +731,11 @@ func (w *world) drain() {
 	}
 	w.connect()
 	w.widen(w.rt)
-	for w.check(); len(w.inFlight)+len(w.forwards()) > 0; w.check() {
+	for w.check(); len(w.waiting) > 0; w.check() {
+		if len(w.inFlight) == 0 && len(w.forwards()) == 0 {
+			time.Sleep(turnQuiet)
+			continue
+		}
 		if len(w.inFlight) == 0 {
 			for _, id := range w.forwards() {
 				w.free[id] = true
@@ -589,10 +747,29 @@ func (w *world) drain() {
 		if counted, err := w.live.pump.Ack(w.t.Context(), w.inFlight[0]); !counted || err != nil {
 			w.rt.Fatalf("Ack(%s) = %v, %v, want true, nil", w.inFlight[0], counted, err)
 		}
-		w.acked[w.inFlight[0]] = true
+		for _, id := range w.partsOf(w.inFlight[0]) {
+			w.acked[id] = true
+		}
 		w.inFlight = w.inFlight[1:]
 	}
-	if len(w.waiting) > 0 {
-		w.rt.Fatalf("left behind: %v", w.waiting)
+}
+
+func (w *world) dump() string {
+	p := w.live.pump
+	out := fmt.Sprintf("pushed %v %q\nlast %d dry %d told %d ahead %d ordinary %d single %d flipped %v window %d\n", w.live.seen(), w.live.texts(), p.last, p.dry, w.l.told, w.l.ahead, p.ordinary, p.single, p.flipped, w.window)
+	for c, t := range p.talks {
+		out += fmt.Sprintf("talk %v waiting %v turn %v\n", c, t.waiting, t.turn != nil)
 	}
+	out += fmt.Sprintf("ready %v since %v now %v\n", p.ready, p.since.Format("05.000"), time.Now().Format("05.000"))
+	for c, u := range w.turns {
+		out += fmt.Sprintf("turn %v %+v over %v\n", c, *u, u.over(time.Now()))
+	}
+	out += fmt.Sprintf("dead %v at %v\n", w.mem.(*memory).dead, w.live.at)
+	for _, e := range p.inFlight {
+		out += fmt.Sprintf("in flight %+v\n", e)
+	}
+	for _, e := range w.mem.buffered() {
+		out += fmt.Sprintf("buffer %v %s deaths %d at %v\n", e.Buffer, textOf(e), e.Deaths, e.At.Format("05.000"))
+	}
+	return out
 }

@@ -11,7 +11,7 @@ var (
 	NobodyBound    = kind("HC407", Warning, "Nobody's messages go to it.")
 	BindingAstray  = kind("HC408", Warning, "People who are bound there write to nobody.")
 	GrantAstray    = kind("HC409", Warning, "What is said in the chats granted there reaches nobody.")
-	DeadLetters    = kind("HC410", Warning, "These messages were given up, and the gateway never answered them.")
+	DeadLetters    = kind("HC410", Warning, "Its agent never got these messages, so nobody answered them.")
 	NoGateway      = kind("HC411", Warning, "There is nobody who could answer.")
 	WakeUnusable   = kind("HC412", Warning, "A gateway that sleeps is not woken, so what people write waits until it comes by itself.")
 	FilesUnfetched = kind("HC413", Warning, "Pictures and files that people send do not reach its agent.")

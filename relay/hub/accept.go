@@ -157,7 +157,7 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 
 // deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
 func (h *Hub) deliver(j judgement) {
-	about := store.About{ID: j.event.ID, Bot: j.event.Bot, Chat: j.event.Source.ChatID}
+	about := store.AboutOf(j.event)
 	whole := h.whole(j)
 	wanted := false
 	for _, v := range j.verdicts {

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -36,7 +37,9 @@ type action struct {
 
 // Action implements session.Handler.
 func (s *seat) Action(ctx context.Context, r relay.Request) session.Action {
-	return &action{seat: s, request: r, line: s.line(ctx, r)}
+	a := &action{seat: s, request: r, line: s.line(ctx, r)}
+	a.heard(delivery.Alive)
+	return a
 }
 
 // Line implements session.Action.
@@ -87,6 +90,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 		return relay.Result{}, nil // the session answers
 	}
 	res, err := a.do(platforms.For(running, s.peer.Instance), r)
+	a.heard(signOf(r.Action, err))
 	if err != nil {
 		return relay.Result{}, s.failed(r.Action, err)
 	}

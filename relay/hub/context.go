@@ -2,6 +2,8 @@ package hub
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -56,7 +58,14 @@ func (s *seat) bringContext(ctx context.Context, ev *relay.Event) {
 	if err != nil {
 		lines = nil
 	}
-	ev.Context, ev.ContextError = newest(lines, maxContext, maxContextBytes), err != nil || !whole
+	ev.Context, ev.ContextError = newest(besides(*ev, lines), maxContext, maxContextBytes), err != nil || !whole
+}
+
+// besides are the lines that ev does not say itself: it may be joined of messages that came before its newest.
+func besides(ev relay.Event, lines []relay.ContextLine) []relay.ContextLine {
+	return slices.DeleteFunc(lines, func(l relay.ContextLine) bool {
+		return l.UserID == ev.Source.UserID && l.Text != ev.Text && strings.Contains("\n"+ev.Text+"\n", "\n"+l.Text+"\n")
+	})
 }
 
 // wantsContext reports whether the session's instance is told what was said before ev.

@@ -114,6 +114,21 @@ func TestContextIsReadWhenTheEntrySettles(t *testing.T) {
 	}
 }
 
+// TestAJoinBringsWhatOthersSaid, before it and in between, and not its own messages once more.
+func TestAJoinBringsWhatOthersSaid(t *testing.T) {
+	g := newGallery(t)
+	g.enroll("home", "ann")
+	g.claim("home", "garden")
+	others := []relay.ContextLine{{UserID: "7", Text: "it rains"}, {UserID: "7", Text: "what now?"}, {UserID: "ann", Text: "rain"}}
+	g.past.lines = slices.Insert(slices.Clone(others), 1, relay.ContextLine{UserID: "ann", Text: "what now?"})
+	g.brings("e1", "what now?", "garden")
+	g.brings("e2", "really?", "garden")
+	got := g.come("home").takes()
+	if diff := cmp.Diff(others, got.Context); diff != "" || got.Text != "what now?\nreally?" {
+		t.Errorf("text %q, context (-want +got):\n%s", got.Text, diff)
+	}
+}
+
 // TestContextIsForWhoeverItIsGrantedTo: of two that get an event, the one whose policy says so.
 func TestContextIsForWhoeverItIsGrantedTo(t *testing.T) {
 	g := newGallery(t)

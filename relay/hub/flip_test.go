@@ -110,6 +110,7 @@ type flipLink struct {
 
 	mu      sync.Mutex // guards the fields below
 	held    []string   // read and not acknowledged here, oldest first
+	texts   []string   // of all that was read
 	results int        // of actions, read
 	idle    bool       // going_idle_ack was read, and no descriptor since
 	dozing  bool       // going_idle was sent, and no hello since
@@ -333,6 +334,7 @@ func (l *flipLink) read(ctx context.Context) {
 				if l.idle {
 					l.problem = x.Buffer + " came behind the going_idle_ack"
 				}
+				l.texts = append(l.texts, x.Event.Text)
 				if !slices.Contains(l.held, x.Buffer) {
 					l.held = append(l.held, x.Buffer)
 				}

@@ -185,7 +185,7 @@ func TestAForwardInDeadLettersComesBack(t *testing.T) {
 	g := r.dial("home")
 	g.send(wire.InboundAck{Buffer: g.inbound().Buffer})
 	eventually(t, "an empty lane", func() bool { return len(r.texts("home")) == 0 })
-	if n, err := r.db.Lanes.Replay(t.Context(), nil, "home"); n != 1 || err != nil {
+	if n, err := r.db.Lanes.Replay(t.Context(), nil, "home"); n.Moved != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	r.hub.lane("home").Grown(0)

@@ -17,9 +17,9 @@ func TestWhatASessionDoesNotFrontWaitsForTheHelloThatDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.enroll("home", "ann")
+			r.enroll("home", "ann", "bob")
 			r.say(loopback.Message{User: "ann", Text: "one"})
-			r.say(loopback.Message{User: "ann", Text: "two"})
+			r.say(loopback.Message{User: "bob", Text: "two"})
 			g := r.dialOnly("home")
 			g.send(first)
 			if _, ok := g.read().(wire.Descriptor); !ok {

@@ -88,7 +88,7 @@ func TestAStopOvertakesTheBacklog(t *testing.T) {
 		t.Fatalf("frame = %+v, want the interrupt before what waits", f)
 	}
 	home.send(wire.InboundAck{Buffer: first.Buffer})
-	for _, want := range texts {
+	for _, want := range []string{"and this\nand that", "/stop"} {
 		if got, text := home.frames(); text != want || got != nil {
 			t.Errorf("%q after %q, want %q and no interrupt more", text, got, want)
 		}

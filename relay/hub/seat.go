@@ -62,7 +62,7 @@ func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
 	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{
-		Push: s.push, Settle: s.settle, Fronts: s.fronts, Answers: s.session.Answers, Taken: s.taken,
+		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Fronts: s.fronts, Answers: s.session.Answers, Taken: s.taken,
 	})
 	return s
 }
@@ -312,16 +312,13 @@ func (s *seat) freeSeat(ctx context.Context) {
 
 // Ack takes an acknowledged entry out of the lane. counted is false if it was not in flight.
 func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
-	counted, err = s.pump.Ack(ctx, id)
-	if counted {
-		s.hub.counters.Add(count.Ack, 1)
-	}
-	return counted, err
+	return s.pump.Ack(ctx, id)
 }
 
 // taken tells the network that the gateway has taken an event.
 func (s *seat) taken(ctx context.Context, of store.About) {
 	s.hub.decisions.taken(s.peer.Instance, of, time.Now())
+	s.hub.counters.Add(count.Ack, 1)
 	if took := time.Since(of.At); !of.At.IsZero() && took > 0 { // a network's clock may be ahead
 		s.hub.counters.Add(count.AckDelay, uint64(took/time.Millisecond))
 	}

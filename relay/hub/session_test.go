@@ -64,9 +64,13 @@ func TestAMessageReachesTheGatewayAndTheAnswerThePerson(t *testing.T) {
 
 func TestABacklogIsDrainedInOrderOneByOne(t *testing.T) {
 	r := newRig(t)
-	r.enroll("home", "ann")
+	var people []relay.UserID // what one person says is joined, and waits for the answer to what was said before
 	for i := range 20 {
-		r.say(loopback.Message{User: "ann", Text: fmt.Sprint(i)})
+		people = append(people, relay.UserID(fmt.Sprint("p", i)))
+	}
+	r.enroll("home", people...)
+	for i, person := range people {
+		r.say(loopback.Message{User: person, Text: fmt.Sprint(i)})
 	}
 	g := r.dial("home")
 	for i := range 20 {
@@ -98,18 +102,35 @@ func TestTheUnacknowledgedEntryComesAgain(t *testing.T) {
 	}
 }
 
+// TestAnEntryThatKillsItsGatewaysBecomesADeadLetter, and it alone: what had come with it comes by itself before.
 func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
-	r.say(loopback.Message{User: "ann", Text: "poison"})
-	r.say(loopback.Message{User: "ann", Text: "fine"})
-	for range 5 {
+	for _, text := range []string{"one", "poison", "fine"} {
+		r.say(loopback.Message{User: "ann", Text: text})
+	}
+	dies := func(want string) {
+		t.Helper()
 		g := r.dial("home")
-		if in := g.inbound(); in.Event.Text != "poison" {
-			t.Fatalf("inbound = %q, want the oldest entry", in.Event.Text)
+		if in := g.inbound(); in.Event.Text != want {
+			t.Fatalf("inbound = %q, want %q", in.Event.Text, want)
 		}
 		_ = g.conn.CloseNow()
 		eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+	}
+	dies("one\npoison\nfine")
+	dies("one\npoison\nfine")
+	g := r.dial("home")
+	one := g.inbound()
+	if one.Event.Text != "one" {
+		t.Fatalf("inbound = %q, want the oldest by itself", one.Event.Text)
+	}
+	g.send(wire.InboundAck{Buffer: one.Buffer})
+	eventually(t, "the acknowledgement", func() bool { return len(r.texts("home")) == 2 })
+	_ = g.conn.CloseNow()
+	eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+	for range 3 {
+		dies("poison")
 	}
 	if in := r.dial("home").inbound(); in.Event.Text != "fine" {
 		t.Errorf("inbound = %q, want the one behind the dead letter", in.Event.Text)

@@ -258,7 +258,10 @@ func (g *soakGateway) read(ctx context.Context, deaf bool, idle chan<- struct{})
 				if asleep {
 					g.s.r.t.Errorf("gateway %d: an event behind the going_idle_ack", g.i)
 				}
-				no := g.received(f.Event.Text)
+				no := 0
+				for text := range strings.SplitSeq(f.Event.Text, "\n") { // what was said in a row comes as one
+					no = g.received(text)
+				}
 				if deaf {
 					continue
 				}
@@ -332,7 +335,7 @@ func (s *soak) sample(ctx context.Context) []soakSample {
 // settle has every gateway take what is left for it.
 func (s *soak) settle() {
 	for i := range soakGateways {
-		ctx, stop := context.WithTimeout(s.r.t.Context(), time.Minute)
+		ctx, stop := context.WithTimeout(s.r.t.Context(), 5*time.Minute) // of a long backlog several events come, and no turn of theirs ends
 		g, err := s.dial(ctx, i)
 		for errors.Is(err, context.Canceled) || err != nil && ctx.Err() == nil { // dialled too often
 			wait(ctx, time.Second)

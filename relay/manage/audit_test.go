@@ -174,7 +174,7 @@ func auditedWorld(t *testing.T, step string) *world {
 	case "replay", "drop":
 		ids := w.put(t, "home", "e1")
 		if step == "replay" {
-			_, err = w.db.Lanes.Bury(t.Context(), "home", ids[0], store.DeadPoison)
+			err = w.db.Lanes.Bury(t.Context(), "home", ids[0], store.DeadPoison)
 		}
 	}
 	if err != nil {

@@ -89,15 +89,24 @@ type Moved struct {
 	Count    int              `json:"count"`
 	// Left are the dead letters that the operation was to move and that stay, because the buffer is full.
 	Left int `json:"left,omitempty"`
+	// Oversize are those that stay because they are too large for a gateway.
+	Oversize int `json:"oversize,omitempty"`
 }
 
-// Replay puts dead letters back at the end of the buffer, as many as fit. Refused with NotFound or Usage.
+// Replay puts dead letters back at the end of the buffer, as many as fit, but for those that are too large for any
+// gateway. Refused with NotFound or Usage.
 func (s *Service) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
 	i, err := s.served(ctx, l.Name)
 	if err != nil {
 		return Moved{}, err
 	}
-	out, err := s.move(ctx, row(by, "replay", i, ""), l, s.db.Lanes.Replay)
+	oversize := 0
+	out, err := s.move(ctx, row(by, "replay", i, ""), l, func(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
+		n, err := s.db.Lanes.Replay(ctx, row, i, ids...)
+		oversize = n.Oversize
+		return n.Moved, err
+	})
+	out.Oversize, out.Left = oversize, max(0, out.Left-oversize)
 	if err == nil && out.Count > 0 {
 		s.bus.Publish(bus.LaneGrew{Instance: i.ID})
 	}

@@ -62,6 +62,13 @@ func (s *Service) findings(ctx context.Context, st *Status, served []store.Insta
 	}
 	for _, i := range st.Instances {
 		st.Findings = append(st.Findings, ofInstance(i, s.live != nil, now)...)
+		if i.Dead > 0 {
+			reasons, err := s.db.Lanes.Reasons(ctx, i.ID)
+			if err != nil {
+				return err
+			}
+			st.Findings = append(st.Findings, lettersOf(i, reasons))
+		}
 	}
 	gateways, err := s.db.Gateways(ctx)
 	if err != nil {
@@ -129,13 +136,6 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 	}
 	if i.Poke != nil && !i.Poke.Woken && i.State != Connected {
 		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "make the wake URL answer below 400 to a GET; addresses of your own network need [wake] allow")
-	}
-	if i.Dead > 0 {
-		fix := "`hermes-connector buffer replay " + name + "` tries again"
-		if i.Revoked {
-			fix = "`hermes-connector buffer drop " + name + "` deletes them, or `hermes-connector enroll " + name + "` makes a gateway that can get them"
-		}
-		add(finding.DeadLetters, Counted(i.Dead, "message was given up", "messages were given up"), "`hermes-connector buffer dead "+name+"` shows why; "+fix)
 	}
 	return out
 }

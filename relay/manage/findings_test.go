@@ -150,7 +150,7 @@ func TestFindings(t *testing.T) {
 		}, []string{"HC409 raven"}},
 		"dead letters": {func(t *testing.T, w *world, _ *server, _ *bird) {
 			for _, id := range w.put(t, "home", "e1", "e2") {
-				if _, err := w.db.Lanes.Bury(t.Context(), "home", id, store.DeadPoison); err != nil {
+				if err := w.db.Lanes.Bury(t.Context(), "home", id, store.DeadPoison); err != nil {
 					t.Fatal(err)
 				}
 			}

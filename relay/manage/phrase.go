@@ -56,8 +56,12 @@ func (p phrase) accepted() (words, change string) {
 	case gate.Waits:
 		return "waiting for " + to + " (" + p.wait() + ")", ""
 	case gate.Dead:
-		words = "given up for " + to + ": " + gaveUp(p.buffered.dead[d.Event])
-		if p.revoked { // what was given up can be replayed to a gateway only
+		reason := p.buffered.dead[d.Event]
+		words = "given up for " + to + ": " + gaveUp(reason)
+		switch {
+		case reason == store.DeadOversize:
+			return words, ""
+		case p.revoked: // what was given up can be replayed to a gateway only
 			return words, command("enroll", string(d.Instance))
 		}
 		return words, command("buffer", "replay", string(d.Instance), "")
@@ -84,10 +88,12 @@ func gaveUp(why store.DeadReason) string {
 	switch why {
 	case store.DeadDeaths:
 		return "the gateway's connection ended again and again when it got this message"
+	case store.DeadAge:
+		return "it waited for too long"
 	case store.DeadOverflow:
-		return "too many messages waited, or this one for too long"
+		return "too many messages waited"
 	case store.DeadOversize:
-		return "it is too large for a gateway"
+		return "it is too large for a gateway, which takes 1 MiB at most"
 	case store.DeadRemoved:
 		return "the gateway was revoked"
 	case store.DeadUnbound:

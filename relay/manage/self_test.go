@@ -31,7 +31,7 @@ func TestSelf(t *testing.T) {
 		}
 	}
 	ids := w.put(t, "home", "e1", "e2")
-	if _, err := w.db.Lanes.Bury(t.Context(), "home", ids[0], store.DeadPoison); err != nil {
+	if err := w.db.Lanes.Bury(t.Context(), "home", ids[0], store.DeadPoison); err != nil {
 		t.Fatal(err)
 	}
 	self, err := w.Self(t.Context(), manage.Named{Name: "home"})

@@ -114,7 +114,7 @@ func TestBuffer(t *testing.T) {
 	w.enroll(t, "home")
 	ids := w.put(t, "home", "e1", "e2", "e3")
 	for _, id := range ids[:2] {
-		if _, err := w.db.Lanes.Bury(t.Context(), "home", id, store.DeadPoison); err != nil {
+		if err := w.db.Lanes.Bury(t.Context(), "home", id, store.DeadPoison); err != nil {
 			t.Fatal(err)
 		}
 	}

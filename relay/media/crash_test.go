@@ -122,11 +122,11 @@ func TestACrashAtEveryStep(t *testing.T) {
 	step("acknowledged")
 	c, cb := r.accept(one, 302, "c")
 	r.want(c, relay.MediaHeld)
-	if ok, err := r.db.Lanes.Bury(r.ctx(), "i1", cb[0], "poison"); !ok || err != nil {
-		t.Fatal(ok, err)
+	if err := r.db.Lanes.Bury(r.ctx(), "i1", cb[0], "poison"); err != nil {
+		t.Fatal(err)
 	}
 	step("buried")
-	if n, err := r.db.Lanes.Replay(r.ctx(), nil, "i1"); n != 1 || err != nil {
+	if n, err := r.db.Lanes.Replay(r.ctx(), nil, "i1"); n.Moved != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	step("replayed")

@@ -40,6 +40,14 @@ func Pack(d relay.Delivery) (line []byte, fits bool) {
 	return line, len(line)+idSpace < MaxFrame
 }
 
+// Unpack is the event in a frame that Pack made, as far as it travels: without its ID, Bot, At, Attachments and Traits.
+// False: it is the frame of no event.
+func Unpack(line []byte) (ev relay.Event, ok bool) {
+	f, err := read[inboundJSON](line)
+	in, ok := f.(Inbound)
+	return in.Event, err == nil && ok
+}
+
 // Fits reports whether the event fits a frame under any id, with all of its context.
 func Fits(ev relay.Event) bool {
 	line, err := Encode(Inbound{Event: ev})

@@ -40,7 +40,11 @@ func packed(t rapid.TB, ev relay.Event) (relay.Event, bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.(wire.Inbound).Event, fits
+	got := f.(wire.Inbound).Event
+	if again, ok := wire.Unpack(line); !ok || !cmp.Equal(again, got) {
+		t.Fatalf("Unpack = %+v, %v; want %+v", again, ok, got)
+	}
+	return got, fits
 }
 
 func TestPackLeavesOutContextThatDoesNotFit(t *testing.T) {
@@ -146,5 +150,20 @@ func TestAPackedFrameIsTheDeliverysUnderItsID(t *testing.T) {
 	}
 	if line, fits := wire.Pack(relay.Forward{Body: make([]byte, wire.MaxFrame)}); fits || len(line) < wire.MaxFrame {
 		t.Errorf("a forward as long as a frame: %d bytes, %v", len(line), fits)
+	}
+}
+
+// TestAJoinedTextFitsAFrame: one as long as relay.MaxText, with everything else that an event may have.
+func TestAJoinedTextFitsAFrame(t *testing.T) {
+	ev := plainEvent()
+	ev.Text = strings.Repeat("漢", relay.MaxText/3-1)
+	ev.ReplyToMessageID, ev.ReplyTo = "1", &relay.Quote{Text: strings.Repeat("\x01", 4096), Author: strings.Repeat("漢", 256)}
+	name := strings.Repeat("漢", 256)
+	ev.Source.ChatName, ev.Source.ChatTopic, ev.Source.UserName, ev.Source.UserDisplayName = name, strings.Repeat("漢", 1024), name, name
+	for n := range relay.MaxAttachments {
+		ev.Media = append(ev.Media, relay.Media{URL: fmt.Sprint("https://relay.example.net/relay/media/", n), Filename: name, Mime: "text/plain"})
+	}
+	if !wire.Fits(ev) {
+		t.Errorf("a frame of %d bytes", frameSize(t, ev))
 	}
 }

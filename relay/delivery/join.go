@@ -1,0 +1,140 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// What one person said in a row while it waited is given as one event: an agent that reads it whole answers once, where
+// one that gets it in pieces is interrupted by each. Nothing is waited for: what is there when the pump takes the next
+// entry is joined to it. In the buffer they stay the entries that they are, and nothing is stored of the join, so that
+// after a crash the one in doubt may come again with more.
+
+const (
+	// maxJoined is how many entries are given as one event.
+	maxJoined = 50
+	// lonely is how many sessions may have ended with an entry in flight before it comes by itself: so the one that its
+	// gateways die of is found, and only that one is buried.
+	lonely = 2
+)
+
+// load is what is pushed under one id: an entry, or several that were joined.
+type load struct {
+	store.Entry              // as it is pushed; the id is that of its newest part
+	parts       []part       // oldest first
+	settles     bool         // settling it may take time
+	waited      bool         // its parts are among those that wait
+	where       Conversation // set if it was joined, waited or begins a turn
+	turn        bool         // it begins a turn that is waited for
+}
+
+// part is an entry of a load.
+type part struct {
+	id    relay.BufferID
+	about store.About
+}
+
+func newLoad(e store.Entry) load {
+	return load{Entry: e, parts: []part{{e.Buffer, e.About}}, settles: e.Event != nil}
+}
+
+// bufferIDs are the ids of the parts.
+func bufferIDs(parts []part) []relay.BufferID {
+	ids := make([]relay.BufferID, len(parts))
+	for n, x := range parts {
+		ids[n] = x.id
+	}
+	return ids
+}
+
+// add makes next a part of e, if they are one event.
+func (p *Pump) add(e *load, next store.Entry) bool {
+	whole := next.Event != nil
+	if p.out.Join == nil || next.Forward != nil || !p.out.Join(&e.Entry, next) {
+		return false
+	}
+	if e.where == (Conversation{}) {
+		e.where, _ = p.out.Where(next)
+	}
+	e.parts = append(e.parts, part{next.Buffer, next.About})
+	e.Buffer, e.About, e.settles = next.Buffer, next.About, e.settles || whole
+	return true
+}
+
+// join adds to e what follows it in its conversation.
+func (p *Pump) join(ctx context.Context, e *load) error {
+	for p.out.Join != nil && len(e.parts) < maxJoined && e.Forward == nil && p.joins(e.Entry) {
+		next, ok, err := p.following(ctx, e)
+		if err != nil {
+			return fmt.Errorf("entry to join to %s for %s: %w", e.Buffer, p.lane.inst, err)
+		}
+		if !ok || !p.joins(next) || !p.add(e, next) {
+			return nil
+		}
+		p.lane.mu.Lock()
+		if o := p.lane.offered; len(o) > 0 && o[0].Buffer == next.Buffer {
+			p.lane.offered = o[1:]
+		}
+		p.lane.mu.Unlock()
+	}
+	return nil
+}
+
+// joins reports whether e may be a part of something.
+func (p *Pump) joins(e store.Entry) bool {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	return e.Deaths < lonely && e.Buffer.Seq > p.single && !p.knownLocked(e.Buffer)
+}
+
+// following is the entry behind e: of those that wait with it, or in the lane.
+func (p *Pump) following(ctx context.Context, e *load) (next store.Entry, ok bool, err error) {
+	if e.waited {
+		return p.followingWaiting(ctx, e)
+	}
+	l, seq := p.lane, e.Buffer.Seq+1
+	l.mu.Lock()
+	if len(l.offered) > 0 && l.offered[0].Buffer.Seq == seq {
+		defer l.mu.Unlock()
+		return l.offered[0], true, nil
+	}
+	if p.dry != 0 && p.dry <= seq && l.told < seq {
+		l.mu.Unlock()
+		return next, false, nil
+	}
+	p.dry = seq // as in find
+	l.mu.Unlock()
+	if next, ok, err = l.buf.Next(ctx, l.inst, seq-1); ok {
+		l.mu.Lock()
+		p.dry = 0
+		l.mu.Unlock()
+	}
+	return next, ok, err
+}
+
+// followingWaiting is the entry behind e that waits with it.
+func (p *Pump) followingWaiting(ctx context.Context, e *load) (next store.Entry, ok bool, err error) {
+	l := p.lane
+	for {
+		l.mu.Lock()
+		t := p.talks[e.where]
+		i, _ := t.find(e.Buffer.Seq + 1)
+		if i == len(t.waiting) {
+			l.mu.Unlock()
+			return next, false, nil
+		}
+		seq := t.waiting[i].seq
+		l.mu.Unlock()
+		next, ok, err = l.buf.Next(ctx, l.inst, seq-1)
+		if err != nil || ok && next.Buffer.Seq == seq {
+			return next, ok, err
+		}
+		l.mu.Lock() // it was buried meanwhile
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+		l.mu.Unlock()
+	}
+}

@@ -1,0 +1,198 @@
+package hub
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// night is a gateway that comes to what was said while it was away, in virtual time, and the network where it was said.
+type night struct {
+	*socketFlip
+	bot relay.Bot
+	in  *inbox
+}
+
+func atNight(t *testing.T, test func(t *testing.T, n *night)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bus.Local{}
+		p := loopback.New(loopback.NewNetwork(), nil)
+		h := New(db, nil, b, []platforms.Platform{p}, Options{})
+		n := &night{&socketFlip{t: t, db: db, inst: "home", hub: h}, p.Bot(), &inbox{hub: h, bot: p.Bot()}}
+		defer b.Subscribe(h.note)()
+		if err := db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant, Newer: true},
+			store.Instance{ID: "home", Tenant: relay.DefaultTenant}); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		test(t, n)
+		n.lose(delivery.ErrShutdown)
+		n.running.Wait()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// said is what ann says in a chat.
+func (n *night) said(chat relay.ChatID, texts ...string) {
+	n.t.Helper()
+	for _, text := range texts {
+		n.appended++
+		id := relay.MessageID(text)
+		typ := relay.ChatGroup
+		if strings.HasPrefix(string(chat), "@") {
+			typ = relay.ChatDM
+		}
+		ev := relay.Event{
+			ID: relay.EventID(id), MessageID: id, Bot: n.bot, At: time.Now(), Type: relay.TypeText, Text: text,
+			Source: relay.Source{Platform: loopback.ID, ChatID: chat, ChatType: typ, UserID: "ann", MessageID: id},
+		}
+		if err := n.in.Accept(n.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+// wantTexts checks what the gateway was given so far, and acknowledges it.
+func (n *night) wantTexts(want ...string) {
+	n.t.Helper()
+	synctest.Wait()
+	n.live.mu.Lock()
+	got, held := append([]string{}, n.live.texts...), n.live.held
+	n.live.held = nil
+	n.live.mu.Unlock()
+	if diff := cmp.Diff(want, got); diff != "" {
+		n.t.Errorf("given (-want +got):\n%s", diff)
+	}
+	for _, id := range held {
+		n.say(wire.InboundAck{Buffer: id})
+		synctest.Wait()
+	}
+}
+
+func (n *night) asks(a relay.Action) {
+	n.t.Helper()
+	n.say(wire.Outbound{Request: relay.Request{ID: "r", Action: a}})
+	synctest.Wait()
+}
+
+// TestANightsMessagesAreAConversation: what one person said in a row is one event, and the next comes when the turn is over.
+func TestANightsMessagesAreAConversation(t *testing.T) {
+	atNight(t, func(t *testing.T, n *night) {
+		n.said("@ann", "one", "two", "three", "/status", "four")
+		time.Sleep(time.Hour)
+		n.connect()
+		n.wantTexts("one\ntwo\nthree")
+		if l, err := n.db.Lanes.State(t.Context(), "home"); err != nil || l.Entries != 2 {
+			t.Errorf("%d entries are left, %v; want those that were not given", l.Entries, err)
+		}
+		n.wantTexts("one\ntwo\nthree")
+		n.asks(relay.Send{Chat: "@ann", Content: "to all three", Meta: relay.Metadata{Notify: true}})
+		n.wantTexts("one\ntwo\nthree")
+		time.Sleep(3 * time.Second)
+		n.wantTexts("one\ntwo\nthree", "/status")
+		n.said("@ann", "five")
+		time.Sleep(45 * time.Second) // it does not answer
+		n.wantTexts("one\ntwo\nthree", "/status", "four\nfive")
+		n.said("@ann", "six")
+		n.wantTexts("one\ntwo\nthree", "/status", "four\nfive", "six") // live, into the turn
+	})
+}
+
+// TestWhatEndsATurn: what a gateway does in the chat where the turn runs.
+func TestWhatEndsATurn(t *testing.T) {
+	const soon, silence = 3 * time.Second, 45 * time.Second
+	notify := relay.Metadata{Notify: true}
+	for name, tc := range map[string]struct {
+		do   []relay.Action
+		want time.Duration
+	}{
+		"the last answer":                {[]relay.Action{relay.Send{Chat: "@ann", Content: "x", Meta: notify}}, soon},
+		"an answer that is not the last": {[]relay.Action{relay.Send{Chat: "@ann", Content: "x"}}, silence},
+		"one that cannot be sent":        {[]relay.Action{relay.Send{Chat: "@eve", Content: "x", Meta: notify}}, silence},
+		"an answer elsewhere":            {[]relay.Action{relay.Send{Chat: "@bob", Content: "x", Meta: notify}}, silence},
+		"a closing reaction":             {[]relay.Action{relay.Send{Chat: "@ann", Content: "x"}, relay.React{Chat: "@ann", Message: "1", Emoji: "✅"}}, soon},
+		"one of what is put off":         {[]relay.Action{relay.React{Chat: "@ann", Message: "1", Emoji: "👀"}, relay.React{Chat: "@ann", Message: "1", Emoji: "👀", Remove: true}, relay.React{Chat: "@ann", Message: "1", Emoji: "✅"}}, silence},
+		"a reaction that says: I work":   {[]relay.Action{relay.Send{Chat: "@ann", Content: "x"}, relay.React{Chat: "@ann", Message: "1", Emoji: "👀"}}, silence},
+		"typing":                         {[]relay.Action{relay.Typing{Chat: "@ann"}}, silence},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atNight(t, func(t *testing.T, n *night) {
+				n.said("@ann", "/one", "two")
+				time.Sleep(time.Hour)
+				n.connect()
+				n.wantTexts("/one")
+				time.Sleep(time.Second)
+				for _, a := range tc.do {
+					n.asks(a)
+				}
+				began := time.Second // what is not about the chat is no sign of life there
+				if name == "an answer elsewhere" || name == "one that cannot be sent" {
+					began = 0
+				}
+				time.Sleep(tc.want - time.Second + began - time.Millisecond)
+				n.wantTexts("/one")
+				time.Sleep(time.Millisecond)
+				n.wantTexts("/one", "two")
+			})
+		})
+	}
+}
+
+// TestAnApprovalDoesNotWaitForItsTurn, which waits for it.
+func TestAnApprovalDoesNotWaitForItsTurn(t *testing.T) {
+	atNight(t, func(t *testing.T, n *night) {
+		n.said("@ann", "one", "/status")
+		time.Sleep(time.Hour)
+		n.connect()
+		n.wantTexts("one")
+		n.said("@ann", "two", "/approve", "/stop")
+		n.wantTexts("one", "/approve")
+		n.wantTexts("one", "/approve", "/stop")
+		time.Sleep(45 * time.Second)
+		n.wantTexts("one", "/approve", "/stop", "/status")
+		time.Sleep(45 * time.Second)
+		n.wantTexts("one", "/approve", "/stop", "/status", "two")
+	})
+}
+
+// TestAfterACrashTheOneInDoubtComesWithMore.
+func TestAfterACrashTheOneInDoubtComesWithMore(t *testing.T) {
+	atNight(t, func(t *testing.T, n *night) {
+		n.said("@ann", "one", "two")
+		n.connect()
+		synctest.Wait()
+		n.said("@ann", "three")
+		n.deaths = map[string]int{}
+		n.lose(errors.New("cut"))
+		n.connect()
+		n.wantTexts("one\ntwo\nthree")
+		if l, err := n.db.Lanes.State(t.Context(), "home"); err != nil || l.Entries != 0 {
+			t.Errorf("%d entries are left, %v", l.Entries, err)
+		}
+		if got := n.hub.Counters()["ack"]; got != 3 {
+			t.Errorf("%d entries count as acknowledged, want each", got)
+		}
+	})
+}
