@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 // TestFlipOnTheSocket is TestFlipInEveryOrder of relay/delivery with everything real: sockets,
@@ -47,7 +48,7 @@ func TestFlipOnTheSocket(t *testing.T) {
 					t.Fatal(err)
 				}
 				runs := 0
-				exploreOrders(func(choose func(int) int) {
+				exploreOrders(long.Pick(60, 1_000_000), func(choose func(int) int) {
 					runs++
 					runSocketFlip(t, db, relay.InstanceID(fmt.Sprint("i", runs)), strings.Fields(steps), choose)
 				})
@@ -60,10 +61,10 @@ func TestFlipOnTheSocket(t *testing.T) {
 	}
 }
 
-// exploreOrders runs f once for every sequence of choices it can make, depth first.
-func exploreOrders(f func(choose func(int) int)) {
+// exploreOrders runs f once for every sequence of choices it can make, depth first, at most most times.
+func exploreOrders(most int, f func(choose func(int) int)) {
 	var path, width []int
-	for {
+	for range most {
 		at := 0
 		f(func(options int) int {
 			if at == len(path) {

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/sight"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 // modelled is what the model knows of a prompt.
@@ -30,7 +31,7 @@ type modelled struct {
 // step, also right after the commit of a press. Of each prompt at most one press is delivered, the first that counts;
 // what was answered loses its buttons at once, what is open never does; and what came to nothing left nothing on the disk.
 func TestPressesAgainstAModel(t *testing.T) {
-	for part := range 2 {
+	for part := range long.Pick(1, 2) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
