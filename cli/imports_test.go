@@ -65,7 +65,7 @@ var mayImport = map[string]string{
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",
 	"platforms/discord/*":        "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
-	"relay/link":                 "relay store store/audit",
+	"relay/link":                 "relay relay/gate store store/audit",
 	"relay/login":                "relay store store/audit",
 	"relay/token":                "relay store store/audit store/reseal",
 	"relay/delivery":             "relay store",

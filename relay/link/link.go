@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -74,6 +75,7 @@ const (
 	answerBurnt = "Others can read that code here, so it is no longer valid. " +
 		"Please ask for a new one, and send it to me in a direct message."
 	answerLinked = "Done: you are linked to `%s`. Just write to me here."
+	answerBeside = "Done: you are linked to `%s`. What you write to me here still goes to `%s`; whoever runs the connector can change that."
 )
 
 // Redeem carries out the control message ev, where typed is what Command returned, and says what to answer in
@@ -109,7 +111,14 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	switch {
 	case err == nil:
 		d.tries.refund(who)
-		return fmt.Sprintf(answerLinked, strings.ReplaceAll(string(linked.Instance), "`", "'")), nil
+		direct, err := DirectTo(ctx, d.db, by)
+		if err != nil {
+			return "", fmt.Errorf("redeem link code: %w", err)
+		}
+		if direct != linked.Instance {
+			return fmt.Sprintf(answerBeside, quotable(linked.Instance), quotable(direct)), nil
+		}
+		return fmt.Sprintf(answerLinked, quotable(linked.Instance)), nil
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExpired), errors.Is(err, store.ErrUsed):
 		return d.Ration(ev, answerWrong), nil
 	default:
@@ -117,6 +126,20 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		return "", fmt.Errorf("redeem link code: %w", err)
 	}
 }
+
+// DirectTo is the instance that gets a person's direct messages; empty: the person is linked to none.
+func DirectTo(ctx context.Context, db *store.DB, by store.Person) (relay.InstanceID, error) {
+	bound, err := db.Bindings(ctx, store.BindingFilter{Platform: by.Platform, User: by.User})
+	var owned []gate.Owned
+	for _, b := range bound {
+		owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault})
+	}
+	i, _ := gate.OwnInstance(owned, "", true)
+	return i, err
+}
+
+// quotable is a name between the backticks of an answer.
+func quotable(i relay.InstanceID) string { return strings.ReplaceAll(string(i), "`", "'") }
 
 // Ration is an answer to ev that links nobody, or nothing. Where answers cost money, all people of the network together get
 // as many as one person does elsewhere: strangers have numbers enough, and may write from forged ones.

@@ -179,6 +179,16 @@ func TestRedeem(t *testing.T) {
 	}
 }
 
+// TestLinkedBeside: whose direct messages go to another gateway is not told that they come to this one.
+func TestLinkedBeside(t *testing.T) {
+	b := newBench(t)
+	b.say(t, event("ann", "/link "+b.mint(t, "home", "telegram")))
+	answer := b.say(t, event("ann", "/link "+b.mint(t, "kids", "telegram")))
+	if !strings.Contains(answer, "linked to `kids`") || !strings.Contains(answer, "still goes to `home`") {
+		t.Errorf("answer %q; want that direct messages still go to home", answer)
+	}
+}
+
 func TestDeepLinkRedeems(t *testing.T) {
 	b := newBench(t)
 	if got := b.say(t, opened(event("ann", "/start "+b.mint(t, "kids", "telegram")))); !strings.Contains(got, "kids") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -46,7 +47,7 @@ func (s *Service) holdings(ctx context.Context, g store.Gateway) (*Holdings, err
 	}
 	h.People = each(bound, binding)
 	for n, b := range bound {
-		if h.People[n].DirectTo, err = s.directTo(ctx, b.Platform, b.User); err != nil {
+		if h.People[n].DirectTo, err = link.DirectTo(ctx, s.db, store.Person{Platform: b.Platform, User: b.User}); err != nil {
 			return nil, err
 		}
 	}

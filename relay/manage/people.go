@@ -11,7 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -95,18 +95,9 @@ func (s *Service) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, er
 	})
 	out.Warnings = s.botless(b.Platform)
 	if err == nil {
-		out.DirectTo, err = s.directTo(ctx, b.Platform, b.User)
+		out.DirectTo, err = link.DirectTo(ctx, s.db, store.Person{Platform: b.Platform, User: b.User})
 	}
 	return out, err
-}
-
-// directTo is the instance that gets a person's direct messages; empty: the person is bound to none.
-func (s *Service) directTo(ctx context.Context, p relay.PlatformID, u relay.UserID) (relay.InstanceID, error) {
-	bound, err := s.db.Bindings(ctx, store.BindingFilter{Platform: p, User: u})
-	i, _ := gate.OwnInstance(each(bound, func(b store.Binding) gate.Owned {
-		return gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault}
-	}), "", true)
-	return i, err
 }
 
 // rebind does something to b's binding to the instance that find finds. hint ends the refusal when there is
