@@ -83,9 +83,6 @@ func (a *app) withSource(f found, do func(backup.Source) error) (err error) {
 }
 
 // warnings is a log of what a command's user should know.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (a *app) warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

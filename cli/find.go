@@ -17,9 +17,6 @@ import (
 )
 
 // getenv is the variable of the environment that this run has.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (a *app) getenv(name string) string {
 	value := ""
 	for _, kv := range a.env {

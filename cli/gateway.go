@@ -177,9 +177,6 @@ func gatewayRow(g manage.Gateway) []any {
 }
 
 // named is a command with one gateway's name as its argument.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (a *app) named(verb, short string) *cobra.Command {
 	return &cobra.Command{Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways}
 }

@@ -14,18 +14,12 @@ type callerKey struct{}
 
 // For has the instance pay, with its share of the rates, for whatever is asked of a platform under the returned
 // context. Refusals are laid to its account, too.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func For(ctx context.Context, i relay.InstanceID) context.Context {
 	return context.WithValue(ctx, callerKey{}, i)
 }
 
 // Caller is the instance that For named; empty when the connector asks for itself, such as who can see a chat.
 // The connector's own requests go before those of instances.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Caller(ctx context.Context) relay.InstanceID {
 	i, _ := ctx.Value(callerKey{}).(relay.InstanceID)
 	return i

@@ -22,9 +22,6 @@ type Hook interface {
 func HookPath(b relay.Bot) string { return "/webhooks/" + string(b.Platform) + "/" + string(b.ID) }
 
 // Called is p as one whose network calls it over HTTP; ok is false if none does.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Called(p Platform) (h Hook, rules HookRules, ok bool) {
 	if h, ok = p.(Hook); ok {
 		rules = h.HookRules()
@@ -53,9 +50,6 @@ type HookRequest struct {
 }
 
 // Proved calls Verified.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (r HookRequest) Proved() {
 	if r.Verified != nil {
 		r.Verified()

@@ -28,9 +28,6 @@ func (o Options) Settings(keys []Key) (Settings, error) {
 }
 
 // Duration is the value of a key that holds one.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (s Settings) Duration(key string) time.Duration {
 	d, _ := time.ParseDuration(s[key]) // checked by Options.Settings
 	return d

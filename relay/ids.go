@@ -52,8 +52,6 @@ type Bot struct {
 }
 
 // String renders the bot as "platform:id", for logs and messages.
-//
-//go:noinline
 func (b Bot) String() string { return string(b.Platform) + ":" + string(b.ID) }
 
 // Chat is a chat as one bot sees it.

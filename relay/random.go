@@ -13,9 +13,6 @@ const TokenLen = 52
 
 // RandomText is n (at least 1) random small letters and digits, 5 bits each. The first is a letter: programs
 // take an argument that begins with '-' for a flag, and some take digits for a number.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func RandomText(n int) string { return RandomOf(text, n) }
 
 // RandomOf is RandomText with an alphabet of 32 symbols, some of them letters of ASCII.

@@ -14,18 +14,12 @@ const Redacted = "[secret]"
 type Secret struct{ reveal func() []byte }
 
 // NewSecret wraps a copy of b.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func NewSecret(b []byte) Secret {
 	c := append([]byte(nil), b...)
 	return Secret{reveal: func() []byte { return c }}
 }
 
 // Reveal is the one way out. Every call site is worth a look in review.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (s Secret) Reveal() []byte {
 	if s.reveal == nil {
 		return nil
@@ -34,15 +28,9 @@ func (s Secret) Reveal() []byte {
 }
 
 // RevealString is Reveal as text.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (s Secret) RevealString() string { return string(s.Reveal()) }
 
 // IsZero reports whether the secret is empty.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (s Secret) IsZero() bool { return s.reveal == nil || len(s.reveal()) == 0 }
 
 // Same reports whether o is the same value.

@@ -151,9 +151,6 @@ var ownKeys = map[string]func(k, value []byte) bool{
 	capability.Bucket:   own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) }),
 }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func own[T any](key func(T) []byte) func(k, value []byte) bool {
 	return func(k, value []byte) bool {
 		r, err := table.Decode[T](k, value)

@@ -176,9 +176,6 @@ func (db *DB) Gateways(ctx context.Context, ids ...relay.GatewayID) ([]Gateway, 
 // stores what of the result differs. change may run more than once, must not call the database, and
 // prevents the update by returning an error, which comes back wrapped. The ids, the instance and the
 // tenant stay what they are. ErrNotFound: no such gateway.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (db *DB) UpdateGateway(ctx context.Context, row *audit.Entry, id relay.GatewayID, change func(*Gateway, *Instance) error) error {
 	return db.change(ctx, row, "update gateway", func(t *tx) error {
 		g, err := table.Must[Gateway](t.Tx, BucketGateways, table.Key(id), "gateway "+string(id))

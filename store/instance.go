@@ -76,9 +76,6 @@ func (d *decodedInstances) forget(tx int) {
 // result, if it differs. change may run more than once, must not call the database, and prevents
 // the update by returning an error, which comes back wrapped. The id and the tenant stay what
 // they are. ErrNotFound: no such instance.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.InstanceID, change func(*Instance) error) error {
 	return db.change(ctx, row, "update instance", func(t *tx) error {
 		i, err := table.Must[Instance](t.Tx, BucketInstances, table.Key(id), "instance "+string(id))

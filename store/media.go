@@ -39,9 +39,6 @@ func (m *Media) Add(ctx context.Context, r media.Record) error {
 }
 
 // Change is media.Change in one transaction, which may call to more than once.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (m *Media) Change(ctx context.Context, to func(*media.Record) bool, ids ...relay.MediaID) error {
 	return m.db.change(ctx, nil, "change files", func(t *tx) error { return media.Change(t.Writer, to, ids...) })
 }

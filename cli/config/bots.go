@@ -183,8 +183,6 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 }
 
 // credentials are what a bot of the kind proves itself with, its token first. A kind without a CheckToken may have none.
-//
-//go:noinline
 func credentials(k platforms.Kind) []platforms.SecretKey {
 	return append([]platforms.SecretKey{{Name: cmp.Or(k.Token, "token"), Check: k.CheckToken}}, k.Secrets...)
 }
@@ -209,8 +207,6 @@ func holdsToken(k platforms.Kind, base string) bool {
 }
 
 // waysTo are the keys by which a credential can be given; the last one is a variable's only.
-//
-//go:noinline
 func waysTo(name string) []string { return []string{name + "_file", name + "_env", name} }
 
 // credentialKeys are the keys of a kind's credentials in a table.
@@ -306,7 +302,6 @@ func (l *loader) kindNames() (names []string) {
 	return names
 }
 
-//go:noinline
 func keyNames(keys []platforms.Key) (names []string) {
 	for _, k := range keys {
 		names = append(names, k.Name)

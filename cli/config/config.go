@@ -60,9 +60,6 @@ type Config struct {
 }
 
 // Place is where a setting, as "section.key", was given; for one that was not, the file as a whole.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (c *Config) Place(setting string) Place {
 	if at, ok := c.places[setting]; ok {
 		return at
@@ -151,20 +148,12 @@ func (v Vault) Key() vault.Key {
 func (c *Config) MediaDir() string { return filepath.Join(c.DataDir, "media") }
 
 // Database is the path of the bbolt file.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.db") }
 
 // OwnKey is the path of the vault's key where nothing else is configured. It is made there, with mode 0600.
-//
-//go:noinline
 func (c *Config) OwnKey() string { return filepath.Join(c.DataDir, "vault.key") }
 
 // Socket is the path of the admin socket.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (c *Config) Socket() string { return filepath.Join(c.DataDir, "admin.sock") }
 
 // URL is what a gateway is told to dial when the server listens on addr (host:port): the public

@@ -55,16 +55,11 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// add is compiled once, for its callers are many.
-//
-//go:noinline
 func (f *Faults) add(at Place, format string, args ...any) {
 	*f = append(*f, Fault{Place: at, What: fmt.Sprintf(format, args...)})
 }
 
 // note adds what err says, if it is one.
-//
-//go:noinline
 func (f *Faults) note(at Place, err error) {
 	if err != nil {
 		*f = append(*f, Fault{Place: at, What: err.Error(), Denied: errors.Is(err, fs.ErrPermission)})
@@ -101,9 +96,6 @@ func nearest(s string, candidates []string) string {
 }
 
 // hint is " (did you mean X?)" for the nearest candidate, or empty.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func hint(s string, candidates []string) string {
 	if n := nearest(s, candidates); n != "" {
 		return " (did you mean " + n + "?)"

@@ -114,9 +114,6 @@ func botKeys() []platforms.Key {
 	}
 }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 	return func(v string) (err error) {
 		*field, err = parse(v)
@@ -165,9 +162,6 @@ func (l *loader) credential(name string) (string, error) {
 }
 
 // reason is what the system said, without the path: it may be a token in the wrong place.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func reason(err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err

@@ -18,9 +18,6 @@ const maxEnvFile = 1 << 20 // bytes
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=`)
 
 // nameIn is the variable that a line of a .env file sets; empty: none.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func nameIn(line string) string {
 	if m := assignment.FindStringSubmatch(line); m != nil {
 		return m[1]

@@ -152,8 +152,6 @@ func (s *setup) service(ctx context.Context) error {
 
 // unit is where the service's unit is written (empty: there is no home), and whether it is there, or a package has brought it.
 // It is not inlined: that costs more than a call.
-//
-//go:noinline
 func (s *setup) unit() (path string, there, packaged bool) {
 	if s.Root {
 		path, packaged = service.System, service.Packaged()

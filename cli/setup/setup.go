@@ -270,9 +270,6 @@ func (s *setup) writeAfter(ctx context.Context, needs func() error, edit func(*d
 }
 
 // has reports whether the configuration says something about a key.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (s *setup) has(path string) bool {
 	for _, l := range config.Outline(s.text) {
 		if l.Path == path {

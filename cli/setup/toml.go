@@ -20,9 +20,6 @@ func newDocument(data []byte) *document {
 }
 
 // bytes is the document as a file, which ends with its last line.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (d *document) bytes() []byte {
 	if len(d.lines) == 0 {
 		return []byte{}
@@ -35,9 +32,6 @@ type setting struct{ section, key, value string }
 
 func (s setting) line() string { return s.key + " = " + s.value }
 
-// path is compiled once, for its callers are many.
-//
-//go:noinline
 func (s setting) path() string {
 	if s.section == "" {
 		return s.key

@@ -17,9 +17,6 @@ type Board struct {
 }
 
 // New makes the board of a bot that has not been started. name may be empty: not known yet.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func New(name string) *Board {
 	return &Board{status: platforms.Status{State: platforms.Starting, Name: name, Since: time.Now()}}
 }

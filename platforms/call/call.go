@@ -46,9 +46,6 @@ type Client struct {
 
 // New makes a client for the bot of token, which takes answers of at most maxAnswer bytes. rt, when not nil, carries
 // everything.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func New(token relay.Secret, rt http.RoundTripper, maxAnswer int64) *Client {
 	if rt == nil {
 		rt = &http.Transport{ // of HTTP/1.1: over HTTP/2 all clients of one address would share a connection
@@ -212,15 +209,10 @@ func (f *Fault) Unwrap() error { return f.Cause }
 // Limited reports whether the network refused the call because it wants to be left alone.
 func (f *Fault) Limited() bool { return f.Refused(http.StatusTooManyRequests) }
 
-// Refused reports whether the network refused the call with that status. It is compiled once, for its callers are many.
-//
-//go:noinline
+// Refused reports whether the network refused the call with that status.
 func (f *Fault) Refused(status int) bool { return f.Sent == Refused && f.Status == status }
 
 // FaultOf is the Fault in err; one that says nothing if there is none.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func FaultOf(err error) *Fault {
 	if f := new(Fault); errors.As(err, &f) {
 		return f

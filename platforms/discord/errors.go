@@ -26,9 +26,6 @@ var (
 	errInvalidForm    = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body")
 )
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func refusal(status, code int, words string) *relay.ActionError {
 	return &relay.ActionError{Outcome: relay.NotSent, Public: phrase(status, code, words)}
 }

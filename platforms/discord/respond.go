@@ -116,9 +116,6 @@ func (p *Platform) hook(c platforms.Capability) string {
 }
 
 // original is the first answer to an interaction.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (p *Platform) original(c platforms.Capability) string { return p.hook(c) + "/messages/@original" }
 
 // answerable waits for the end of the call-back that makes c's token known to Discord.

@@ -33,9 +33,6 @@ func mentionsKey() platforms.Key {
 
 // mentions says whom a message may ping. It is part of every message: without it Discord pings everybody the
 // text names.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (p *Platform) mentions() *discordgo.MessageAllowedMentions {
 	last := slices.Index(mentionable, discordgo.AllowedMentionType(p.opts[keyMentions]))
 	return &discordgo.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
@@ -138,9 +135,6 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 }
 
 // referTo refers to a message of the chat, which may be gone; nil if m is no message's id.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func referTo(m relay.MessageID) *discordgo.MessageReference {
 	if !rest.IsID(string(m)) {
 		return nil

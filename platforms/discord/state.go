@@ -182,9 +182,6 @@ func (p *Platform) rememberThread(id, name string) {
 }
 
 // idOf is the "id" of an object; 0 when it has none.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func idOf(data []byte) guilds.ID {
 	var o struct {
 		ID guilds.ID `json:"id"`

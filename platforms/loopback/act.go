@@ -52,9 +52,6 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 }
 
 // do carries a out, or fails the way FailNext, Revoke or ctx want it.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) { return p.doWith(ctx, a, nil) }
 
 // doWith is do with the content of the file that a posts.

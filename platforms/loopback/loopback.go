@@ -169,9 +169,6 @@ func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 // DirectUser tells whose direct messages chat is.
 func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) { return directUser(chat) }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func directUser(chat relay.ChatID) (relay.UserID, bool) {
 	user, ok := strings.CutPrefix(string(chat), directPrefix)
 	if !ok || user == "" {

@@ -32,15 +32,9 @@ func (m *Meter) Take(now time.Time) {
 }
 
 // Recovered reports whether the whole burst is there again.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (m *Meter) Recovered(now time.Time) bool { return !m.full.After(now) }
 
 // Later is the later one of two moments.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -19,9 +19,6 @@ var (
 )
 
 // explained is err as a gateway may read it.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func explained(err error) *relay.ActionError {
 	return call.Explain(err, "Telegram", func(f *call.Fault) string { return cmp.Or(f.Message, "Bad Request") })
 }
@@ -43,9 +40,6 @@ func refusedForGood(err error) bool {
 }
 
 // refusedFormat: the API did not take the entities, or an address in them.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func refusedFormat(err error) bool { return refusedWith(err, "entit", "url", "can't parse") }
 
 // refusedThread: the topic is gone, or is one of a private chat, which some versions of the server do not know.

@@ -231,9 +231,6 @@ type webhookInfo struct {
 }
 
 // webhook asks Telegram for the web hook.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (p *Platform) webhook(ctx context.Context) (w webhookInfo, err error) {
 	err = p.client.call(ctx, "getWebhookInfo", nil, &w)
 	return w, err

@@ -116,9 +116,6 @@ func (m *parcel) Left() int {
 func (m *parcel) Skip(err error) bool { return m.sent && m.letter.Skip(err) }
 
 // captioned reports whether the text goes with the file.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (m *parcel) captioned() bool {
 	return !m.apart && len(m.parts) == 1 && dialect.Units(m.parts[0].Text) <= maxCaption
 }

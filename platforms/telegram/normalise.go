@@ -266,9 +266,6 @@ func (c chat) kind() relay.ChatType {
 
 func (c chat) name() string { return cmp.Or(c.Title, fullName(c.FirstName, c.LastName, c.Username)) }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func nameOf(u tgbotapi.User) string { return fullName(u.FirstName, u.LastName, u.UserName) }
 
 // fullName is a person's name as Telegram shows it; a deleted account may have neither.
@@ -293,19 +290,10 @@ func editOf(update int64, m *message) string {
 
 // Ids are Telegram's numbers in decimal. A private chat has its user's id; groups and channels have negative ones.
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func chatID(id int64) relay.ChatID { return relay.ChatID(strconv.FormatInt(id, 10)) }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func userID(id int64) relay.UserID { return relay.UserID(strconv.FormatInt(id, 10)) }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func messageID(id int64) relay.MessageID { return relay.MessageID(strconv.FormatInt(id, 10)) }
 
 // eventID is the id of the event that a message is.

@@ -134,9 +134,6 @@ func (s *Turns) within(ctx context.Context, chat relay.ChatID, cost pace.Cost, w
 }
 
 // Leave ends the turn. What the action still does has no place in the chat's order.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (t *Turn) Leave() { t.release() }
 
 // Move takes the turn to another chat.

@@ -70,9 +70,6 @@ type room struct {
 }
 
 // NewRooms are rooms in which nobody has said anything.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func NewRooms() *Rooms {
 	return &Rooms{epoch: relay.RandomText(10), changed: make(chan struct{}), rooms: make(map[relay.ChatID]*room)}
 }

@@ -27,9 +27,6 @@ type own func(*API, context.Context, caller, *request) (any, error)
 
 // byManager is a route for a gateway with its own bearer, or for whoever has a managed token. A
 // gateway's bearer has no dots in it, and such a token has two.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func byManager(do own) handler {
 	return func(a *API, ctx context.Context, r *request) (any, error) {
 		prove := a.gateway

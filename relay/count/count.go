@@ -26,9 +26,6 @@ var (
 	helps = []string{""}
 )
 
-// counter is compiled once, for the set is long.
-//
-//go:noinline
 func counter(name, help string) Counter {
 	names, helps = append(names, name), append(helps, help)
 	return Counter(len(names) - 1)

@@ -34,9 +34,6 @@ func Answer(w http.ResponseWriter, status int, body any) {
 }
 
 // Refuse answers with an error, in words a stranger may read.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Refuse(w http.ResponseWriter, status int, text string) {
 	Answer(w, status, map[string]string{"error": text})
 }

@@ -46,16 +46,11 @@ type Kind struct {
 }
 
 // Of is a finding of this kind.
-//
-//go:noinline
 func (k *Kind) Of(about, what, fix string) Finding {
 	return Finding{Code: k.Code, Severity: k.Severity, About: about, What: what, Why: k.Why, Fix: fix}
 }
 
 // Alone is a list of one finding of this kind.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (k *Kind) Alone(about, what, fix string) (l List) {
 	l.Add(k, about, what, fix)
 	return l
@@ -64,17 +59,12 @@ func (k *Kind) Alone(about, what, fix string) (l List) {
 // List is findings that are being gathered.
 type List []Finding
 
-// Add adds a finding of that kind. It is compiled once, for it is called in many places.
-//
-//go:noinline
+// Add adds a finding of that kind.
 func (l *List) Add(k *Kind, about, what, fix string) { *l = append(*l, k.Of(about, what, fix)) }
 
 // kinds are all kinds, in the order of their declaration. Nothing changes them after the package is set up.
 var kinds []*Kind
 
-// kind is compiled once, for there are many.
-//
-//go:noinline
 func kind(code string, s Severity, why string) *Kind {
 	k := &Kind{Code: code, Severity: s, Why: why}
 	kinds = append(kinds, k)
@@ -90,9 +80,6 @@ func All() []*Kind {
 
 // Sort puts the worst first; what is equally bad stands by code, then by what it is about. That there is no bot comes
 // before all: no message can be lost then, and much of the rest follows from it.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Sort(all []Finding) {
 	sort.SliceStable(all, func(i, j int) bool { // slices.SortStableFunc of this type costs 7 KB
 		a, b := all[i], all[j]

@@ -172,9 +172,6 @@ type answerings struct {
 const answeringsKept = 1024
 
 // of is c's answering.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (a *answerings) of(c capability.Record) *answering {
 	state := unsure
 	if c.Answered {

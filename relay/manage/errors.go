@@ -33,14 +33,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// refuse is compiled once, for its callers are many.
-//
-//go:noinline
 func refuse(why Why, format string, args ...any) *Error {
 	return &Error{Why: why, Message: fmt.Sprintf(format, args...)}
 }
 
-//go:noinline
 func unfit(field, format string, args ...any) *Error {
 	e := refuse(Usage, format, args...)
 	e.Field = field
@@ -77,8 +73,6 @@ func (s *Service) typed(field string, p relay.PlatformID, id string) error {
 }
 
 // checkID refuses what cannot be an id on any platform.
-//
-//go:noinline
 func checkID(field, what, id string) error {
 	if !fit(id, relay.MaxName) {
 		return unfit(field, "%q is no %s id", id, what)

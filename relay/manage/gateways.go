@@ -24,9 +24,6 @@ const (
 	Revoked   State = "revoked"   // gateways only: the credentials are dead
 )
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (s *Service) state(i store.Instance) State {
 	switch {
 	case i.Asleep: // also while its socket is still open: nothing is delivered
@@ -106,9 +103,6 @@ func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, erro
 	return g, refuse(NotFound, "%q is an instance with several gateways: name one of them (%s)", name, names)
 }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func noGateway(name string) error {
 	return refuse(NotFound, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
 }
@@ -165,9 +159,6 @@ func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled
 	return out, nil
 }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func revoked(name string) error {
 	return refuse(NotFound, "the credentials of %q are revoked: hermes-connector enroll %s makes new ones", name, name)
 }

@@ -134,9 +134,6 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac relay.MACer, 
 }
 
 // bots are the hosted bots, running or not.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (s *Service) bots() []platforms.Platform {
 	if s.live != nil {
 		return s.live.Bots()
@@ -145,8 +142,6 @@ func (s *Service) bots() []platforms.Platform {
 }
 
 // each is a list of what as makes of all; never nil, which JSON would show as null.
-//
-//go:noinline
 func each[A, B any](all []A, as func(A) B) []B {
 	out := make([]B, len(all))
 	for i, a := range all {

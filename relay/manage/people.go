@@ -202,7 +202,6 @@ func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincip
 	})
 }
 
-//go:noinline
 func principal(i store.Instance) Principal {
 	return Principal{
 		Instance: i.ID, Policy: cmp.Or(i.Principal.Policy, relay.OwnerOnly), Allow: append([]store.Person{}, i.Principal.Allow...),
@@ -296,7 +295,6 @@ func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevan
 	return out, err
 }
 
-//go:noinline
 func shown(i store.Instance, p relay.PlatformID) Relevance {
 	r := relevance(i, p)
 	return Relevance{

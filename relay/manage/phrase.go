@@ -184,9 +184,6 @@ func aside(why gate.Reason) string {
 func (p phrase) whom() string { return `"` + string(p.d.Instance) + `"` }
 
 // Counted is a number of things as people say it: "1 chat", "2 chats".
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

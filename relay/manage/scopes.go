@@ -212,9 +212,6 @@ func (s *Service) Scopes(ctx context.Context, n Named) ([]Grant, error) {
 	return each(all, grant), err
 }
 
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func grant(g store.Grant) Grant {
 	return Grant{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat, Instance: g.Instance, Tenant: g.Tenant, GrantedAt: g.GrantedAt.UTC()}
 }

@@ -13,9 +13,6 @@ import (
 const partSuffix = ".part"
 
 // path is where the file of a record is.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (k *Keeper) path(id relay.MediaID) string { return filepath.Join(k.dir, string(id)) }
 
 // remove removes the file of a record that is gone. One that cannot be removed is the next start's.

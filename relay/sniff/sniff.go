@@ -76,9 +76,6 @@ func (f file) format(head []byte) relay.FileFacts {
 
 func document(mime, ext string) relay.FileFacts { return relay.FileFacts{Mime: mime, Ext: ext} }
 
-// audio is compiled once, for its callers are many.
-//
-//go:noinline
 func audio(format relay.Format, mime, ext string) relay.FileFacts {
 	return relay.FileFacts{Format: format, Mime: mime, Ext: ext, Kind: relay.TypeAudio}
 }

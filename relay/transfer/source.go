@@ -123,8 +123,6 @@ func errNotFound() *relay.ActionError {
 }
 
 // refused is the answer when a file cannot be had. err says no address.
-//
-//go:noinline
 func refused(why string, err error) *relay.ActionError {
 	return &relay.ActionError{Outcome: relay.NotSent, Public: "media not fetched: " + why, Err: err}
 }

@@ -210,9 +210,6 @@ func (c *call) answer(status int, body any) {
 }
 
 // refuse is answer with an error.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (c *call) refuse(status int, text string) { c.answer(status, map[string]string{"error": text}) }
 
 // failed answers with trouble of ours.

@@ -59,9 +59,6 @@ func rowKey(tenant relay.TenantID, n uint64) []byte {
 }
 
 // countedWith are those e counts for.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (e Entry) countedWith() []auditor {
 	all := []auditor{{tenant: e.Tenant}}
 	if e.Actor.credential() {

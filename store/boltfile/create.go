@@ -11,9 +11,6 @@ import (
 )
 
 // Leftovers is a pattern that matches the names under which databases for path are made.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Leftovers(path string) string { return filepath.Base(path) + ".new-*" }
 
 // create makes an empty database at path. It makes it aside, for a power cut in the middle of it can leave a file that

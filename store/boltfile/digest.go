@@ -98,9 +98,6 @@ func putDigest(t *bolt.Tx, d Digest) error {
 }
 
 // Update changes a file that nobody else uses, in one transaction, and makes its digest anew from the records.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	return b.Update(func(t *bolt.Tx) error {
 		if err := fn(t); err != nil {

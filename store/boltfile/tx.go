@@ -30,25 +30,16 @@ type change struct {
 }
 
 // PutSealed stores an envelope under k.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (w *Writer) PutSealed(bucket string, k, value []byte) error {
 	return w.change(change{bucket: bucket, key: k, value: value})
 }
 
 // AppendSealed is PutSealed in a bucket that is written in the order of its keys.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (w *Writer) AppendSealed(bucket string, k, value []byte) error {
 	return w.change(change{bucket: bucket, key: k, value: value, append: true})
 }
 
 // Delete removes what is under k.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (w *Writer) Delete(bucket string, k []byte) error {
 	return w.change(change{bucket: bucket, key: k})
 }

@@ -37,9 +37,6 @@ func Give(f *os.File, path string) {
 }
 
 // Create makes the file path of what fill writes. fs.ErrExist: there is such a file, and it stays as it is.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Create(path, pattern string, fill func(*os.File) error) error {
 	return Aside(path, pattern, fill, func(temp string) error { return publish(temp, path, os.Link) })
 }
@@ -115,9 +112,6 @@ func RemoveLeftovers(dir, pattern string) error {
 }
 
 // Exists reports whether something has the name path.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

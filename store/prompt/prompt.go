@@ -62,9 +62,6 @@ type Press struct {
 }
 
 // Open reports whether it may be answered at that time.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (r Record) Open(now time.Time) bool { return r.Answer == nil && now.Before(r.ExpiresAt) }
 
 // On reports whether what was pressed is the prompt's message, as far as either is known.

@@ -135,9 +135,6 @@ func renew(temp string, o boltfile.Options) (has holdings, err error) {
 }
 
 // openAlone opens a file that nobody else knows of.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
 	o.OpenFile = os.OpenFile // what a test wants to hear of is the database
 	return boltfile.OpenBolt(temp, o)

@@ -175,8 +175,6 @@ func Key[S ~string](first S, rest ...string) []byte {
 
 // Prefix is Key with a final separator: every key that begins with these parts and goes on.
 // It is not inlined: many call it, and what it makes costs more than the call.
-//
-//go:noinline
 func Prefix[S ~string](first S, rest ...string) []byte {
 	return append(Key(first, rest...), 0)
 }

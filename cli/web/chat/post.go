@@ -144,9 +144,6 @@ func (s *Section) read(w http.ResponseWriter, r *http.Request) (said web.Said, e
 }
 
 // tooLarge tells a post that is too large from one that cannot be read.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func tooLarge(err error) error {
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
 		return web.ErrFiles

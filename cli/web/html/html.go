@@ -43,23 +43,15 @@ type name string
 var void = []name{"input", "meta", "link", "br", "hr", "img", "use"}
 
 // El is an element with attributes and content, in their order. Nil nodes are left out.
-//
-//go:noinline
 func El(n name, content ...Node) Node { return &node{kind: element, name: n, nodes: content} }
 
 // Attr is an attribute. A value that is an address must begin with a constant "/", or be one that this program made.
-//
-//go:noinline
 func Attr(n name, value string) Node { return &node{kind: attr, name: n, value: value} }
 
 // Text is what a person reads.
-//
-//go:noinline
 func Text(s string) Node { return &node{kind: text, value: s} }
 
 // Group is several nodes one after the other. It holds no attributes.
-//
-//go:noinline
 func Group(nodes ...Node) Node { return &node{kind: group, nodes: nodes} }
 
 func (n *node) write(b *bytes.Buffer) {
@@ -101,10 +93,8 @@ func (n *node) content(b *bytes.Buffer, attrs bool) {
 }
 
 // Form is markup in which each "{}" is replaced by the next of values: a string, which is escaped, a Node, or nil. The markup
-// is a constant of the source; a hole of it stands between elements, or, for a string, between double quotes. It makes
-// what El makes, in a tenth of the code.
-//
-//go:noinline
+// is a constant of the source; a hole of it stands between elements, or, for a string, between double quotes. It is
+// El where the elements are known.
 func Form(markup name, values ...any) Node {
 	f := &node{kind: form, name: markup}
 	for _, v := range values {
@@ -156,9 +146,6 @@ func Document(root Node) []byte {
 }
 
 // Fragment is a part of a page.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Fragment(n Node) []byte {
 	var b bytes.Buffer
 	n.write(&b)

@@ -56,9 +56,6 @@ func (a *Asset) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Mount serves assets, to anybody: they are in every copy of the program.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Mount(mux *http.ServeMux, assets ...*Asset) {
 	for _, a := range assets {
 		mux.Handle("GET "+a.Path, a)

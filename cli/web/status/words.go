@@ -88,9 +88,6 @@ func badge(l look) html.Node {
 }
 
 // command is text to copy. The button needs the script, which shows it.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func command(text string) html.Node {
 	return html.Form(`<div class="copy"><code>{}</code><button type="button" class="quiet" hidden="" data-copy="{}" aria-label="Copy {}">Copy</button></div>`,
 		text, text, text)
@@ -121,9 +118,6 @@ func (s *Section) label(p relay.PlatformID) string {
 }
 
 // row is a term and what is to be said of it; nothing without words.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func row(term string, about html.Node) html.Node {
 	if about == nil {
 		return nil

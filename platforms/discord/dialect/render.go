@@ -118,9 +118,6 @@ var longTicks = regexp.MustCompile("`{3,}")
 
 // withoutFences is s without anything Discord could take for a fence: each backtick of a long run is escaped with
 // mark; where escapes do not count, mark is empty, and invisible blanks part the run.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func withoutFences(s, mark string) string {
 	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
 		var out strings.Builder

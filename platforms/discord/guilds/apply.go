@@ -192,9 +192,6 @@ func decodeOf(data []byte, out any, id *ID, without error) error {
 }
 
 // inScope is a change of everything in a guild.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func inScope(guild ID) []platforms.RosterChange {
 	return []platforms.RosterChange{{Scope: relay.ScopeID(guild.String())}}
 }

@@ -90,9 +90,6 @@ type memberData struct {
 }
 
 // Decode reads a payload. The error has no value of the payload in it.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func Decode(data []byte, out any) error { return call.Decode(data, out, errNoID, errNoPermissions) }
 
 // ID is one of Discord's ids (a snowflake); 0 is none.
@@ -126,9 +123,6 @@ func (id *ID) UnmarshalJSON(raw []byte) error {
 }
 
 // String is the id as Discord writes it; empty for none.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func (id ID) String() string {
 	if id == 0 {
 		return ""
@@ -178,9 +172,6 @@ func digits(raw []byte) (string, error) {
 }
 
 // At is the least id of a moment; 0 for moments before there were ids.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func At(t time.Time) ID {
 	ms := t.UnixMilli() - epoch
 	if ms <= 0 {

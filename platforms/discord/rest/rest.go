@@ -229,9 +229,6 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 }
 
 // pathOf is where an endpoint of the library's is, behind the version.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func pathOf(endpoint string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
 }
