@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,11 +17,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// So many histories each simulation lives through; the flag itself, when it is given, wins.
+	if err := flag.Set("rapid.checks", long.Pick("30", "100")); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var bot = relay.Bot{Platform: "loop", ID: "bot"}
 

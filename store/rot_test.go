@@ -288,14 +288,14 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	var cases []spoilt
 	var flips []int // bits
 	dice := rand.New(rand.NewPCG(1, 2))
-	for at := 0; at < used; at += max(used/long.Pick(60, 600), 1) { // everywhere
+	for at := 0; at < used; at += max(used/long.Pick(100, 600), 1) { // everywhere
 		flips = append(flips, 8*at+dice.IntN(8))
 	}
-	for range long.Pick(30, 150) { // the meta pages
+	for range long.Pick(20, 150) { // the meta pages
 		flips = append(flips, 8*(4096*dice.IntN(2)+pageHeader+dice.IntN(metaSize))+dice.IntN(8))
 	}
 	for _, at := range pointers(t, good) { // what points to a page: to one that was once the same, say
-		for bit := 0; bit < 9; bit += long.Pick(4, 1) {
+		for bit := range long.Pick(1, 9) {
 			flips = append(flips, 8*at+bit)
 		}
 	}
