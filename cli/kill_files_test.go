@@ -58,43 +58,48 @@ func (a *agent) request(ctx context.Context, method, address, name string, body 
 	return res.StatusCode, answer, true
 }
 
-// given fetches every file that an event names, before it is acknowledged: each is there, and is what was sent. ok is
-// false when the server died meanwhile.
-func (a *agent) given(ctx context.Context, n int, ev relay.Event) (ok bool) {
-	name, want := fileOf(n)
-	if (name != "") != (len(ev.Media) == 1) || len(ev.Media) > 1 {
-		a.fault("%d has %d files: %q", n, len(ev.Media), ev.Text)
+// given fetches every file that an event with those numbers names, before it is acknowledged: each is there, and is what was
+// sent. ok is false when the server died meanwhile.
+func (a *agent) given(ctx context.Context, said []int, ev relay.Event) (ok bool) {
+	var want [][]byte
+	for _, n := range said {
+		name, content := fileOf(n)
+		if name != "" {
+			want = append(want, content)
+		}
+		if name == "notes.txt" && !strings.Contains(ev.Text, "[Content of notes.txt]:\n"+string(content)) {
+			a.fault("%d does not show its text file: %q", n, ev.Text)
+		}
+	}
+	if len(want) != len(ev.Media) {
+		a.fault("%v have %d files, want %d: %q", said, len(ev.Media), len(want), ev.Text)
 		return true
 	}
-	if name == "notes.txt" && !strings.Contains(ev.Text, "[Content of notes.txt]:\n"+string(want)) {
-		a.fault("%d does not show its text file: %q", n, ev.Text)
-	}
-	for _, m := range ev.Media {
+	for i, m := range ev.Media {
 		if !strings.HasPrefix(m.URL, a.files.base+"/relay/media/") {
-			a.fault("%d has its file at %s", n, m.URL)
+			a.fault("%v have a file at %s", said, m.URL)
 			continue
 		}
 		status, got, ok := a.request(ctx, http.MethodGet, m.URL, "", nil)
 		if !ok {
 			return false
 		}
-		if status != http.StatusOK || !bytes.Equal(got, want) {
-			a.fault("the file of %d is not given: %d, %d bytes", n, status, len(got))
+		if status != http.StatusOK || !bytes.Equal(got, want[i]) {
+			a.fault("file %d of %v is not given: %d, %d bytes", i, said, status, len(got))
 		}
 		a.files.fetched++
 	}
 	return true
 }
 
-// number is the number that a text says, beside what is said of its file.
-func number(text string) (n int, err error) {
-	err = fmt.Errorf("%q has no number", text)
+// numbers are those that a text says, a line each, beside what is said of their files.
+func numbers(text string) (said []int) {
 	for line := range strings.Lines(text) {
-		if n, err = strconv.Atoi(strings.TrimSpace(line)); err == nil {
-			break
+		if n, err := strconv.Atoi(strings.TrimSpace(line)); err == nil {
+			said = append(said, n)
 		}
 	}
-	return n, err
+	return said
 }
 
 // upload is a file that the server says it has; ok is false if it says nothing, or takes none now.
@@ -154,7 +159,8 @@ func (v *visit) press(ev relay.Event) {
 	defer v.mu.Unlock()
 	p, id := *ev.Prompt, string(ev.MessageID)
 	before, again := v.files.pressed[p.PromptID]
-	v.bookLocked("press "+id, !again, before == id)
+	what := "press " + id
+	v.bookLocked(what, !again, before == id && v.fresh && what == v.last && what != v.committed)
 	if again && before != id {
 		v.faults = append(v.faults, fmt.Sprintf("two presses answered %s", p.PromptID))
 	}

@@ -91,8 +91,10 @@ type agent struct {
 	mu        sync.Mutex // guards the fields below
 	said      int
 	heard     int    // the newest number
-	last      string // what came last: a number or a press
-	committed string // the newest of which it is known that its acknowledgement was committed
+	at        int    // the number that came last
+	sure      int    // the newest number of which it is known that its acknowledgement was committed
+	last      string // what came last: numbers or a press
+	committed string // the newest of these of which that is known
 	faults    []string
 	answers   map[string]bool // texts to send, and whether a result said that they were
 	tally     struct{ sessions, deliveries, repeats, flips, cuts int }
@@ -119,8 +121,9 @@ func (b *victim) enrolled(name string, user int64, seed uint64) *agent {
 	return a
 }
 
-// unheard is how far a person is ahead of the agent at most: the slower the machine, the less is said.
-const unheard = 100
+// unheard is how far a person is ahead of the agent at most: the slower the machine, the less is said. That much has at most
+// ten files, and so is given as one.
+const unheard = 35
 
 // talk says the next number every few milliseconds.
 func (b *victim) talk(ctx context.Context, a *agent) {
@@ -185,7 +188,10 @@ func (a *agent) run(ctx context.Context, door string) {
 	for ctx.Err() == nil {
 		if conn, err := a.cred.dial(ctx, door); err == nil {
 			a.tally.sessions++
-			(&visit{agent: a, conn: conn, fresh: true, texts: make(map[relay.RequestID]string)}).run(ctx)
+			a.mu.Lock()
+			old := a.said
+			a.mu.Unlock()
+			(&visit{agent: a, conn: conn, fresh: true, old: old, texts: make(map[relay.RequestID]string)}).run(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -200,6 +206,7 @@ type visit struct {
 	conn  *websocket.Conn
 	fresh bool // nothing was heard since the last hello
 	idle  bool // going_idle was acknowledged, and no descriptor came since
+	old   int  // the newest number that was said before the session
 	texts map[relay.RequestID]string
 
 	newest string // of the texts
@@ -265,11 +272,10 @@ func (v *visit) run(ctx context.Context) {
 
 // hear books one message and answers it; false means that the agent leaves.
 func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
-	n := 0
+	var said []int
 	if in.Event.Prompt == nil {
-		var err error
-		if n, err = number(in.Event.Text); err != nil {
-			v.fault("no message of the person's: %v", err)
+		if said = numbers(in.Event.Text); said == nil {
+			v.fault("no message of the person's: %q", in.Event.Text)
 			return false
 		}
 	}
@@ -277,11 +283,13 @@ func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
 		v.fault("somebody else's message: user %s", in.Event.Source.UserID)
 		return false
 	}
+	n := 0
 	if in.Event.Prompt != nil {
 		v.press(in.Event)
 	} else {
-		v.book(n)
-		if !v.given(ctx, n, in.Event) {
+		n = said[len(said)-1]
+		v.book(said)
+		if !v.given(ctx, said, in.Event) {
 			return false
 		}
 	}
@@ -311,31 +319,44 @@ func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
 		return false
 	case dice >= 96:
 		return transmit(ctx, v.conn, wire.GoingIdle{}) == nil
+	case n > 0 && n <= v.old: // of backlog the next is given when the turn is over
+		return v.do(ctx, relay.Send{Chat: v.chat(), Content: v.newAnswer(n, ""), Meta: relay.Metadata{Notify: true}})
 	}
 	return true
 }
 
-// book judges where n stands in the order.
-func (v *visit) book(n int) {
+// book judges where the numbers of one event stand in the order. After the end of a session those in doubt may come again,
+// with what was said since, or one by one.
+func (v *visit) book(said []int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.bookLocked(strconv.Itoa(n), n == v.heard+1, n == v.heard)
-	v.heard = max(v.heard, n)
+	for i, n := range said {
+		if n != said[0]+i {
+			v.faults = append(v.faults, fmt.Sprintf("%v came as one", said))
+		}
+	}
+	isNext, again := said[0] == v.at+1, v.fresh && v.sure < v.at && said[0] == v.sure+1
+	v.bookLocked(fmt.Sprint(said), isNext, again)
+	if isNext {
+		v.sure = v.at // or that would have come first
+	}
+	v.at = said[len(said)-1]
+	v.heard = max(v.heard, v.at)
 }
 
-// bookLocked judges where a number or a press stands in the order. isNext: it is not known yet, and due; isLast: it is
-// the newest of its kind. v.mu must be held.
-func (v *visit) bookLocked(what string, isNext, isLast bool) {
+// bookLocked judges where numbers or a press stand in the order. isNext: they are due; inDoubt: they came last, and nobody
+// knows whether their acknowledgement was committed. v.mu must be held.
+func (v *visit) bookLocked(what string, isNext, inDoubt bool) {
 	v.tally.deliveries++
 	if !v.fresh {
-		v.committed = v.last // or nothing would have come behind it
+		v.committed, v.sure = v.last, v.at // or nothing would have come behind it
 	}
 	switch {
 	case v.idle:
 		v.faults = append(v.faults, what+" came after going_idle_ack")
 	case isNext:
-	case isLast && v.fresh && what == v.last && what != v.committed:
-		v.tally.repeats++ // the one in doubt
+	case inDoubt:
+		v.tally.repeats++
 	default:
 		v.faults = append(v.faults, fmt.Sprintf("%s came after %d and %s (committed: %s, first since hello: %v)", what, v.heard, v.last, v.committed, v.fresh))
 	}

@@ -184,7 +184,7 @@ func (l *listener) run(ctx context.Context, gw echo.Gateway) {
 		if in, ok := f.(wire.Inbound); ok {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.heard = append(l.heard, in.Event.Text)
+			l.heard = append(l.heard, strings.Split(in.Event.Text, "\n")...) // what gathered comes as one
 		}
 	}
 	for ctx.Err() == nil {

@@ -53,12 +53,16 @@ func bufferIDs(parts []part) []relay.BufferID {
 
 // add makes next a part of e, if they are one event.
 func (p *Pump) add(e *load, next store.Entry) bool {
-	whole := next.Event != nil
-	if p.out.Join == nil || next.Forward != nil || !p.out.Join(&e.Entry, next) {
+	whole, joined := next.Event != nil, false
+	_ = p.guarded(next, func() error {
+		joined = p.out.Join != nil && next.Forward == nil && p.out.Join(&e.Entry, next)
+		return nil
+	})
+	if !joined {
 		return false
 	}
 	if e.where == (Conversation{}) {
-		e.where, _ = p.out.Where(next)
+		e.where, _ = p.where(next)
 	}
 	e.parts = append(e.parts, part{next.Buffer, next.About})
 	e.Buffer, e.About, e.settles = next.Buffer, next.About, e.settles || whole

@@ -183,7 +183,7 @@ func (p *Pump) findAgain(ctx context.Context) (e load, ok bool, err error) {
 			return e, false, nil
 		}
 	}
-	c, urgent := p.out.Where(e.Entry)
+	c, urgent := p.where(e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.placeLocked(&e, c, urgent)

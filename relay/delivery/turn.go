@@ -156,7 +156,7 @@ func (p *Pump) waits(e *load) bool {
 	if live {
 		return false
 	}
-	c, urgent := p.out.Where(e.Entry)
+	c, urgent := p.where(e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if behind := p.placeLocked(e, c, urgent); fronted && !behind || p.knownLocked(e.Buffer) {
@@ -189,7 +189,7 @@ func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
 	fronted := there && p.out.Fronts(found.About.Bot)
 	urgent := false
 	if there {
-		_, urgent = p.out.Where(found)
+		_, urgent = p.where(found)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +201,19 @@ func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
 	}
 	e.waited = true
 	p.placeLocked(&e, c, urgent)
+	if fronted { // it may have become an event meanwhile, which waits for the window
+		p.talks[c].waiting[0].forward = l.formLocked(found) == asForward
+	}
 	return e, fronted, nil
+}
+
+// where is Outlet.Where's, guarded: what cannot be read waits for nobody.
+func (p *Pump) where(e store.Entry) (c Conversation, urgent bool) {
+	_ = p.guarded(e, func() error {
+		c, urgent = p.out.Where(e)
+		return nil
+	})
+	return c, urgent
 }
 
 // asideLocked has what was joined wait once more, each by itself. lane.mu must be held.

@@ -208,3 +208,21 @@ func TestAnotherBotsConversationWaitsForBoth(t *testing.T) {
 		wantPushed(t, s, 2, 1, 3)
 	}, "strange@a/x", "hi@a/x", "strange@a/y")
 }
+
+// TestAForwardThatBecameAnEventWhileItWaited waits for the window like others.
+func TestAForwardThatBecameAnEventWhileItWaited(t *testing.T) {
+	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		m.mu.Lock()
+		m.entries[0].About.Bot = strange
+		m.mu.Unlock()
+		s := connect(t, l)
+		wantPushed(t, s, 2)
+		time.Sleep(forwardLasts)
+		s.widen()
+		wantPushed(t, s, 2)
+		mustAck(t, s, 2, true)
+		wantPushed(t, s, 2, 1)
+		wantForms(t, s)
+		lose(t, s)
+	}, "forward", "hi")
+}

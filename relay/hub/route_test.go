@@ -140,7 +140,7 @@ func TestAFollowUpForAThreadGoesThere(t *testing.T) {
 			r.talked("garden")
 			r.give(capability.Record{Event: "i1", Instance: "home", Chat: "garden", Sessions: []relay.SessionKey{"s"}}, "tok1")
 			g := r.dial("home")
-			drain(g, r, "home")
+			g.send(wire.InboundAck{Buffer: g.inbound().Buffer}) // the command waits for the end of that turn
 			res := g.do(relay.Request{Action: relay.FollowUp{Session: "s", Kind: slashKind, Content: "x", Meta: relay.Metadata{ThreadID: tc.thread}}})
 			acts := r.net.Acts()
 			switch tc.want {
