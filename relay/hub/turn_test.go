@@ -107,6 +107,15 @@ func TestANightsMessagesAreAConversation(t *testing.T) {
 		if l, err := n.db.Lanes.State(t.Context(), "home"); err != nil || l.Entries != 2 {
 			t.Errorf("%d entries are left, %v; want those that were not given", l.Entries, err)
 		}
+		delivered := 0
+		for _, d := range n.hub.Decisions() { // each is told of by itself
+			if !d.DeliveredAt.IsZero() {
+				delivered++
+			}
+		}
+		if delivered != 3 {
+			t.Errorf("%d events are said to be delivered, want 3", delivered)
+		}
 		n.wantTexts("one\ntwo\nthree")
 		n.asks(relay.Send{Chat: "@ann", Content: "to all three", Meta: relay.Metadata{Notify: true}})
 		n.wantTexts("one\ntwo\nthree")
