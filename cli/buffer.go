@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 func newBufferCmd(a *app) *cobra.Command {
@@ -38,8 +39,11 @@ func (a *app) bufferDead() *cobra.Command {
 		list(a, w, all, n.Name+" has no dead letters.", slices.Concat(entryHead, []any{"REASON"}), func(d manage.DeadEntry) []any {
 			return append(entryRow(d.Entry), d.Reason)
 		})
-		if len(all) > 0 {
+		switch {
+		case slices.ContainsFunc(all, func(d manage.DeadEntry) bool { return d.Reason != store.DeadOversize }):
 			a.say("Next: hermes-connector buffer replay %s, or buffer drop %s", n.Name, n.Name)
+		case len(all) > 0:
+			a.say("Next: hermes-connector buffer drop %s", n.Name)
 		}
 	})
 }

@@ -79,7 +79,7 @@ type posted struct {
 	callers []caller
 	cmd     *exec.Cmd
 
-	mu    sync.Mutex // guards heard
+	mu    sync.Mutex                   // guards heard
 	heard map[relay.PlatformID][][]int // the things that came as one
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
@@ -23,21 +24,27 @@ type aged struct {
 
 func inAge(t *testing.T, test func(t *testing.T, a *aged)) {
 	t.Helper()
+	inBubble(t, false, nil, func(t *testing.T, f *socketFlip, b bus.Bus) { test(t, &aged{f, b}) })
+}
+
+// inBubble runs test with a gateway in virtual time.
+func inBubble(t *testing.T, newer bool, bots []platforms.Platform, test func(t *testing.T, f *socketFlip, b bus.Bus)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		b := &bus.Local{}
-		a := &aged{&socketFlip{t: t, db: db, inst: "home", hub: New(db, nil, b, nil, Options{})}, b}
-		defer b.Subscribe(a.hub.note)()
-		if err := db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant},
+		f := &socketFlip{t: t, db: db, inst: "home", hub: New(db, nil, b, bots, Options{})}
+		defer b.Subscribe(f.hub.note)()
+		if err := db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant, Newer: newer},
 			store.Instance{ID: "home", Tenant: relay.DefaultTenant}); err != nil {
 			t.Fatal(err)
 		}
-		test(t, a)
-		a.lose(delivery.ErrShutdown)
-		a.running.Wait()
+		test(t, f, b)
+		f.lose(delivery.ErrShutdown)
+		f.running.Wait()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
-	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -28,29 +26,12 @@ type night struct {
 
 func atNight(t *testing.T, test func(t *testing.T, n *night)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
-		if err != nil {
+	p := loopback.New(loopback.NewNetwork(), nil)
+	inBubble(t, true, []platforms.Platform{p}, func(t *testing.T, f *socketFlip, _ bus.Bus) {
+		if err := f.db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		b := &bus.Local{}
-		p := loopback.New(loopback.NewNetwork(), nil)
-		h := New(db, nil, b, []platforms.Platform{p}, Options{})
-		n := &night{&socketFlip{t: t, db: db, inst: "home", hub: h}, p.Bot(), &inbox{hub: h, bot: p.Bot()}}
-		defer b.Subscribe(h.note)()
-		if err := db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant, Newer: true},
-			store.Instance{ID: "home", Tenant: relay.DefaultTenant}); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
-		test(t, n)
-		n.lose(delivery.ErrShutdown)
-		n.running.Wait()
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		test(t, &night{f, p.Bot(), &inbox{hub: f.hub, bot: p.Bot()}})
 	})
 }
 
@@ -106,6 +87,15 @@ func TestANightsMessagesAreAConversation(t *testing.T) {
 		n.wantTexts("one\ntwo\nthree")
 		if l, err := n.db.Lanes.State(t.Context(), "home"); err != nil || l.Entries != 2 {
 			t.Errorf("%d entries are left, %v; want those that were not given", l.Entries, err)
+		}
+		delivered := 0
+		for _, d := range n.hub.Decisions() { // each is told of by itself
+			if !d.DeliveredAt.IsZero() {
+				delivered++
+			}
+		}
+		if delivered != 3 {
+			t.Errorf("%d events are said to be delivered, want 3", delivered)
 		}
 		n.wantTexts("one\ntwo\nthree")
 		n.asks(relay.Send{Chat: "@ann", Content: "to all three", Meta: relay.Metadata{Notify: true}})
