@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +26,27 @@ import (
 
 // idleSockets is how many sockets BenchmarkIdleSockets opens.
 const idleSockets = 1000
+
+// TestNoPackageIsLargeFromTheStart: what a package makes before main stays in the memory of a server that idles, for the heap
+// grew for it, and every command waits for it.
+func TestNoPackageIsLargeFromTheStart(t *testing.T) {
+	const most = 256 << 10
+	cmd := exec.Command("hermes-connector", "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	ours := regexp.MustCompile(`(?m)^init github\.com/hermes-connector/hermes-connector/(\S+) .* clock, (\d+) bytes`).FindAllSubmatch(out, -1)
+	if len(ours) < 10 {
+		t.Fatalf("only %d packages found: %s", len(ours), out)
+	}
+	for _, m := range ours {
+		if n, _ := strconv.Atoi(string(m[2])); n > most {
+			t.Errorf("package %s makes %d bytes before main, want at most %d", m[1], n, most)
+		}
+	}
+}
 
 // bareSockets is what the same library costs by itself: it answers the first message with a small one
 // and reads on. The buffers and the goroutine of net/http stay with a socket whose handler does not

@@ -46,7 +46,7 @@ var (
 //   - after going_idle_ack nothing comes before the next hello;
 //   - what the operator was told is done (enrolled, revoked) is done after the crash too.
 //
-// The long form is
+// A thousand kills are
 //
 //	go test ./cli -run TestKill -kill.cycles 1000 -timeout 2h -v
 func TestKill(t *testing.T) {

@@ -116,7 +116,7 @@ func look(ctx context.Context, o Options) Report {
 	case len(state) > 0 && state[0].Code == finding.NotRunning.Code:
 		checks = append(checks,
 			check{"the database", Within, o.stopped},
-			check{"the ports", time.Second, func(context.Context) finding.List { return ports(o.Config, o.machine) }})
+			check{"the ports", 3500 * time.Millisecond, func(context.Context) finding.List { return ports(o.Config, o.machine) }})
 	}
 	if o.Config.PublicURL != "" && !o.Offline {
 		run := ""

@@ -37,10 +37,9 @@ import (
 	relaysession "github.com/hermes-connector/hermes-connector/relay/session"
 	relaywire "github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
-	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
-var manyInteractions = flag.Int("interactions", long.Pick(100, 400), "how many interactions TestInteractions makes, in all its worlds together")
+var manyInteractions = flag.Int("interactions", 400, "how many interactions TestInteractions makes, in all its worlds together")
 
 // TestInteractions: people and strangers use slash commands, many at once, some of which come over the socket and
 // some over HTTP, on a network that is slow, breaks, refuses and lies about what it did; the gateway answers in every way it can, twice at once.
