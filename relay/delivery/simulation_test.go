@@ -754,22 +754,16 @@ func (w *world) drain() {
 	}
 }
 
+// dump is what there is to see when something is wrong. Nothing moves.
 func (w *world) dump() string {
 	p := w.live.pump
-	out := fmt.Sprintf("pushed %v %q\nlast %d dry %d told %d ahead %d ordinary %d single %d flipped %v window %d\n", w.live.seen(), w.live.texts(), p.last, p.dry, w.l.told, w.l.ahead, p.ordinary, p.single, p.flipped, w.window)
+	out := fmt.Sprintf("pushed %v %q\nlast %d, dry %d, told %d, ordinary %d, single %d, window %d, ready %v\n",
+		w.live.seen(), w.live.texts(), p.last, p.dry, w.l.told, p.ordinary, p.single, w.window, p.ready)
 	for c, t := range p.talks {
-		out += fmt.Sprintf("talk %v waiting %v turn %v\n", c, t.waiting, t.turn != nil)
-	}
-	out += fmt.Sprintf("ready %v since %v now %v\n", p.ready, p.since.Format("05.000"), time.Now().Format("05.000"))
-	for c, u := range w.turns {
-		out += fmt.Sprintf("turn %v %+v over %v\n", c, *u, u.over(time.Now()))
-	}
-	out += fmt.Sprintf("dead %v at %v\n", w.mem.(*memory).dead, w.live.at)
-	for _, e := range p.inFlight {
-		out += fmt.Sprintf("in flight %+v\n", e)
+		out += fmt.Sprintf("in %v wait %v, in a turn: %v\n", c, t.waiting, t.turn != nil)
 	}
 	for _, e := range w.mem.buffered() {
-		out += fmt.Sprintf("buffer %v %s deaths %d at %v\n", e.Buffer, textOf(e), e.Deaths, e.At.Format("05.000"))
+		out += fmt.Sprintf("%v %q, %d deaths\n", e.Buffer, textOf(e), e.Deaths)
 	}
 	return out
 }

@@ -82,7 +82,7 @@ func TestHowATurnEnds(t *testing.T) {
 				began := time.Now()
 				mustAck(t, s, 1, true)
 				tc.during(s)
-				time.Sleep(began.Add(tc.want - time.Millisecond).Sub(time.Now()))
+				time.Sleep(time.Until(began.Add(tc.want - time.Millisecond)))
 				wantPushed(t, s, 1)
 				time.Sleep(time.Millisecond)
 				wantPushed(t, s, 1, 2)
