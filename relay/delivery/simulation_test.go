@@ -701,6 +701,9 @@ func (w *world) check() {
 	if len(w.inFlight) >= w.window {
 		return
 	}
+	w.live.pump.lane.mu.Lock()
+	single := w.live.pump.single
+	w.live.pump.lane.mu.Unlock()
 	for _, id := range w.waiting {
 		if w.text[id] == "strange" && !w.wide {
 			continue
@@ -712,7 +715,7 @@ func (w *world) check() {
 			}
 		}
 		turn := w.turns[w.within(id)]
-		aside := id.Seq <= w.live.pump.single // nothing moves: nobody else looks at it
+		aside := id.Seq <= single
 		if !turn.over(time.Now()) && (w.born[id].Before(w.since) || w.behind[id] || aside) {
 			continue
 		}

@@ -8,21 +8,28 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// startTime is how long after its first hello nothing is pushed to a gateway that may be of June 2026: while it
-// starts, a second or two, such a program acknowledges what it is given, and then drops it.
+// startTime is how long after its first hello nothing is pushed to a gateway that may be starting, which takes a second
+// or two. One of June 2026 acknowledges what it is given meanwhile, and drops it. One of August acknowledges it, and keeps
+// it in memory alone until it has started: killed before, it has lost it, and a backlog may be one event.
 const startTime = 5 * time.Second
 
-// letStart waits until the gateway has had time to start, or shows that it is newer. A program that does not dial
-// as the real gateways do, and for which no entry waits, is not waited for.
+// letStart waits until the gateway has had time to start. One that shows that it is newer than June is waited for only
+// if it dials as the real gateways do and entries wait for it. A program that does not dial like that, and for which none
+// waits, is not waited for.
 func (s *seat) letStart(ctx context.Context) {
-	if l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
+	l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance)
+	backlog, newer := err != nil || l.Entries > 0, s.newer
+	switch {
+	case !backlog && !s.peer.Stock:
 		return
+	case backlog && s.peer.Stock:
+		newer = nil
 	}
 	t := time.NewTimer(startTime)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-s.newer:
+	case <-newer:
 	case <-t.C:
 	}
 }

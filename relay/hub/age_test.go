@@ -106,6 +106,20 @@ func TestWithoutABacklogOnlyAStockGatewayWaits(t *testing.T) {
 	}
 }
 
+// TestABacklogWaitsUntilAStockGatewayHasStarted: a gateway of August that is killed while it starts loses what it has
+// acknowledged, and a whole backlog may be one event.
+func TestABacklogWaitsUntilAStockGatewayHasStarted(t *testing.T) {
+	inAge(t, func(t *testing.T, a *aged) {
+		a.stock = true
+		a.event()
+		a.dial()
+		a.say(wire.Hello{Platform: relay.RelayPlatform, Manifest: []json.RawMessage{}}) // it shows that it is newer
+		a.wantHeld(0, "while it may be starting")
+		elapse(startTime)
+		a.wantHeld(1, "then")
+	})
+}
+
 func TestAGatewayThatShowsThatItIsNewerDoesNotWait(t *testing.T) {
 	ask := func(r relay.Request) wire.Frame { r.ID = "r"; return wire.Outbound{Request: r} }
 	for name, tc := range map[string]struct {
