@@ -29,8 +29,8 @@ const (
 	setupUser  = 4001
 )
 
-func newSetupAPI() *setupAPI {
-	b := &setupAPI{name: "pibot", changed: make(chan struct{})}
+func newSetupAPI(name string) *setupAPI {
+	b := &setupAPI{name: name, changed: make(chan struct{})}
 	b.Server = httptest.NewServer(b)
 	return b
 }
@@ -123,12 +123,13 @@ func telegram(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: telegram VARIABLE [NAME]")
 	}
-	b := newSetupAPI()
+	name := "pibot"
 	if len(args) == 2 {
-		name, err := strconv.Unquote(`"` + args[1] + `"`)
+		var err error
+		name, err = strconv.Unquote(`"` + args[1] + `"`)
 		ts.Check(err)
-		b.name = name
 	}
+	b := newSetupAPI(name)
 	ts.Defer(b.Close)
 	ts.Setenv(args[0], b.URL)
 }

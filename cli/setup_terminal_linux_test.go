@@ -117,7 +117,7 @@ func (s *terminal) all() string {
 // TestSetupAtATerminal goes from nothing to the first answered message with one command and an interruption, and
 // edits no file.
 func TestSetupAtATerminal(t *testing.T) {
-	api := newSetupAPI()
+	api := newSetupAPI("pibot")
 	t.Cleanup(api.Close)
 	home := t.TempDir()
 	port, release, err := platformtest.HoldPort()
@@ -202,7 +202,7 @@ func TestSetupAtATerminal(t *testing.T) {
 // TestSetupOverADeadToken (issue 21, point 25): another token takes the place of the stored one, when the person agrees and
 // not before that; the configuration stays.
 func TestSetupOverADeadToken(t *testing.T) {
-	api := newSetupAPI()
+	api := newSetupAPI("pibot")
 	t.Cleanup(api.Close)
 	home := t.TempDir()
 	const dead = "123456:BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB\n"

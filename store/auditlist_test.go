@@ -29,13 +29,6 @@ func addRows(t *testing.T, db *DB, rows []audit.Entry) {
 	}
 }
 
-func actions(rows []audit.Entry) (out []string) {
-	for _, e := range rows {
-		out = append(out, e.Action)
-	}
-	return out
-}
-
 func auditKey(tenant relay.TenantID, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(table.Prefix(tenant), n)
 }
