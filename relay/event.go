@@ -52,11 +52,11 @@ type Event struct {
 	// most MaxAttachments. They stay off the wire.
 	Attachments []Attachment `json:"files,omitempty"`
 
-	// Traits are facts for the gate. They stay off the wire.
+	// Traits are facts for the gate and for what is given as one event. They stay off the wire.
 	Traits Traits `json:"traits,omitzero"`
 }
 
-// Traits are what the platform observed about an event that only the gate needs.
+// Traits are what the platform observed about an event that no gateway is told.
 type Traits struct {
 	AuthorIsBot bool `json:"bot,omitempty"`
 	// Own marks the bot's own message.
@@ -71,6 +71,8 @@ type Traits struct {
 	Costly bool `json:"costly,omitempty"`
 	// Press: a button was pressed, or something was chosen from a menu.
 	Press bool `json:"press,omitempty"`
+	// Forwarded: the person passed on what was said elsewhere, so the words may be somebody else's.
+	Forwarded bool `json:"forwarded,omitempty"`
 }
 
 // Quote is the message an event answers.

@@ -68,6 +68,7 @@ func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 	ev := n.event(m.ID, at, author{user: *m.Author, nick: m.Member.Nick})
 	ev.Traits.Own = m.Author.ID == n.me
 	ev.Traits.AuthorIsBot = m.Author.Bot || m.WebhookID != 0
+	ev.Traits.Forwarded = len(m.Snapshots) > 0
 	if m.Type == discordgo.MessageTypeReply && m.Reference != nil && m.Reference.Type != discordgo.MessageReferenceTypeForward {
 		ev.ReplyToMessageID = relay.MessageID(m.Reference.MessageID.String())
 		ev.ReplyTo = n.quote(m.Referenced)

@@ -94,7 +94,7 @@ func (n normaliser) message(m *message, edit string) (reading, error) {
 		Source:    n.source(m, o),
 		Type:      kind,
 		MessageID: messageID(m.ID),
-		Traits:    relay.Traits{Own: n.own(m), AuthorIsBot: m.From != nil && m.From.IsBot && m.SenderChat == nil},
+		Traits:    relay.Traits{Own: n.own(m), AuthorIsBot: m.From != nil && m.From.IsBot && m.SenderChat == nil, Forwarded: m.Origin != nil},
 	}
 	if edit != "" {
 		ev.At = moment(m.EditDate)

@@ -32,6 +32,7 @@ type message struct {
 	ReplyTo       *message       `json:"reply_to_message"`
 	Quote         *textQuote     `json:"quote"`
 	ExternalReply *externalReply `json:"external_reply"`
+	Origin        *present       `json:"forward_origin"` // where it was forwarded from
 	Group         string         `json:"media_group_id"` // of an album
 	ReplyMarkup   *replyMarkup   `json:"reply_markup"`
 

@@ -11,16 +11,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// An event with files or context is stored as a whole, and becomes a frame when it is pushed: only then is known which
+// An event with files or context, or a forwarded one, is stored as a whole, and becomes a frame when it is pushed: only then is known which
 // files are held, how its gateway calls this connector, and whether it can fetch at all. All others are stored as the
 // frame that leaves.
 
 // settleWithin bounds how long an entry waits for its files and its context, and those behind it for the entry.
 const settleWithin = 30 * time.Second
 
-// whole reports whether the event is stored as a whole.
+// whole reports whether the event is stored as a whole. The frame of one that was forwarded would not say so.
 func (h *Hub) whole(j judgement) bool {
-	return j.context || h.keepsFilesOf(j.event)
+	return j.context || h.keepsFilesOf(j.event) || j.event.Traits.Forwarded
 }
 
 // settle makes the frame of an entry that holds its event; see delivery.Outlet.

@@ -35,7 +35,7 @@ func atNight(t *testing.T, test func(t *testing.T, n *night)) {
 	})
 }
 
-// said is what ann says in a chat.
+// said is what ann says in a chat; what begins with "fwd " she forwards.
 func (n *night) said(chat relay.ChatID, texts ...string) {
 	n.t.Helper()
 	for _, text := range texts {
@@ -48,6 +48,7 @@ func (n *night) said(chat relay.ChatID, texts ...string) {
 		ev := relay.Event{
 			ID: relay.EventID(id), MessageID: id, Bot: n.bot, At: time.Now(), Type: relay.TypeText, Text: text,
 			Source: relay.Source{Platform: loopback.ID, ChatID: chat, ChatType: typ, UserID: "ann", MessageID: id},
+			Traits: relay.Traits{Forwarded: strings.HasPrefix(text, "fwd ")},
 		}
 		if err := n.in.Accept(n.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 			n.t.Fatal(err)
@@ -107,6 +108,21 @@ func TestANightsMessagesAreAConversation(t *testing.T) {
 		n.wantTexts("one\ntwo\nthree", "/status", "four\nfive")
 		n.said("@ann", "six")
 		n.wantTexts("one\ntwo\nthree", "/status", "four\nfive", "six") // live, into the turn
+	})
+}
+
+// TestAForwardedMessageComesByItself: its words may be another person's, and that must still be known when it is read from
+// the disk.
+func TestAForwardedMessageComesByItself(t *testing.T) {
+	atNight(t, func(t *testing.T, n *night) {
+		n.said("@ann", "one", "fwd two", "three", "four")
+		time.Sleep(time.Hour)
+		n.connect()
+		n.wantTexts("one")
+		time.Sleep(45 * time.Second)
+		n.wantTexts("one", "fwd two")
+		time.Sleep(45 * time.Second)
+		n.wantTexts("one", "fwd two", "three\nfour")
 	})
 }
 

@@ -12,7 +12,7 @@ const MaxJoined = 100 << 10
 
 // Join is what a person said in two messages of one conversation, the first of which may be such a join itself: one
 // event under the second's id, with the texts in order and all files. ok is false if they are to be read one by one:
-// commands and presses, answers to different messages, what is from two people or two places, and what is too much.
+// commands, presses and forwarded messages, answers to different messages, what is from two people or two places, and what is too much.
 // A voice message stays with its like, or older gateways would not hear it.
 func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	joined = second
@@ -40,9 +40,10 @@ func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	return relay.Event{}, false
 }
 
-// alone reports whether a gateway does something else with ev than to give it to its agent.
+// alone reports whether ev is never joined: a gateway does something else with it than to give it to its agent, or its words
+// may be another person's.
 func alone(ev relay.Event) bool {
-	return ev.Type == relay.TypeCommand || ev.Prompt != nil || ev.Traits.Press || strings.HasPrefix(strings.TrimSpace(ev.Text), "/")
+	return ev.Type == relay.TypeCommand || ev.Prompt != nil || ev.Traits.Press || ev.Traits.Forwarded || strings.HasPrefix(strings.TrimSpace(ev.Text), "/")
 }
 
 // joinedType is the type of a join; empty: those types are not joined.

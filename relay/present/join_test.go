@@ -57,6 +57,8 @@ func TestJoin(t *testing.T) {
 			ev.Attachments = nil
 			withFiles(relay.TypeVoice, "v", "w")(ev)
 		}},
+		"a forwarded message":         {said("1", "one"), said("2", "two", func(ev *relay.Event) { ev.Traits.Forwarded = true }), nil},
+		"behind a forwarded message":  {said("1", "one", func(ev *relay.Event) { ev.Traits.Forwarded = true }), said("2", "two"), nil},
 		"a voice message and a photo": {said("1", "", withFiles(relay.TypeVoice, "v")), said("2", "", withFiles(relay.TypePhoto, "p")), nil},
 		"a photo and a document": {said("1", "", withFiles(relay.TypePhoto, "p")), said("2", "", withFiles(relay.TypeDocument, "d")), func(ev *relay.Event) {
 			ev.Attachments = []relay.Attachment{{Ref: "p", Kind: relay.TypePhoto}, {Ref: "d", Kind: relay.TypeDocument}}
