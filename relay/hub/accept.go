@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -55,7 +55,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		h.interruptFor(j)
 		h.tell(j, b.Refused, b.Undecided)
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
-			h.visible.Prove(sight.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
+			h.visible.Observe(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)
 		if j.consumed {

@@ -494,11 +494,11 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			}
 			r.hub.judgeChat(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"})
 			if !sees {
-				if r.hub.errands.Waiting() != 1 {
+				if r.hub.tasks.Waiting() != 1 {
 					t.Fatal("nobody is to take the placeholder away")
 				}
-				r.hub.errands.Step(t.Context())
-				if want := []string{"discard tok1"}; r.hub.errands.Waiting() != 0 || !slices.Equal(p.log(), want) || r.holds("home", "i1") {
+				r.hub.tasks.Step(t.Context())
+				if want := []string{"discard tok1"}; r.hub.tasks.Waiting() != 0 || !slices.Equal(p.log(), want) || r.holds("home", "i1") {
 					t.Errorf("the platform did %q, want %q (%v)", p.log(), want, err)
 				}
 				return

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -64,6 +64,6 @@ func (h *Hub) governs(ctx context.Context, p platforms.Platform, place relay.Pla
 	if err != nil || !manages || place.Chat == "" {
 		return err == nil && manages
 	}
-	sees, err := h.visible.Sees(ctx, p, sight.Of{Bot: p.Bot(), Place: place, User: user}, time.Now().Add(claimWithin))
+	sees, err := h.visible.Ask(ctx, p, visibility.Of{Bot: p.Bot(), Place: place, User: user}, time.Now().Add(claimWithin))
 	return err == nil && sees
 }

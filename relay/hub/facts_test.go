@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/session"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -130,7 +130,7 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 			h, first, _ := claims(t)
 			first.sees = func(relay.Place, relay.UserID) (bool, error) { return true, nil }
 			if tc.known != "" {
-				h.visible.Prove(sight.Of{Bot: first.bot, Place: tc.event.Source.Place(), User: tc.known}, time.Now())
+				h.visible.Observe(visibility.Of{Bot: first.bot, Place: tc.event.Source.Place(), User: tc.known}, time.Now())
 			}
 			s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 			s.say(first.bot)

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
@@ -260,7 +260,7 @@ func (h *Hub) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees
 		if err != nil {
 			return false, false, err
 		}
-		s, k := h.visible.Recall(sight.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
+		s, k := h.visible.Get(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
 		if k && s {
 			return true, true, nil
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -100,7 +100,7 @@ func (h *Hub) personSees(ctx context.Context, p platforms.Platform, place relay.
 	if c.Type == relay.ChatDM {
 		return true, nil
 	}
-	sees, err := h.visible.Sees(ctx, p, sight.Of{Bot: c.Bot, Place: place, User: c.By}, time.Now().Add(sight.Within))
+	sees, err := h.visible.Ask(ctx, p, visibility.Of{Bot: c.Bot, Place: place, User: c.By}, time.Now().Add(visibility.Within))
 	if err == nil {
 		return sees, nil
 	}
