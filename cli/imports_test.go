@@ -72,7 +72,8 @@ var mayImport = map[string]string{
 	"relay/session":              "relay relay/wire relay/count",
 	"relay/visibility":           "relay platforms",
 	"relay/background":           "relay relay/count platforms",
-	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/background relay/link relay/render relay/session relay/sessionkey relay/visibility" +
+	"relay/facts":                "relay relay/gate relay/visibility platforms store",
+	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/background relay/facts relay/link relay/render relay/session relay/sessionkey relay/visibility" +
 		" platforms store store/capability store/prompt",
 	"relay/fair":          "relay", // pure: numbers and turns
 	"relay/media":         "relay relay/count relay/fair relay/filename platforms store store/files store/media",

@@ -34,10 +34,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
-	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -60,7 +60,7 @@ type Options struct {
 type Hub struct {
 	// Set once, by New.
 	db    *store.DB
-	facts Facts // db's
+	facts *facts.Facts
 	desk  *link.Desk
 	bus   bus.Bus
 	log   *slog.Logger
@@ -69,7 +69,6 @@ type Hub struct {
 
 	counters   count.Totals
 	decisions  decisions
-	visible    visibility.Cache
 	runs       runs
 	answerings answerings
 	presses    presses
@@ -87,7 +86,7 @@ type Hub struct {
 func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	h := &Hub{
-		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, began: time.Now(),
+		db: db, facts: &facts.Facts{Stored: db}, desk: desk, bus: b, log: o.Log, opts: o, began: time.Now(),
 		instances: make(map[relay.InstanceID]*instance),
 	}
 	h.tasks = background.New(&h.counters, h.log)

@@ -354,7 +354,7 @@ func TestThreads(t *testing.T) {
 	}
 	p.may(relay.ThreadRename{Chat: "hall", Thread: "in hall", Name: "new"}, "home", "guest")
 	p.gone["ann"] = true
-	p.hub.visible.Forget(p.scribe.bot, []platforms.RosterChange{{}})
+	p.hub.facts.Visible.Forget(p.scribe.bot, []platforms.RosterChange{{}})
 	p.may(relay.Send{Chat: "in yard", Content: "hello"}) // the thread's reason is its parent's
 }
 

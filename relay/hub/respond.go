@@ -196,7 +196,7 @@ func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, er
 	if !responds {
 		p, c.Chat, ok = nowhere{}, nobodysChat, false
 	}
-	f, err := h.actFacts(ctx, s.peer.Instance, p, c.Chat)
+	f, err := h.facts.Act(ctx, s.peer.Instance, p, c.Chat)
 	if err != nil || !ok || s.revoked.Load() || !gate.MayAct(f) {
 		return relay.Result{}, errNoCapability
 	}

@@ -199,11 +199,11 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 // askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
 func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
-	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {
+	for u, err := range h.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {
 			return err
 		}
-		if sees, err := h.visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
+		if sees, err := h.facts.Visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
 			return err
 		}
 	}
