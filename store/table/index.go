@@ -15,8 +15,8 @@ const Index = "index"
 
 // Indexed is a record with further keys.
 type Indexed interface {
-	// At is where the record stands, and its keys in the index.
-	At() (b string, own []byte, also [][]byte)
+	// Index is where the record stands, and its keys in the index.
+	Index() (b string, own []byte, also [][]byte)
 }
 
 // IndexKey begins the keys in the index by which records of b are found, by what they have of each of a kind.
@@ -31,21 +31,21 @@ func IndexUnder(b string, by string, parts ...string) []byte {
 
 // PutIndexed stores v, unless it stands there already word for word.
 func PutIndexed[T Indexed](w *Writer, v T) error {
-	b, own, _ := v.At()
+	b, own, _ := v.Index()
 	old, ok, err := Load[T](w.Tx, b, own)
 	if err != nil {
 		return err
 	}
 	var had [][]byte
 	if ok {
-		_, _, had = old.At()
+		_, _, had = old.Index()
 	}
 	return putIndexed(w, v, had)
 }
 
 // putIndexed stores v, which stands under the keys had in the index.
 func putIndexed(w *Writer, v Indexed, had [][]byte) error {
-	b, own, also := v.At()
+	b, own, also := v.Index()
 	for _, k := range had {
 		if slices.ContainsFunc(also, func(a []byte) bool { return bytes.Equal(a, k) }) {
 			continue
@@ -67,7 +67,7 @@ func putIndexed(w *Writer, v Indexed, had [][]byte) error {
 
 // DeleteIndexed removes v.
 func DeleteIndexed(w *Writer, v Indexed) error {
-	b, own, also := v.At()
+	b, own, also := v.Index()
 	for _, k := range also {
 		if err := w.Delete(Index, k); err != nil {
 			return err
@@ -113,7 +113,7 @@ func lookup(t *bolt.Tx, b string, pre []byte, after string, limit int, do func(k
 func Reindex(w *Writer, records ...Indexed) error {
 	want := make(map[string][]byte)
 	for _, r := range records {
-		_, own, also := r.At()
+		_, own, also := r.Index()
 		for _, k := range also {
 			want[string(k)] = own
 		}

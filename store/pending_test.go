@@ -12,7 +12,7 @@ import (
 // numbers are the undecided events of the chat c1, by event.
 func undecidedIDs(t *testing.T, db *DB) (ids []relay.EventID) {
 	t.Helper()
-	us, err := db.Undecided.List(ctxOf(t), UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}})
+	us, err := db.Pending.List(ctxOf(t), PendingFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,10 +42,10 @@ func TestUndecidedEvents(t *testing.T) {
 	if out := postponeOne(t, db, event("e1", 300), "home"); !out.Duplicate {
 		t.Error("an undecided event was stored twice")
 	}
-	if n, err := db.Undecided.Count(ctx, UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}, Instance: "kids", Limit: 10}); n != 0 || err != nil {
+	if n, err := db.Pending.Count(ctx, PendingFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}, Instance: "kids", Limit: 10}); n != 0 || err != nil {
 		t.Errorf("kids waits for %d, %v", n, err)
 	}
-	if n, err := db.Undecided.Count(ctx, UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}, Instance: "home", Limit: 2}); n != 2 || err != nil {
+	if n, err := db.Pending.Count(ctx, PendingFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}, Instance: "home", Limit: 2}); n != 2 || err != nil {
 		t.Errorf("counted %d, %v, want no more than 2", n, err)
 	}
 	closeChecked(t, db)
@@ -53,7 +53,7 @@ func TestUndecidedEvents(t *testing.T) {
 	if got, want := undecidedIDs(t, db), []relay.EventID{"e1", "e2", "e3"}; !slices.Equal(got, want) {
 		t.Fatalf("after a restart %q, want %q", got, want)
 	}
-	all, err := db.Undecided.List(ctx, UndecidedFilter{})
+	all, err := db.Pending.List(ctx, PendingFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +64,11 @@ func TestUndecidedEvents(t *testing.T) {
 		{Number: all[1].Number, Instance: "home", Delivery: all[1].Delivery},
 		{Number: all[2].Number, Instance: "home", Delivery: all[2].Delivery, To: &Recipient{Instance: "home", Oversize: true}},
 	}
-	out, err := db.Undecided.Decide(ctx, chat, vs)
+	out, err := db.Pending.Decide(ctx, chat, vs)
 	if err != nil || out.Items[0].Buffers[0].IsZero() || out.Items[1].Buffers != nil || !out.Items[2].Buffers[0].IsZero() {
 		t.Fatalf("settled as %+v, %v", out, err)
 	}
-	if out, err := db.Undecided.Decide(ctx, chat, vs[:1]); err != nil || !out.Items[0].Duplicate {
+	if out, err := db.Pending.Decide(ctx, chat, vs[:1]); err != nil || !out.Items[0].Duplicate {
 		t.Errorf("settled again: %+v, %v", out, err)
 	}
 	entries, err := db.Lanes.Entries(ctx, "home", EntryFilter{})
@@ -93,14 +93,14 @@ func TestDecideForARevokedInstance(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "home")
 	postponeOne(t, db, event("e1", 300), "home")
-	all, err := db.Undecided.List(ctx, UndecidedFilter{})
+	all, err := db.Pending.List(ctx, PendingFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Revoke(ctx, nil, "home"); err != nil {
 		t.Fatal(err)
 	}
-	out, err := db.Undecided.Decide(ctx, relay.Chat{Bot: bot, ID: "c1"}, []Verdict{
+	out, err := db.Pending.Decide(ctx, relay.Chat{Bot: bot, ID: "c1"}, []Verdict{
 		{Number: all[0].Number, Instance: "home", Delivery: all[0].Delivery, To: &Recipient{Instance: "home"}},
 	})
 	if err != nil || !out.Items[0].Buffers[0].IsZero() || len(undecidedIDs(t, db)) != 0 {
@@ -117,7 +117,7 @@ func TestUndecidedEventsMoveWithTheirChat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	us, err := db.Undecided.List(ctxOf(t), UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c2"}})
+	us, err := db.Pending.List(ctxOf(t), PendingFilter{Chat: relay.Chat{Bot: bot, ID: "c2"}})
 	if err != nil || len(us) != 1 || us[0].Delivery.About().Source.ChatID != "c2" || len(undecidedIDs(t, db)) != 0 {
 		t.Errorf("%+v, %v", us, err)
 	}
@@ -131,8 +131,8 @@ func TestUndecidedEventsOfABotThatIsGone(t *testing.T) {
 	postponeOne(t, db, event("e1", 300), "home")
 	for _, want := range []int{0, 1} {
 		s, err := db.Sweep(ctxOf(t))
-		if err != nil || s.Undecided != want {
-			t.Errorf("swept %d, %v; want %d", s.Undecided, err, want)
+		if err != nil || s.Pending != want {
+			t.Errorf("swept %d, %v; want %d", s.Pending, err, want)
 		}
 		clock.add(day + 1)
 	}
@@ -180,11 +180,11 @@ func TestAForwardMayBeUndecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Event.Source.ChatID = "c2"
-	us, err := db.Undecided.List(ctx, UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c2"}})
+	us, err := db.Pending.List(ctx, PendingFilter{Chat: relay.Chat{Bot: bot, ID: "c2"}})
 	if err != nil || len(us) != 1 || !cmp.Equal(us[0].Delivery, relay.Delivery(f)) {
 		t.Fatalf("%+v, %v", us, err)
 	}
-	out, err := db.Undecided.Decide(ctx, relay.Chat{Bot: bot, ID: "c2"}, []Verdict{{
+	out, err := db.Pending.Decide(ctx, relay.Chat{Bot: bot, ID: "c2"}, []Verdict{{
 		Number: us[0].Number, Instance: "home", Delivery: f, Frame: []byte("frame"), To: &Recipient{Instance: "home"},
 	}})
 	if err != nil || out.Items[0].Duplicate {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/sent"
+	"github.com/hermes-connector/hermes-connector/store/authors"
 )
 
 var sentChat = relay.Chat{Bot: bot, ID: "c1"}
@@ -15,7 +15,7 @@ var sentChat = relay.Chat{Bot: bot, ID: "c1"}
 // sender is who is remembered to have sent m.
 func sender(t *testing.T, db *DB, c relay.Chat, m relay.MessageID) relay.InstanceID {
 	t.Helper()
-	i, ok, err := db.Sent.By(ctxOf(t), c, m)
+	i, ok, err := db.Authors.By(ctxOf(t), c, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func TestWhoSentAMessage(t *testing.T) {
 	db := reopen(t, path, Options{Now: clock.now})
 	enroll(t, db, "home", "kids")
 	commits := db.Stats().Commits
-	db.Sent.Note("home", sentChat, "m1", "", "m2")
-	db.Sent.Note("kids", relay.Chat{Bot: bot, ID: "c2"}, "m1")
+	db.Authors.Note("home", sentChat, "m1", "", "m2")
+	db.Authors.Note("kids", relay.Chat{Bot: bot, ID: "c2"}, "m1")
 	if n := db.Stats().Commits; n != commits {
 		t.Errorf("remembering took %d commits", n-commits)
 	}
@@ -51,20 +51,20 @@ func TestWhoSentAMessage(t *testing.T) {
 	check("before a commit")
 	acceptOne(t, db, event("e1", 300), "home")
 	check("after one")
-	if len(db.Sent.notes.Taken()) != 0 {
-		t.Error("the commit took nothing along")
+	if n := keysIn(t, db, authors.Bucket); n != 3 {
+		t.Errorf("the commit took %d along, want 3", n)
 	}
 	closeChecked(t, db)
 	db = reopen(t, path, Options{Now: clock.now})
 	check("after a restart")
-	clock.add(sent.Kept + time.Second)
+	clock.add(authors.Kept + time.Second)
 	if got := sender(t, db, sentChat, "m1"); got != "" {
 		t.Errorf("after two days it was sent by %q", got)
 	}
 	if _, err := db.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := keysIn(t, db, sent.Bucket); n != 0 {
+	if n := keysIn(t, db, authors.Bucket); n != 0 {
 		t.Errorf("%d are left after the sweep", n)
 	}
 }
@@ -79,15 +79,15 @@ func TestWhoSetAReaction(t *testing.T) {
 	eyes, only := relay.Reaction{Chat: sentChat, Message: "m1", Name: "eyes"}, relay.Reaction{Chat: sentChat, Message: "m1"}
 	check := func(when string, r relay.Reaction, want relay.InstanceID) {
 		t.Helper()
-		i, ok, err := db.Sent.ReactionBy(ctxOf(t), r)
+		i, ok, err := db.Authors.ReactionBy(ctxOf(t), r)
 		if err != nil || ok != (want != "") || ok && i != want {
 			t.Errorf("%s: set by %q, %t, %v; want %q", when, i, ok, err, want)
 		}
 	}
 	commits := db.Stats().Commits
-	db.Sent.Note("kids", sentChat, "m1")
-	db.Sent.NoteReaction("home", eyes, false)
-	db.Sent.NoteReaction("home", only, false)
+	db.Authors.Note("kids", sentChat, "m1")
+	db.Authors.NoteReaction("home", eyes, false)
+	db.Authors.NoteReaction("home", only, false)
 	if n := db.Stats().Commits; n != commits {
 		t.Errorf("remembering took %d commits", n-commits)
 	}
@@ -99,12 +99,12 @@ func TestWhoSetAReaction(t *testing.T) {
 	if got := sender(t, db, sentChat, "m1"); got != "kids" {
 		t.Errorf("the message was sent by %q", got)
 	}
-	db.Sent.NoteReaction("home", eyes, true)
-	db.Sent.NoteReaction("home", only, true)
+	db.Authors.NoteReaction("home", eyes, true)
+	db.Authors.NoteReaction("home", only, true)
 	check("removed", eyes, "")
 	check("removed, the only one", only, "home")
 	acceptOne(t, db, event("e1", 300), "home")
-	clock.add(sent.Held)
+	clock.add(authors.Held)
 	check("a minute later", only, "")
 	if _, err := db.Sweep(ctxOf(t)); err != nil {
 		t.Fatal(err)
@@ -113,10 +113,10 @@ func TestWhoSetAReaction(t *testing.T) {
 	if _, err := db.Sweep(ctxOf(t)); err != nil {
 		t.Fatal(err)
 	}
-	if n := keysIn(t, db, sent.Bucket); n != 1 {
+	if n := keysIn(t, db, authors.Bucket); n != 1 {
 		t.Errorf("%d records are left, want the message's", n)
 	}
-	db.Sent.NoteReaction("home", eyes, false)
+	db.Authors.NoteReaction("home", eyes, false)
 	if _, err := db.Revoke(ctxOf(t), nil, "home"); err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +128,12 @@ func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 	clock := newClock()
 	db := openTest(t, Options{Now: clock.now})
 	enroll(t, db, "home", "kids")
-	db.Sent.Note("kids", sentChat, "k")
+	db.Authors.Note("kids", sentChat, "k")
 	n := 0
 	for range 70 {
 		for range 100 {
 			n++
-			db.Sent.Note("home", sentChat, relay.MessageID(fmt.Sprint(n)))
+			db.Authors.Note("home", sentChat, relay.MessageID(fmt.Sprint(n)))
 			clock.add(time.Second)
 		}
 		acceptOne(t, db, event(fmt.Sprint("e", n), 300), "kids")
@@ -147,7 +147,7 @@ func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 	if got := sender(t, db, sentChat, "1"); got != "" {
 		t.Errorf("the oldest was sent by %q", got)
 	}
-	if left := keysIn(t, db, sent.Bucket); left > sent.Max+sent.Spare+1 || left < sent.Max+1 {
+	if left := keysIn(t, db, authors.Bucket); left > authors.Max+authors.Spare+1 || left < authors.Max+1 {
 		t.Errorf("%d are remembered", left)
 	}
 }
@@ -156,10 +156,10 @@ func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 func TestARevokedInstancesMessagesAreForgotten(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "home", "kids")
-	db.Sent.Note("home", sentChat, "m1")
-	db.Sent.Note("kids", sentChat, "m2")
+	db.Authors.Note("home", sentChat, "m1")
+	db.Authors.Note("kids", sentChat, "m2")
 	acceptOne(t, db, event("e1", 300), "home")
-	db.Sent.Note("home", sentChat, "m3") // rides with the revocation
+	db.Authors.Note("home", sentChat, "m3") // rides with the revocation
 	if _, err := db.Revoke(ctxOf(t), nil, "home"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,17 +1,20 @@
-// Package seen remembers which events were stored, because a platform may bring an event again.
+// Package dedupe remembers which events were stored, because a platform may bring an event again.
 //
 // Every event leaves a mark. Marks come in no order. In a tree of their own, each mark would change one leaf and
 // the branches above it: as many pages as all else that an accept writes. So the newest marks of a day stand in
 // one record, which bbolt keeps in the root page, and every commit writes the root page anyway. When the record
 // is full, its marks become a run: sorted, in records of half a page. runFan runs of one level become one run of
 // the next level. A lookup is one seek per run, there are few runs, and a mark is written once per level.
-package seen
+package dedupe
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -123,6 +126,62 @@ func Damaged(bucket string, k, value []byte, why error) Bad {
 	good, _ := Decode(k, value)
 	return Bad{Err: boltfile.DamagedRecord(bucket, k, why), bucket: bucket, key: bytes.Clone(k), good: good}
 }
+
+// Marks are those of all events. All methods: any goroutine.
+type Marks struct {
+	db  *table.DB
+	log *slog.Logger
+	bad atomic.Uint64 // damaged records met
+}
+
+// New are the marks of db; log hears of damaged ones.
+func New(db *table.DB, log *slog.Logger) *Marks { return &Marks{db: db, log: log} }
+
+// Has reports whether the event has a mark. Marks live for at least three days. Damaged marks are not believed: their
+// record is counted and named in the log, and the event may come a second time.
+func (ms *Marks) Has(ctx context.Context, b relay.Bot, e relay.EventID) (bool, error) {
+	var bad []Bad
+	has, err := table.Get(ctx, ms.db, "seen", func(t *bolt.Tx) (has bool, _ error) {
+		has, bad = Has(t, Of(b, e))
+		return has, nil
+	})
+	ms.Report(bad)
+	return has, err
+}
+
+// Report counts damaged records and names them.
+func (ms *Marks) Report(bad []Bad) {
+	ms.bad.Add(uint64(len(bad)))
+	for _, b := range bad {
+		ms.log.Error("seen marks are not believed; their events may come a second time", "err", b.Err)
+	}
+}
+
+// Damaged is how many damaged records were met.
+func (ms *Marks) Damaged() uint64 { return ms.bad.Load() }
+
+// Batch is the marks of one write transaction.
+type Batch struct{ made map[Mark]uint32 } // with their days
+
+// Has is Has, also for what the transaction has marked so far.
+func (b *Batch) Has(t *bolt.Tx, m Mark) (has bool, bad []Bad) {
+	if _, ok := b.made[m]; ok {
+		return true, nil
+	}
+	return Has(t, m)
+}
+
+// Mark remembers an event under the day of now. Store is called before the commit.
+func (b *Batch) Mark(w *table.Writer, m Mark, now time.Time) {
+	if b.made == nil {
+		b.made = make(map[Mark]uint32)
+	}
+	b.made[m] = Day(now)
+	w.Changes++
+}
+
+// Store stores the marks that were made.
+func (b *Batch) Store(w *table.Writer) error { return Store(w, b.made) }
 
 // Has looks for m among the newest marks and in each run. bad are the damaged records it met.
 func Has(t *bolt.Tx, m Mark) (seen bool, bad []Bad) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -20,8 +19,8 @@ import (
 func nowCalled(t *testing.T, db *DB) map[relay.ChatID]relay.ChatID {
 	t.Helper()
 	out := make(map[relay.ChatID]relay.ChatID)
-	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
-		all, err := table.List[moved.Record](tx, moved.Bucket, nil)
+	err := db.records.File.Read(ctxOf(t), func(tx *bolt.Tx) error {
+		all, err := table.List[Move](tx, BucketMoves, nil)
 		for _, r := range all {
 			out[r.From] = r.To
 		}
@@ -33,7 +32,7 @@ func nowCalled(t *testing.T, db *DB) map[relay.ChatID]relay.ChatID {
 	return out
 }
 
-func move(t *testing.T, db *DB, from, to relay.ChatID) {
+func moved(t *testing.T, db *DB, from, to relay.ChatID) {
 	t.Helper()
 	if err := db.MoveChat(ctxOf(t), Move{Platform: "loop", From: from, To: to}); err != nil {
 		t.Fatal(err)
@@ -69,7 +68,7 @@ func TestOldIdsAreTranslated(t *testing.T) {
 			enroll(t, db, "i1")
 			acceptOne(t, db, event("e1", 300), "i1") // a conversation about c1
 			for _, m := range tc.moves {
-				move(t, db, m[0], m[1])
+				moved(t, db, m[0], m[1])
 			}
 			if got := nowCalled(t, db); !maps.Equal(got, tc.want) {
 				t.Error(cmp.Diff(tc.want, got))
@@ -84,7 +83,7 @@ func TestOldIdsAreTranslated(t *testing.T) {
 			}
 			commit := db.Stats().Commit
 			last := tc.moves[len(tc.moves)-1]
-			move(t, db, last[0], last[1])
+			moved(t, db, last[0], last[1])
 			if db.Stats().Commit != commit {
 				t.Error("the last word once more was written")
 			}
@@ -109,7 +108,7 @@ func TestTranslationsOfAnySequence(t *testing.T) {
 				if from == to {
 					continue
 				}
-				move(t, db, from, to)
+				moved(t, db, from, to)
 				names = append(slices.DeleteFunc(names, func(n relay.ChatID) bool { return n == to }), to)
 				for _, n := range names {
 					if got := currentOf(t, db, "loop", n); got != to {
@@ -176,7 +175,7 @@ func TestHowLongOldIdsAreTranslated(t *testing.T) {
 			db := openTest(t, Options{Now: c.now})
 			enroll(t, db, "i1")
 			tc.make(t, db)
-			move(t, db, "c1", "new")
+			moved(t, db, "c1", "new")
 			for n, want := range tc.days {
 				if n == 1 && len(tc.days) > 4 || n == 0 && len(tc.days) == 1 {
 					tc.gone(t, db)
@@ -203,7 +202,7 @@ func TestWhatWasSaidJustBeforeTheMove(t *testing.T) {
 	if err := db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
 		t.Fatal(err)
 	}
-	move(t, db, "c1", "new")
+	moved(t, db, "c1", "new")
 	g, ok, err := First(db.Grants(ctxOf(t), GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 	if err != nil || !ok || g.Instance != "i1" {
 		t.Errorf("the old id's grant is %+v, %t, %v", g, ok, err)
@@ -222,13 +221,13 @@ func TestDamagedTranslation(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
-	move(t, db, "c1", "b")
-	spoil(t, db, moved.Bucket, moved.Key("loop", "c1"))
+	moved(t, db, "c1", "b")
+	spoil(t, db, BucketMoves, moveKey("loop", "c1"))
 	acceptOne(t, db, event("e2", 300), "i1")
 	if _, err := db.Sweep(ctxOf(t)); err == nil {
 		t.Error("a sweep does not name it")
 	}
-	move(t, db, "b", "c")
+	moved(t, db, "b", "c")
 	if got := currentOf(t, db, "loop", "b"); got != "c" {
 		t.Errorf("b is %s now, want c", got)
 	}

@@ -1,6 +1,6 @@
-// Package reseal seals the sealed values of records anew. Who seals, and with what, its caller says: the vault is not
+// Package rekey seals the sealed values of records anew. Who seals, and with what, its caller says: the vault is not
 // known here.
-package reseal
+package rekey
 
 import (
 	"fmt"

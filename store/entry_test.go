@@ -1,4 +1,4 @@
-package entry
+package store
 
 import (
 	"testing"
@@ -9,11 +9,11 @@ import (
 // TestADamagedForward: a head that says more than is there makes the entry a damaged one.
 func TestADamagedForward(t *testing.T) {
 	for _, size := range []int{-1, 6} {
-		payload, err := Encode(Head{Forward: &ForwardHead{Size: size}}, []byte("frame"))
+		payload, err := encodeEntry(entryHead{Forward: &forwardHead{Size: size}}, []byte("frame"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h, frame, err := Decode([]byte("k"), boltfile.Seal([]byte("k"), payload)); err == nil || h.Forward != nil || frame != nil {
+		if h, frame, err := decodeEntry([]byte("k"), boltfile.Seal([]byte("k"), payload)); err == nil || h.Forward != nil || frame != nil {
 			t.Errorf("size %d: %+v, %q, %v", size, h, frame, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -17,8 +17,8 @@ func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 		"a flipped bit":           func(m []byte) { m[2] ^= 4 },
 		"a flipped checksum":      func(m []byte) { m[14] ^= 4 },
 		"nothing":                 func(m []byte) { clear(m) },
-		"another's mark":          func(m []byte) { e2 := seen.Of(bot, "e2"); copy(m, e2[:]) },
-		"another's, checksum too": func(m []byte) { copy(m, seen.Encode([]seen.Mark{seen.Of(bot, "e2")})) },
+		"another's mark":          func(m []byte) { e2 := dedupe.Of(bot, "e2"); copy(m, e2[:]) },
+		"another's, checksum too": func(m []byte) { copy(m, dedupe.Encode([]dedupe.Mark{dedupe.Of(bot, "e2")})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClock()
@@ -28,13 +28,13 @@ func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 			enroll(t, db, "i1")
 			acceptOne(t, db, event("e1", 300), "i1")
 			acceptOne(t, db, event("e2", 300), "i1")
-			err := db.write(ctx, nil, func(x *tx) error { return spoilMark(x, seen.Of(bot, "e1"), change) })
+			err := db.change(ctx, nil, "test", func(x *tx) error { return spoilMark(x, dedupe.Of(bot, "e1"), change) })
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.add(day)
 			logged.Reset()
-			if seen, err := db.Seen(ctx, bot, "e1"); seen || err != nil || db.Stats().BadMarks != 1 {
+			if seen, err := db.Seen.Has(ctx, bot, "e1"); seen || err != nil || db.Stats().BadMarks != 1 {
 				t.Errorf("seen %v, %v, %d damaged marks; want it unseen and one", seen, err, db.Stats().BadMarks)
 			}
 			if out := acceptOne(t, db, event("e1", 300), "i1"); out.Duplicate || out.Buffers[0].Seq != 3 {
@@ -47,7 +47,7 @@ func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 			if out := acceptOne(t, db, event("e1", 300), "i1"); !out.Duplicate {
 				t.Error("the event was stored a third time")
 			}
-			if seen, err := db.Seen(ctx, bot, "e1"); !seen || err != nil || db.Stats().BadMarks != 2 {
+			if seen, err := db.Seen.Has(ctx, bot, "e1"); !seen || err != nil || db.Stats().BadMarks != 2 {
 				t.Errorf("seen %v, %v, %d damaged marks; want it seen and two", seen, err, db.Stats().BadMarks)
 			}
 			if out := acceptOne(t, db, event("e2", 300), "i1"); !out.Duplicate {
@@ -61,8 +61,8 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
-	if err := db.write(ctxOf(t), nil, func(x *tx) error {
-		return spoilMark(x, seen.Of(bot, "e1"), func(m []byte) { m[0] ^= 1 })
+	if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
+		return spoilMark(x, dedupe.Of(bot, "e1"), func(m []byte) { m[0] ^= 1 })
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +81,13 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 }
 
 // spoilMark changes m where it is stored, and nothing else.
-func spoilMark(x *tx, m seen.Mark, change func(stored []byte)) error {
-	for _, b := range []string{seen.Newest, seen.Runs} {
+func spoilMark(x *tx, m dedupe.Mark, change func(stored []byte)) error {
+	for _, b := range []string{dedupe.Newest, dedupe.Runs} {
 		for _, k := range table.KeysUnder(x.Tx, b, nil) {
 			v := bytes.Clone(x.Bucket([]byte(b)).Get(k))
-			for at := boltfile.EnvelopeSize; at+seen.Stored <= len(v); at += seen.Stored {
-				if bytes.Equal(v[at:at+seen.Stored], seen.Encode([]seen.Mark{m})) {
-					change(v[at : at+seen.Stored])
+			for at := boltfile.EnvelopeSize; at+dedupe.Stored <= len(v); at += dedupe.Stored {
+				if bytes.Equal(v[at:at+dedupe.Stored], dedupe.Encode([]dedupe.Mark{m})) {
+					change(v[at : at+dedupe.Stored])
 					return x.PutSealed(b, k, v)
 				}
 			}
