@@ -41,6 +41,11 @@ func (h *Hub) reactionFacts(ctx context.Context, i relay.InstanceID, p platforms
 	return f, err
 }
 
+// A bot that two gateways share has one reaction of a kind on a message, and on Telegram one at all (Reacter.Reaction says
+// which). Whoever set it may change it, for as long as the store remembers. On Telegram its place stays its gateway's for a
+// minute after it was removed, since the reaction that closes a turn follows. Setting on Discord what another set changes
+// nothing, and is success.
+
 // react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What another set before
 // stays the other's.
 func (s *seat) react(ctx context.Context, t target, a relay.React, declined error) (relay.Result, error) {
