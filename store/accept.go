@@ -12,8 +12,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
-	"github.com/hermes-connector/hermes-connector/store/table"
-	bolt "go.etcd.io/bbolt"
 )
 
 // Accept is what one batch of a bot stores.
@@ -199,11 +197,11 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 			out.Items[n].Duplicate = true
 			continue
 		}
-		asked, late, err := late(t.Tx, p.item.Press, now)
+		asked, open, err := prompt.Takes(t.Tx, p.item.Press, now)
 		if err != nil {
 			return out, nil, err
 		}
-		if late {
+		if !open {
 			out.Items[n].Late = true
 			continue
 		}
@@ -214,7 +212,7 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 				return out, nil, err
 			}
 		}
-		if err := answered(t.Writer, p.item.Press, asked, now); err != nil {
+		if err := prompt.Take(t.Writer, asked, p.item.Press, now); err != nil {
 			return out, nil, err
 		}
 		if i := p.item.Undecided; i != "" {
@@ -231,23 +229,6 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 	}
 	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
 	return out, bad, nil
-}
-
-// late reports whether p answers a prompt that is open no more, and is the prompt if not. A nil p is never late.
-func late(t *bolt.Tx, p *prompt.Press, now time.Time) (asked prompt.Record, late bool, err error) {
-	if p == nil {
-		return asked, false, nil
-	}
-	asked, ok, err := prompt.Takes(t, *p, now)
-	return asked, !ok, err
-}
-
-// answered closes the prompt that p answered; nil: none.
-func answered(w *table.Writer, p *prompt.Press, asked prompt.Record, now time.Time) error {
-	if p == nil {
-		return nil
-	}
-	return prompt.Take(w, asked, *p, now)
 }
 
 // given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.

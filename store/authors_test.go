@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -121,35 +120,6 @@ func TestWhoSetAReaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("revoked", eyes, "")
-}
-
-// TestOfOneInstanceTheNewestAreRemembered, and of its neighbour all.
-func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
-	clock := newClock()
-	db := openTest(t, Options{Now: clock.now})
-	enroll(t, db, "home", "kids")
-	db.Authors.Note("kids", sentChat, "k")
-	n := 0
-	for range 70 {
-		for range 100 {
-			n++
-			db.Authors.Note("home", sentChat, relay.MessageID(fmt.Sprint(n)))
-			clock.add(time.Second)
-		}
-		acceptOne(t, db, event(fmt.Sprint("e", n), 300), "kids")
-	}
-	if got := sender(t, db, sentChat, "k"); got != "kids" {
-		t.Errorf("the neighbour's was sent by %q", got)
-	}
-	if got := sender(t, db, sentChat, relay.MessageID(fmt.Sprint(n))); got != "home" {
-		t.Errorf("the newest was sent by %q", got)
-	}
-	if got := sender(t, db, sentChat, "1"); got != "" {
-		t.Errorf("the oldest was sent by %q", got)
-	}
-	if left := keysIn(t, db, authors.Bucket); left > authors.Max+authors.Spare+1 || left < authors.Max+1 {
-		t.Errorf("%d are remembered", left)
-	}
 }
 
 // TestARevokedInstancesMessagesAreForgotten with everything else it was given.

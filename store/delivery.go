@@ -16,6 +16,17 @@ import (
 // methods: any goroutine.
 type Lanes struct{ db *DB }
 
+// change is DB.change of i's lane.
+func (ls *Lanes) change(ctx context.Context, row *audit.Entry, i relay.InstanceID, what string, fn func(*lane) error) error {
+	return ls.db.change(ctx, row, fmt.Sprintf("%s of %s", what, i), func(t *tx) error {
+		l, err := t.lane(i)
+		if err != nil {
+			return err
+		}
+		return fn(l)
+	})
+}
+
 // Lane is the state of an instance's buffer.
 type Lane struct {
 	Epoch    uint64
@@ -78,13 +89,9 @@ func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (En
 func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) error {
 	now := ls.db.now()
 	var moved bool
-	err := ls.db.change(ctx, nil, fmt.Sprintf("set aside a damaged delivery of %s", i), func(t *tx) error {
+	err := ls.change(ctx, nil, i, "set aside a damaged delivery", func(l *lane) error {
 		moved = false
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
-		v := t.Bucket([]byte(bucketEntries)).Get(k)
+		v := l.t.Bucket([]byte(bucketEntries)).Get(k)
 		if v == nil {
 			return nil
 		}
@@ -104,14 +111,10 @@ func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) err
 // flight; none given: all dead letters, and nothing of the lane. It returns how many. ErrNotFound: one of the
 // ids is in neither; then nothing is deleted.
 func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n int, err error) {
-	err = ls.db.change(ctx, row, fmt.Sprintf("drop %v of %s", ids, i), func(t *tx) error {
+	err = ls.change(ctx, row, i, fmt.Sprintf("drop %v", ids), func(l *lane) error {
 		n = 0
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
 		if len(ids) == 0 {
-			for _, k := range table.KeysUnder(t.Tx, bucketDead, table.Prefix(i)) {
+			for _, k := range table.KeysUnder(l.t.Tx, bucketDead, table.Prefix(i)) {
 				if err := l.dropDead(k); err != nil {
 					return err
 				}
@@ -137,18 +140,14 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 // is nowhere is nil.
 func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
 	files := 0
-	err := ls.db.change(ctx, nil, fmt.Sprintf("drop %v of %s", bs, i), func(t *tx) error {
-		before := t.released
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
+	err := ls.change(ctx, nil, i, fmt.Sprintf("drop %v", bs), func(l *lane) error {
+		before := l.t.released
 		for _, b := range bs {
 			if _, err := l.drop(b); err != nil {
 				return err
 			}
 		}
-		files = t.released - before
+		files = l.t.released - before
 		return nil
 	})
 	if err == nil && files > 0 {
@@ -160,11 +159,7 @@ func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.Buffer
 // Bury moves an entry from the lane to the dead letters. ErrNotFound: it was not there.
 func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) error {
 	now := ls.db.now()
-	return ls.db.change(ctx, nil, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
+	return ls.change(ctx, nil, i, fmt.Sprintf("bury %s", b), func(l *lane) error {
 		k, v := l.find(b)
 		if v == nil {
 			return ErrNotFound
@@ -178,12 +173,8 @@ func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID,
 // lane.
 func (ls *Lanes) Died(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) (buried bool, err error) {
 	now := ls.db.now()
-	err = ls.db.change(ctx, nil, fmt.Sprintf("deaths of %v of %s", bs, i), func(t *tx) error {
+	err = ls.change(ctx, nil, i, fmt.Sprintf("deaths of %v", bs), func(l *lane) error {
 		buried = false
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
 		found := false
 		for _, b := range bs {
 			k, v := l.find(b)

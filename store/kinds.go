@@ -15,7 +15,7 @@ import (
 )
 
 // BucketMeta is the bucket of what is about the file: "schema" -> version, "digest" -> digest, "squeeze" -> true.
-const BucketMeta = "meta"
+const BucketMeta = boltfile.MetaBucket
 
 // kind is what is to be known of a bucket, whose name, keys and values are said where its records are. In what is said
 // there "|" stands for a zero byte. There are no nested buckets.

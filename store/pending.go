@@ -176,18 +176,18 @@ func (ps *Pendings) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (Acc
 			if err := t.Delete(bucketPending, k); err != nil {
 				return err
 			}
-			asked, late, err := late(t.Tx, v.Press, now)
+			asked, open, err := prompt.Takes(t.Tx, v.Press, now)
 			if err != nil {
 				return err
 			}
 			var id relay.BufferID
-			out.Items[n].Late = late
-			if v.To != nil && !late {
+			out.Items[n].Late = !open
+			if v.To != nil && open {
 				if id, err = t.deliver(c.Bot, items[n], *v.To, now, &out); err != nil {
 					return err
 				}
 				out.Items[n].Buffers = []relay.BufferID{id}
-				if err := answered(t.Writer, v.Press, asked, now); err != nil {
+				if err := prompt.Take(t.Writer, asked, v.Press, now); err != nil {
 					return err
 				}
 			}

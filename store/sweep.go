@@ -124,23 +124,11 @@ func (s *sweep) capabilities(t *tx) error {
 }
 
 func (s *sweep) prompts(t *tx) error {
-	return s.each(t, prompt.Bucket, nil, func(k []byte) (bool, error) {
-		r, _, err := table.Load[prompt.Record](t.Tx, prompt.Bucket, k)
-		return err == nil && r.Past(s.now, s.maxAge), err
-	}, func(k []byte) error {
-		s.Prompts++
-		return dropAll[prompt.Record](t.Writer, prompt.Bucket, k)
-	})
+	return sweepOut(s, t, prompt.Bucket, &s.Prompts, func(r prompt.Record) bool { return r.Past(s.now, s.maxAge) })
 }
 
 func (s *sweep) conversations(t *tx) error {
-	return s.each(t, bucketConversations, nil, func(k []byte) (bool, error) {
-		c, _, err := table.Load[Conversation](t.Tx, bucketConversations, k)
-		return s.now.Sub(c.LastAt) > keepSilent, err
-	}, func(k []byte) error {
-		s.Conversations++
-		return dropAll[Conversation](t.Writer, bucketConversations, k)
-	})
+	return sweepOut(s, t, bucketConversations, &s.Conversations, func(c Conversation) bool { return s.now.Sub(c.LastAt) > keepSilent })
 }
 
 // chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
@@ -197,11 +185,15 @@ func (s *sweep) codes(t *tx) error {
 
 // sweepOut drops, and counts in n, the records of b that are past their time.
 func sweepOut[T any](s *sweep, t *tx, b string, n *int, past func(T) bool) error {
-	return s.each(t, b, nil, func(k []byte) (bool, error) {
-		v, _, err := table.Load[T](t.Tx, b, k)
-		return err == nil && past(v), err
+	var v T
+	return s.each(t, b, nil, func(k []byte) (ok bool, err error) {
+		v, ok, err = table.Load[T](t.Tx, b, k)
+		return ok && past(v), err
 	}, func(k []byte) error {
 		*n++
+		if r, ok := any(v).(table.Indexed); ok {
+			return table.DeleteIndexed(t.Writer, r)
+		}
 		return t.Delete(b, k)
 	})
 }

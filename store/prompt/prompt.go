@@ -193,17 +193,7 @@ func add(w *table.Writer, r Record, now time.Time) (former *Record, err error) {
 	if err := makeRoom(w, r.Instance, now); err != nil {
 		return nil, err
 	}
-	return former, put(w, r)
-}
-
-func put(w *table.Writer, r Record) error {
-	b, k, also := r.Index()
-	for _, a := range also {
-		if err := w.PutSealed(table.Index, a, boltfile.Seal(a, k)); err != nil {
-			return err
-		}
-	}
-	return w.Put(b, k, r)
+	return former, table.PutNew(w, r)
 }
 
 // makeRoom drops the oldest open prompts of an instance, so that it may have one more. Those past their time go
@@ -257,7 +247,7 @@ func posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) err
 	if old, ok, err := at(w.Tx, stored.Key()); err != nil || ok && old.Instance != r.Instance {
 		return err // under its id another asks there: nobody can answer this one
 	}
-	return put(w, stored)
+	return table.PutNew(w, stored)
 }
 
 // Withdraw undoes Add: r was not posted. former is what Add returned.
@@ -270,19 +260,25 @@ func (rs *Records) Withdraw(ctx context.Context, r Record, former *Record) error
 		if err := table.DeleteIndexed(w, stored); err != nil || former == nil {
 			return err
 		}
-		return put(w, *former)
+		return table.PutNew(w, *former)
 	})
 }
 
-// Takes is the prompt that p answers now; ok is false if it comes too late.
-func Takes(t *bolt.Tx, p Press, now time.Time) (r Record, ok bool, err error) {
+// Takes is the prompt that p answers now; ok is false if it comes too late. A nil p answers none, and is in time.
+func Takes(t *bolt.Tx, p *Press, now time.Time) (r Record, ok bool, err error) {
+	if p == nil {
+		return r, true, nil
+	}
 	r, ok, err = at(t, p.Prompt.Key())
 	return r, ok && r.same(p.Prompt) && r.Open(now) && r.On(p.Message), err
 }
 
-// Take stores that p answered r.
-func Take(w *table.Writer, r Record, p Press, now time.Time) error {
-	return w.Put(Bucket, r.Key(), r.AnsweredBy(p, now))
+// Take stores that p answered r, which it Takes.
+func Take(w *table.Writer, r Record, p *Press, now time.Time) error {
+	if p == nil {
+		return nil
+	}
+	return w.Put(Bucket, r.Key(), r.AnsweredBy(*p, now))
 }
 
 // AnsweredBy is r once p has answered it.

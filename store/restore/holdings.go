@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -105,4 +106,24 @@ func missing[V any](a, b map[string]V) (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// sound reports whether the record is what was written.
+func sound(k, value []byte) bool {
+	_, err := boltfile.Unseal(k, value)
+	return err == nil
+}
+
+// intact ranges over the records of b that are what was written.
+func intact(from *bolt.Tx, b string) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		if from.Bucket([]byte(b)) == nil { // from before there was one
+			return
+		}
+		for k, v := range table.Under(from, b, nil) {
+			if sound(k, v) && !yield(k, v) {
+				return
+			}
+		}
+	}
 }
