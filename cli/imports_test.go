@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 	"relay/gate":                 "relay", // pure: no store, no platforms
 	"relay/sniff":                "relay", // pure, both: bytes and names
 	"relay/filename":             "relay",
-	"relay/present":              "relay relay/filename",
+	"relay/render":               "relay relay/filename",
 	"relay/count":                "relay/gate",
 	"relay/sessionkey":           "relay",
 	"relay/bus":                  "relay",
@@ -70,9 +70,10 @@ var mayImport = map[string]string{
 	"relay/token":                "relay store store/audit store/reseal",
 	"relay/delivery":             "relay store",
 	"relay/session":              "relay relay/wire relay/count",
-	"relay/sight":                "relay platforms",
-	"relay/errand":               "relay relay/count platforms",
-	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/errand relay/link relay/present relay/session relay/sessionkey relay/sight" +
+	"relay/visibility":           "relay platforms",
+	"relay/background":           "relay relay/count platforms",
+	"relay/facts":                "relay relay/gate relay/visibility platforms store",
+	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/background relay/facts relay/link relay/render relay/session relay/sessionkey relay/visibility" +
 		" platforms store store/capability store/prompt",
 	"relay/fair":          "relay", // pure: numbers and turns
 	"relay/media":         "relay relay/count relay/fair relay/filename platforms store store/files store/media",

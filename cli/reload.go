@@ -36,7 +36,12 @@ type configured struct {
 	bot platforms.Platform
 }
 
-// reloader takes a changed configuration over into a running server.
+// reloader takes a changed configuration over into a running server. The configuration is judged whole, and bots that
+// changed are opened; an error so far changes nothing. Then bots that did not change keep their objects, and whatever a
+// changed one asks of the network begins when the Run of the bot that had its id has returned. Sessions, lanes and other
+// bots notice nothing; a gateway learns what a new bot can do with its next hello. Once begun a reload ends whole, whether
+// or not somebody waits for it, and none begins in a stop. The log's level and [replies] change too; everything else is
+// compared with what the server was started with, and named.
 type reloader struct {
 	// Set once, by newReloader.
 	load    func() (*config.Config, error)

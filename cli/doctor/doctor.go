@@ -4,7 +4,8 @@
 // Invariants:
 //
 //  1. Run returns within Within, whatever hangs; what could not be looked at is a finding.
-//  2. The database and its folder are only read. Records of a stopped server are read from a copy.
+//  2. The database and its folder are only read. Records of a stopped server are read from a copy: opening a database
+//     changes it.
 //  3. No finding holds a credential or what people wrote.
 package doctor
 

@@ -42,7 +42,7 @@ func (s *observer) called(b *BotStatus, p platforms.Platform) {
 	}
 	b.Hook.LastRequestAt, b.Hook.Refused = st.LastRequestAt.UTC(), st.Refused
 	if b.State == platforms.Connected && b.Reason == "" && st.LastRequestAt.IsZero() {
-		b.Reason = "no request yet"
+		b.Reason = "no request yet" // which the plane knows, so that no platform need say it
 		if rules.Enter != "" {
 			b.Reason += ": enter " + b.Hook.URL + " at " + rules.Enter
 		}
