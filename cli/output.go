@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,11 +11,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/relay/ops"
-	"github.com/spf13/cobra"
 )
 
 // jsonFlag adds --json to c.
@@ -77,36 +75,6 @@ func table(w io.Writer, rows [][]any) {
 	_ = t.Flush()
 }
 
-// asking makes c a command that asks for one operation and prints what comes back. args reads the
-// arguments of the command.
-func asking[A, R any](a *app, c *cobra.Command, op ops.Op[A, R], args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		in, err := args(pos)
-		if err != nil {
-			return err
-		}
-		return show(cmd.Context(), a, op, in, *asJSON, func(w io.Writer, r R) { human(w, in, r) })
-	}
-	return c
-}
-
-// show asks for one operation and prints what comes back.
-func show[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A, asJSON bool, human func(w io.Writer, r R)) error {
-	out, err := ask(ctx, a, op, args)
-	if err != nil {
-		return err
-	}
-	return a.print(asJSON, out, func(w io.Writer) { human(w, out) })
-}
-
-// listing is asking for an operation that answers with a list: it prints a table, or says none.
-func listing[A, T any](a *app, c *cobra.Command, op ops.Op[A, []T], args func(pos []string) (A, error),
-	none string, head []any, row func(T) []any,
-) *cobra.Command {
-	return asking(a, c, op, args, func(w io.Writer, _ A, all []T) { list(a, w, all, none, head, row) })
-}
-
 // list writes a table of all, or says that there is nothing.
 func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func(T) []any) {
 	if len(all) == 0 {
@@ -145,17 +113,6 @@ func narrow(rows [][]any) [][]any {
 		}
 	}
 	return rows
-}
-
-// noArgs are the arguments of an operation that takes none.
-func noArgs([]string) (none struct{}, err error) { return none, nil }
-
-// nameArg is the first argument as a name; there may be none.
-func nameArg(pos []string) (n manage.Named, err error) {
-	if len(pos) > 0 {
-		n.Name = pos[0]
-	}
-	return n, nil
 }
 
 // ago renders a time as the distance from now, or "-" for none.
