@@ -10,6 +10,8 @@
 //  2. Who has not proved that he may call leaves nothing behind but a count and a line in the ring of refusals,
 //     learns nothing, and changes no bot's state.
 //  3. No body, query or header is logged.
+//
+// Refusals have a ring of their own, beside that of verdicts, so that strangers cannot push verdicts out.
 package passthrough
 
 import (
