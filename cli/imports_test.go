@@ -91,16 +91,14 @@ var mayImport = map[string]string{
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
-	"cli/usage":           "",      // words for cobra's errors
-	"cli/help":            "",      // pure: texts
-	"cli/web/html":        "relay", // pure: values to markup
-	"cli/web/page":        "cli/web/html relay/finding",
-	"cli/web/day":         "cli/web/html",
-	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day relay/login",
-	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/* cli/lan",
+	"cli/usage":           "", // words for cobra's errors
+	"cli/help":            "", // pure: texts
+	"cli/web/page":        "relay relay/finding relay/login",
+	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/manage platforms store/audit cli/web/page",
+	"cli/web":             "relay relay/door relay/limit relay/login cli/web/page cli/web/* cli/lan",
 	"cli/service":         "", // the unit, and where it is
 	".":                   "cli",
-	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/finding relay/login relay/manage store/audit",
+	"cli/web/chat":        "cli/web/page platforms/web platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
 	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
 	"cli/pointer":         "store/files",
