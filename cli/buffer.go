@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -22,7 +22,7 @@ func newBufferCmd(a *app) *cobra.Command {
 }
 
 func (a *app) bufferList() *cobra.Command {
-	return asking(a, a.named("list", "List the messages that wait, oldest first"), admin.Entries, nameArg, func(w io.Writer, n manage.Named, all []manage.Entry) {
+	return asking(a, a.named("list", "List the messages that wait, oldest first"), ops.Entries, nameArg, func(w io.Writer, n manage.Named, all []manage.Entry) {
 		list(a, w, all, "Nothing waits for "+n.Name+".", entryHead, entryRow)
 	})
 }
@@ -35,7 +35,7 @@ func entryRow(e manage.Entry) []any {
 
 func (a *app) bufferDead() *cobra.Command {
 	c := a.named("dead", "List the messages that were given up, and why")
-	return asking(a, c, admin.Dead, nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
+	return asking(a, c, ops.Dead, nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
 		list(a, w, all, n.Name+" has no dead letters.", slices.Concat(entryHead, []any{"REASON"}), func(d manage.DeadEntry) []any {
 			return append(entryRow(d.Entry), d.Reason)
 		})
@@ -55,7 +55,7 @@ func letters(pos []string) (manage.Letters, error) {
 func (a *app) bufferReplay() *cobra.Command {
 	c := a.named("replay", "Deliver dead letters after all: those named, or all")
 	c.Use, c.Args = "replay NAME [BUFFERID]...", cobra.MinimumNArgs(1)
-	return asking(a, c, admin.Replay, letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
+	return asking(a, c, ops.Replay, letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
 		if moved.Count > 0 || moved.Oversize == 0 {
 			_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
 		}
@@ -83,14 +83,14 @@ func (a *app) bufferDrop() *cobra.Command {
 		}
 		return letters(pos)
 	}
-	return asking(a, c, admin.Drop, args, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
+	return asking(a, c, ops.Drop, args, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
 		_, _ = fmt.Fprintf(w, "✓ %d deleted\n", moved.Count)
 	})
 }
 
 func (a *app) bufferQuarantine() *cobra.Command {
 	c := &cobra.Command{Use: "quarantine", Short: "List what could not be read and was put aside, without showing it", Args: cobra.NoArgs}
-	return listing(a, c, admin.Quarantine, noArgs, "Nothing was put aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
+	return listing(a, c, ops.Quarantine, noArgs, "Nothing was put aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
 		bot := "-" // a record of ours
 		if q.Platform != "" {
 			bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()

@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 func newEnrollCmd(a *app) *cobra.Command {
@@ -55,9 +55,9 @@ every start. Without NAME any gateway may use the token, and the second line exp
 			return usageError{errors.New("a gateway needs a name: hermes-connector enroll NAME")}
 		}
 		if *tokenOnly {
-			return show(cmd.Context(), a, admin.EnrollToken, args, *asJSON, a.printToken)
+			return show(cmd.Context(), a, ops.EnrollToken, args, *asJSON, a.printToken)
 		}
-		return newCredentials(cmd.Context(), a, admin.Enroll, args, *asJSON, "enrolled", afterEnroll)
+		return newCredentials(cmd.Context(), a, ops.Enroll, args, *asJSON, "enrolled", afterEnroll)
 	}
 	return c
 }
@@ -122,7 +122,7 @@ func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
 // newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr, with what is
 // next at the end.
-func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.Enrolled], args A, asJSON bool, done string, next func(manage.Enrolled) string) error {
+func newCredentials[A any](ctx context.Context, a *app, op ops.Op[A, manage.Enrolled], args A, asJSON bool, done string, next func(manage.Enrolled) string) error {
 	e, err := ask(ctx, a, op, args)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func newGatewayCmd(a *app) *cobra.Command {
 
 func (a *app) gatewayList() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
-	return listing(a, c, admin.Gateways, noArgs, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
+	return listing(a, c, ops.Gateways, noArgs, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
 }
 
 var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
@@ -185,7 +185,7 @@ func (a *app) gatewayRotate() *cobra.Command {
 	c := a.named("rotate", "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		return newCredentials(cmd.Context(), a, admin.Rotate, manage.Named{Name: pos[0]}, *asJSON, "has a new secret", afterRotate)
+		return newCredentials(cmd.Context(), a, ops.Rotate, manage.Named{Name: pos[0]}, *asJSON, "has a new secret", afterRotate)
 	}
 	return c
 }
@@ -195,7 +195,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 	yes, asJSON := c.Flags().Bool("yes", false, "do not ask"), jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}
-		g, err := ask(cmd.Context(), a, admin.Gateway, n)
+		g, err := ask(cmd.Context(), a, ops.Gateway, n)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 		if !*yes && !a.confirmed(question+".") {
 			return errors.New("nothing was revoked: answer y, or give --yes")
 		}
-		if g, err = ask(cmd.Context(), a, admin.Revoke, n); err != nil {
+		if g, err = ask(cmd.Context(), a, ops.Revoke, n); err != nil {
 			return err
 		}
 		return a.print(*asJSON, g, func(w io.Writer) {
@@ -227,11 +227,11 @@ func (a *app) gatewayIdentity() *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}
 		if *revoke {
-			return show(cmd.Context(), a, admin.DropIdentity, n, *asJSON, func(w io.Writer, moved manage.Moved) {
+			return show(cmd.Context(), a, ops.DropIdentity, n, *asJSON, func(w io.Writer, moved manage.Moved) {
 				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
 			})
 		}
-		return show(cmd.Context(), a, admin.Identity, n, *asJSON, func(w io.Writer, u manage.IdentityURL) {
+		return show(cmd.Context(), a, ops.Identity, n, *asJSON, func(w io.Writer, u manage.IdentityURL) {
 			a.say("✓ a new identity URL for %s%s. Put this line into ~/.hermes/.env on the gateway's machine:", u.Instance, ofTenant(u.Tenant))
 			_, _ = fmt.Fprintln(w, u.EnvLine())
 			a.say("The URL is a secret, and it is not shown again. Gateways older than August 2026 cannot use it.")

@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 	"relay/gate":                 "relay", // pure: no store, no platforms
 	"relay/sniff":                "relay", // pure, both: bytes and names
 	"relay/filename":             "relay",
-	"relay/present":              "relay relay/filename",
+	"relay/render":               "relay relay/filename",
 	"relay/count":                "relay/gate",
 	"relay/sessionkey":           "relay",
 	"relay/bus":                  "relay",
@@ -69,9 +69,10 @@ var mayImport = map[string]string{
 	"relay/token":                "relay store store/audit store/reseal",
 	"relay/delivery":             "relay store",
 	"relay/session":              "relay relay/wire relay/count",
-	"relay/sight":                "relay platforms",
-	"relay/errand":               "relay relay/count platforms",
-	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/errand relay/link relay/present relay/session relay/sessionkey relay/sight" +
+	"relay/visibility":           "relay platforms",
+	"relay/background":           "relay relay/count platforms",
+	"relay/facts":                "relay relay/gate relay/visibility platforms store",
+	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/background relay/facts relay/link relay/render relay/session relay/sessionkey relay/visibility" +
 		" platforms store store/capability store/prompt",
 	"relay/fair":          "relay", // pure: numbers and turns
 	"relay/media":         "relay relay/count relay/fair relay/filename platforms store store/files store/media",
@@ -83,14 +84,15 @@ var mayImport = map[string]string{
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/identity":      "relay store store/files", // keys in a file
 	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
-	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
+	"relay/ops":           "relay/manage store/audit", // a table
+	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage relay/ops store store/audit",
 	"relay/metrics":       "relay/count relay/limit relay/manage platforms store",
 	"store/restore":       "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files vault",
 	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
-	"cli/admin":           "relay/manage store store/audit store/backup store/files",
+	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
 	"cli/usage":           "",      // words for cobra's errors
@@ -104,13 +106,13 @@ var mayImport = map[string]string{
 	".":                   "cli",
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/finding relay/login relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
+	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/completion":      "store/files",
 	"cli/systemd":         "",
 	"cli/terminal":        "relay",
-	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage platforms store/files cli/admin cli/config",
+	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

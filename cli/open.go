@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/vault"
@@ -107,13 +108,13 @@ func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *gua
 
 // ask carries out one operation: in the running server or, when none runs, over the database opened
 // for this one command.
-func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (result R, err error) {
-	c, done, err := a.client(ctx, op.Changes())
+func ask[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A) (result R, err error) {
+	c, done, err := a.client(ctx, op.Changes)
 	if err != nil {
 		return result, err
 	}
-	result, err = op.Ask(ctx, c, args)
-	if err = errors.Join(err, done()); err == nil && op.Changes() && c.Database() != "" {
+	result, err = admin.Ask(ctx, c, op, args)
+	if err = errors.Join(err, done()); err == nil && op.Changes && c.Database() != "" {
 		a.say("no server is running: changed %s directly", c.Database())
 	}
 	return result, err
@@ -185,7 +186,7 @@ func (a *app) completeGateways(cmd *cobra.Command, args []string, _ string) ([]s
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	all, err := ask(cmd.Context(), a, admin.Gateways, struct{}{})
+	all, err := ask(cmd.Context(), a, ops.Gateways, struct{}{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

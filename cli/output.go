@@ -12,10 +12,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/spf13/cobra"
 )
 
@@ -79,7 +79,7 @@ func table(w io.Writer, rows [][]any) {
 
 // asking makes c a command that asks for one operation and prints what comes back. args reads the
 // arguments of the command.
-func asking[A, R any](a *app, c *cobra.Command, op admin.Op[A, R], args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
+func asking[A, R any](a *app, c *cobra.Command, op ops.Op[A, R], args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		in, err := args(pos)
@@ -92,7 +92,7 @@ func asking[A, R any](a *app, c *cobra.Command, op admin.Op[A, R], args func(pos
 }
 
 // show asks for one operation and prints what comes back.
-func show[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A, asJSON bool, human func(w io.Writer, r R)) error {
+func show[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A, asJSON bool, human func(w io.Writer, r R)) error {
 	out, err := ask(ctx, a, op, args)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func show[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A, asJS
 }
 
 // listing is asking for an operation that answers with a list: it prints a table, or says none.
-func listing[A, T any](a *app, c *cobra.Command, op admin.Op[A, []T], args func(pos []string) (A, error),
+func listing[A, T any](a *app, c *cobra.Command, op ops.Op[A, []T], args func(pos []string) (A, error),
 	none string, head []any, row func(T) []any,
 ) *cobra.Command {
 	return asking(a, c, op, args, func(w io.Writer, _ A, all []T) { list(a, w, all, none, head, row) })

@@ -10,18 +10,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
 func newLinkCmd(a *app) *cobra.Command {
 	args := func(pos []string) (manage.LinkFor, error) { return manage.LinkFor{Name: pos[0]}, nil }
 	c := a.maker(a.named("link", "Make a code that binds whoever sends it to the bot"))
-	return asking(a, c, admin.Link, args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
+	return asking(a, c, ops.Link, args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
 			_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, terminal.Plain(l.DeepLinks[p]))
@@ -32,13 +32,13 @@ func newLinkCmd(a *app) *cobra.Command {
 
 func (a *app) bindings() []*cobra.Command {
 	return []*cobra.Command{
-		a.maker(a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", admin.Bind)),
-		a.binding("unbind", "Undo bind, or the use of a code", "no longer reach", admin.Unbind),
-		a.binding("dm-default", "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach", admin.SetDMDefault),
+		a.maker(a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", ops.Bind)),
+		a.binding("unbind", "Undo bind, or the use of a code", "no longer reach", ops.Unbind),
+		a.binding("dm-default", "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach", ops.SetDMDefault),
 	}
 }
 
-func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.Binding]) *cobra.Command {
+func (a *app) binding(verb, short, done string, op ops.Op[manage.Bind, manage.Binding]) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " NAME PLATFORM PERSON", Short: short, Example: "  hermes-connector " + verb + " home telegram 4242",
 		Args: cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
@@ -86,7 +86,7 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		}
 		return p, nil
 	}
-	return asking(a, c, admin.SetPrincipal, args, func(w io.Writer, set manage.SetPrincipal, p manage.Principal) {
+	return asking(a, c, ops.SetPrincipal, args, func(w io.Writer, set manage.SetPrincipal, p manage.Principal) {
 		verb := "hears"
 		if set.Policy != "" {
 			verb = "now hears"
@@ -137,7 +137,7 @@ func newPolicyCmd(a *app) *cobra.Command {
 		}
 		return p, nil
 	}
-	return asking(a, c, admin.SetRelevance, args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
+	return asking(a, c, ops.SetRelevance, args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
 		table(w, [][]any{
 			{r.Instance, "on " + string(r.Platform)},
 			{"  must be addressed", r.RequireAddress},

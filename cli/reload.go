@@ -22,6 +22,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // host makes bots the hosted ones: those that are hosted already notice nothing.
@@ -202,7 +203,7 @@ configuration without any bot is refused, if there were some: an emptied file wo
 	}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		out, err := askServer(cmd.Context(), a, admin.Reload)
+		out, err := askServer(cmd.Context(), a, ops.Reload)
 		if err != nil {
 			return err
 		}
@@ -212,7 +213,7 @@ configuration without any bot is refused, if there were some: an emptied file wo
 }
 
 // askServer asks the running server, and nobody else.
-func askServer[R any](ctx context.Context, a *app, op admin.Op[struct{}, R]) (r R, err error) {
+func askServer[R any](ctx context.Context, a *app, op ops.Op[struct{}, R]) (r R, err error) {
 	f, err := a.find(ctx)
 	if err == nil && f.client == nil {
 		err = errors.New("no server is running")
@@ -220,7 +221,7 @@ func askServer[R any](ctx context.Context, a *app, op admin.Op[struct{}, R]) (r 
 	if err != nil {
 		return r, err
 	}
-	return op.Ask(ctx, f.client, struct{}{})
+	return admin.Ask(ctx, f.client, op, struct{}{})
 }
 
 func tellReloaded(w io.Writer, out manage.Reloaded) {
@@ -249,7 +250,7 @@ func newHealthcheckCmd(a *app) *cobra.Command {
 	ready := c.Flags().Bool("ready", false, "ask too whether every bot is connected")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		h, err := askServer(cmd.Context(), a, admin.Health)
+		h, err := askServer(cmd.Context(), a, ops.Health)
 		if err != nil {
 			return err
 		}

@@ -8,18 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 func newScopeCmd(a *app) *cobra.Command {
 	return group("scope", "Grant chats to gateways",
-		a.scope("claim", "Grant a chat to a gateway", "now belongs to", admin.Claim),
-		a.scope("release", "Take a chat back", "no longer belongs to", admin.Release), a.scopeList())
+		a.scope("claim", "Grant a chat to a gateway", "now belongs to", ops.Claim),
+		a.scope("release", "Take a chat back", "no longer belongs to", ops.Release), a.scopeList())
 }
 
-func (a *app) scope(verb, short, done string, op admin.Op[manage.Scope, manage.Grant]) *cobra.Command {
+func (a *app) scope(verb, short, done string, op ops.Op[manage.Scope, manage.Grant]) *cobra.Command {
 	c := &cobra.Command{
 		Use:   verb + " NAME PLATFORM [CHAT]",
 		Short: short,
@@ -48,7 +48,7 @@ func (a *app) scopeList() *cobra.Command {
 	c := &cobra.Command{Use: "list [NAME]", Short: "List granted chats", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways}
 	none := "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT"
 	head := []any{"PLATFORM", "SCOPE", "CHAT", "GATEWAY", "TENANT", "SINCE"}
-	return listing(a, c, admin.Scopes, nameArg, none, head, func(g manage.Grant) []any {
+	return listing(a, c, ops.Scopes, nameArg, none, head, func(g manage.Grant) []any {
 		return []any{g.Platform, g.Scope, g.Chat, g.Instance, g.Tenant, g.GrantedAt.Local().Format(time.DateOnly)}
 	})
 }
@@ -64,7 +64,7 @@ func (a *app) routeList() *cobra.Command {
 			"tenants from claiming the chat or the scope of that route; who receives messages is decided by scopes and bindings.",
 	}
 	head := []any{"PLATFORM", "KEY", "TENANT", "GATEWAY", "SINCE"}
-	return listing(a, c, admin.Routes, nameArg, "No route is declared.", head, func(r manage.Route) []any {
+	return listing(a, c, ops.Routes, nameArg, "No route is declared.", head, func(r manage.Route) []any {
 		return []any{r.Platform, r.Key, r.Tenant, r.Instance, r.At}
 	})
 }
@@ -77,7 +77,7 @@ func (a *app) routeDrop() *cobra.Command {
 	args := func(pos []string) (manage.RouteKey, error) {
 		return manage.RouteKey{Platform: relay.PlatformID(pos[0]), Key: pos[1]}, nil
 	}
-	return asking(a, c, admin.DropRoute, args, func(w io.Writer, _, out manage.RouteKey) {
+	return asking(a, c, ops.DropRoute, args, func(w io.Writer, _, out manage.RouteKey) {
 		_, _ = fmt.Fprintf(w, "✓ %s %s is no longer reserved\n", out.Platform, out.Key)
 	})
 }

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 func newStatusCmd(a *app) *cobra.Command {
@@ -26,7 +26,7 @@ func newStatusCmd(a *app) *cobra.Command {
 	asJSON := jsonFlag(c)
 	all := c.Flags().Bool("all", false, "with all counters and without names, ids and secrets: a report to paste into an issue")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		st, err := ask(cmd.Context(), a, admin.Status, struct{}{})
+		st, err := ask(cmd.Context(), a, ops.Status, struct{}{})
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func newExplainCmd(a *app) *cobra.Command {
 		}
 		return e, nil
 	}
-	return asking(a, c, admin.Explain, args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
+	return asking(a, c, ops.Explain, args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
 		if len(all) == 0 {
 			a.say("No message since the server started.")
 		}
@@ -258,7 +258,7 @@ func newAuditCmd(a *app) *cobra.Command {
 		return manage.AuditQuery{Name: n.Name, Limit: *limit}, err
 	}
 	head := []any{"AT", "WHO", "ACTION", "GATEWAY", "INSTANCE", "TENANT", "DETAIL"}
-	return listing(a, c, admin.Audit, args, "Nothing was changed.", head, func(r manage.AuditRow) []any {
+	return listing(a, c, ops.Audit, args, "Nothing was changed.", head, func(r manage.AuditRow) []any {
 		who := strings.TrimSpace(string(r.ActorKind) + " " + r.Actor)
 		return []any{r.At, who, r.Action, cmp.Or(string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, r.Detail}
 	})

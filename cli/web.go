@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/qr"
@@ -23,6 +22,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -32,7 +32,7 @@ func newWebCmd(a *app) *cobra.Command {
 		Long: "Prints a link to the web pages. Open it in your browser within ten minutes: it logs you in, once. A login lasts twelve hours.",
 	}
 	c.AddCommand(newWebLogoutCmd(a))
-	return asking(a, c, admin.WebLink, noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
+	return asking(a, c, ops.WebLink, noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
 		_, _ = fmt.Fprintf(w, "Open this before %s:\n\n  %s\n", clock(l.ExpiresAt), l.URL)
 		if elsewhere(l.URL) {
 			_, _ = fmt.Fprintf(w, "\nor scan it with a phone:\n\n%s", qr.Blocks(l.URL))
@@ -59,7 +59,7 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 		}
 		return none, err
 	}
-	return asking(a, c, admin.WebLogout, args, func(w io.Writer, _ struct{}, out manage.WebLogout) {
+	return asking(a, c, ops.WebLogout, args, func(w io.Writer, _ struct{}, out manage.WebLogout) {
 		_, _ = fmt.Fprintf(w, "✓ every browser is logged out (%d), and links that nobody used are worth nothing\n", out.Sessions)
 	})
 }

@@ -36,7 +36,7 @@ func (h *Hub) reactionFacts(ctx context.Context, i relay.InstanceID, p platforms
 	by, known, err := h.db.Sent.ReactionBy(ctx, which)
 	f.SetBySelf, f.SetByOther = known && by == i, known && by != i
 	if err == nil && !known && a.Remove {
-		f.Alone, err = h.alone(ctx, i, p, a.Chat)
+		f.Alone, err = h.facts.Alone(ctx, i, p, a.Chat)
 	}
 	return f, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -161,7 +161,7 @@ func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
 func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (judgement, error) {
-	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(sight.Within)
+	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
 		cs, err := h.candidates(ctx, j.event)
@@ -199,11 +199,11 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 // askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
 func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
-	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {
+	for u, err := range h.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {
 			return err
 		}
-		if sees, err := h.visible.Sees(ctx, p, sight.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
+		if sees, err := h.facts.Visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
 			return err
 		}
 	}

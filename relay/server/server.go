@@ -117,7 +117,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 		level = slog.LevelError // nobody asked for it
 	}
 	s.o.Log.Log(ctx, level, "stopping", "reason", cause)
-	// No new sessions; running actions finish and sessions close; errands end; platforms stop.
+	// No new sessions; running actions finish and sessions close; background tasks end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
 	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)

@@ -1,4 +1,4 @@
-// Package present makes of an event and its files the event as a gateway reads it: its type, its media, and in its text what
+// Package render makes of an event and its files the event as a gateway reads it: its type, its media, and in its text what
 // no gateway says otherwise: names of files, what text files hold, and why a file is not there. It fetches nothing.
 //
 // Invariants:
@@ -8,7 +8,7 @@
 //  3. What is told of text files is at most MaxInline of each and MaxInlined of all, valid UTF-8, and the first that is given up when
 //     the event does not fit.
 //  4. A command stays a command: its text begins with what the person wrote.
-package present
+package render
 
 import (
 	"slices"

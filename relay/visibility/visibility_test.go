@@ -1,4 +1,4 @@
-package sight
+package visibility
 
 import (
 	"context"
@@ -36,11 +36,11 @@ func (w *witness) CanSee(context.Context, relay.Place, relay.UserID) (bool, erro
 func TestVisibilityIsAskedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &witness{Platform: loopback.New(loopback.NewNetwork(), nil)}
-		var v Memory
+		var c Cache
 		key := Of{Bot: w.Bot(), Place: relay.Place{Chat: "garden"}, User: "ann"}
 		expect := func(what string, want bool, asked int32) {
 			t.Helper()
-			got, err := v.Sees(t.Context(), w, key, time.Now().Add(Within))
+			got, err := c.Ask(t.Context(), w, key, time.Now().Add(Within))
 			if got != want || err != nil || w.asked.Load() != asked {
 				t.Errorf("%s: %v, %v after %d questions, want %v after %d", what, got, err, w.asked.Load(), want, asked)
 			}
@@ -67,19 +67,19 @@ func TestVisibilityIsAskedOncePerMinute(t *testing.T) {
 
 func TestWhoWritesInAChatSeesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var v Memory
+		var c Cache
 		key := Of{Place: relay.Place{Chat: "garden"}, User: "ann"}
-		v.Prove(key, time.Now().Add(-Believed))
-		if _, known := v.Recall(key); known {
+		c.Observe(key, time.Now().Add(-Believed))
+		if _, known := c.Get(key); known {
 			t.Error("what was written a minute ago proves something")
 		}
-		v.Prove(key, time.Now().Add(Believed)) // their clock is ahead of ours
+		c.Observe(key, time.Now().Add(Believed)) // their clock is ahead of ours
 		time.Sleep(Believed - time.Nanosecond)
-		if sees, known := v.Recall(key); !sees || !known {
+		if sees, known := c.Get(key); !sees || !known {
 			t.Error("what was written just now proves nothing")
 		}
 		time.Sleep(time.Nanosecond)
-		if _, known := v.Recall(key); known {
+		if _, known := c.Get(key); known {
 			t.Error("it proves something for more than a minute")
 		}
 	})
@@ -101,18 +101,18 @@ func TestAnAnswerFromBeforeAChangeDoesNotCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &witness{Platform: loopback.New(loopback.NewNetwork(), nil)}
-				var v Memory
+				var c Cache
 				w.during = func() {
 					if w.asked.Load() == 1 {
-						v.Forget(w.Bot(), []platforms.RosterChange{tc.change})
+						c.Forget(w.Bot(), []platforms.RosterChange{tc.change})
 					}
 				}
 				key := Of{Bot: w.Bot(), Place: relay.Place{Chat: "garden"}, User: "ann"}
-				if sees, err := v.Sees(t.Context(), w, key, time.Now().Add(Within)); !sees || err != nil {
+				if sees, err := c.Ask(t.Context(), w, key, time.Now().Add(Within)); !sees || err != nil {
 					t.Errorf("sees = %t, %v", sees, err)
 				}
-				if n := w.asked.Load(); n != tc.want || len(v.asked) != 0 {
-					t.Errorf("%d questions, %d under way; want %d, none", n, len(v.asked), tc.want)
+				if n := w.asked.Load(); n != tc.want || len(c.asked) != 0 {
+					t.Errorf("%d questions, %d under way; want %d, none", n, len(c.asked), tc.want)
 				}
 			})
 		})

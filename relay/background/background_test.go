@@ -1,4 +1,4 @@
-package errand
+package background
 
 import (
 	"context"
@@ -30,26 +30,26 @@ func withRunners(t *testing.T, f func(t *testing.T, q *Queue)) {
 	})
 }
 
-func TestErrandsAreTriedAgain(t *testing.T) {
+func TestTasksAreTriedAgain(t *testing.T) {
 	limit := &relay.ActionError{Outcome: relay.NotSent, Public: "network: rate limited", RetryAfter: time.Minute}
 	unclear := &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
 	for name, tc := range map[string]struct {
-		e      Errand
+		e      Task
 		err    error
 		fails  int           // how often, before it succeeds
 		tried  int           // how often in an hour
 		within time.Duration // the last try is made
 		left   uint64        // given up
 	}{
-		"all is well":             {Errand{}, nil, 0, 1, 0, 0},
-		"a limit":                 {Errand{}, limit, 3, 4, 3 * time.Minute, 0},
-		"out of reach":            {Errand{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: Discord cannot be reached"}, 4, 5, 15 * time.Second, 0},
-		"for ever":                {Errand{}, limit, 1 << 30, 15, 14 * time.Minute, 1},
-		"refused":                 {Errand{}, &relay.ActionError{Outcome: relay.NotSent, Public: "403 Forbidden"}, 1, 1, 0, 1},
-		"unclear":                 {Errand{}, unclear, 1, 1, 0, 1},
-		"unclear, and harmless":   {Errand{Harmless: true}, unclear, 1, 2, time.Second, 0},
-		"an error of the store's": {Errand{Harmless: true}, errors.New("?"), 2, 3, 3 * time.Second, 0},
-		"of no use any more":      {Errand{Harmless: true}, &relay.ActionError{Outcome: relay.NotSent, Public: "network", Err: platforms.ErrCapabilityGone}, 1, 1, 0, 1},
+		"all is well":             {Task{}, nil, 0, 1, 0, 0},
+		"a limit":                 {Task{}, limit, 3, 4, 3 * time.Minute, 0},
+		"out of reach":            {Task{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: Discord cannot be reached"}, 4, 5, 15 * time.Second, 0},
+		"for ever":                {Task{}, limit, 1 << 30, 15, 14 * time.Minute, 1},
+		"refused":                 {Task{}, &relay.ActionError{Outcome: relay.NotSent, Public: "403 Forbidden"}, 1, 1, 0, 1},
+		"unclear":                 {Task{}, unclear, 1, 1, 0, 1},
+		"unclear, and harmless":   {Task{Harmless: true}, unclear, 1, 2, time.Second, 0},
+		"an error of the store's": {Task{Harmless: true}, errors.New("?"), 2, 3, 3 * time.Second, 0},
+		"of no use any more":      {Task{Harmless: true}, &relay.ActionError{Outcome: relay.NotSent, Public: "network", Err: platforms.ErrCapabilityGone}, 1, 1, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withRunners(t, func(t *testing.T, q *Queue) {
@@ -77,7 +77,7 @@ func TestErrandsAreTriedAgain(t *testing.T) {
 
 // None is dropped, however many come at once and however slow the network is; who waits to read
 // something is served first.
-func TestErrandsAreNotDropped(t *testing.T) {
+func TestTasksAreNotDropped(t *testing.T) {
 	withRunners(t, func(t *testing.T, q *Queue) {
 		var mu sync.Mutex
 		var did []string
@@ -93,10 +93,10 @@ func TestErrandsAreNotDropped(t *testing.T) {
 		const many = 5000
 		until := time.Now().Add(Life)
 		for n := range many {
-			q.Put(Errand{GivenUp: count.AnswerDropped, Do: do(fmt.Sprint(n)), Until: until})
+			q.Put(Task{GivenUp: count.AnswerDropped, Do: do(fmt.Sprint(n)), Until: until})
 		}
 		synctest.Wait()
-		q.Put(Errand{GivenUp: count.AnswerDropped, Do: do("urgent"), Until: until, Urgent: true})
+		q.Put(Task{GivenUp: count.AnswerDropped, Do: do("urgent"), Until: until, Urgent: true})
 		start := time.Now()
 		time.Sleep(250 * time.Millisecond)
 		mu.Lock()
@@ -113,10 +113,10 @@ func TestErrandsAreNotDropped(t *testing.T) {
 	})
 }
 
-func TestAnErrandsTimeIsBounded(t *testing.T) {
+func TestATasksTimeIsBounded(t *testing.T) {
 	withRunners(t, func(t *testing.T, q *Queue) {
 		start := time.Now()
-		q.Put(Errand{GivenUp: count.AnswerDropped, Until: start.Add(Life), Do: func(ctx context.Context) error {
+		q.Put(Task{GivenUp: count.AnswerDropped, Until: start.Add(Life), Do: func(ctx context.Context) error {
 			<-ctx.Done()
 			if d := time.Since(start); d != within {
 				t.Errorf("its context ended after %v", d)
@@ -130,11 +130,11 @@ func TestAnErrandsTimeIsBounded(t *testing.T) {
 	})
 }
 
-// TestAStopWaitsForNoErrandForEver: nor for any when it is to be quick.
-func TestAStopWaitsForNoErrandForEver(t *testing.T) {
+// TestAStopWaitsForNoTaskForEver: nor for any when it is to be quick.
+func TestAStopWaitsForNoTaskForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(new(count.Totals), slog.New(slog.DiscardHandler))
-		q.Put(Errand{GivenUp: count.AnswerDropped, Until: time.Now().Add(Life), Do: func(context.Context) error { return nil }}) // nobody runs it
+		q.Put(Task{GivenUp: count.AnswerDropped, Until: time.Now().Add(Life), Do: func(context.Context) error { return nil }}) // nobody runs it
 		began := time.Now()
 		q.Farewell(t.Context())
 		if took := time.Since(began); took != farewellWithin {

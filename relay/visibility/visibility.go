@@ -1,8 +1,8 @@
-// Package sight remembers who can see which chat, by the platforms' word. What cannot be learned counts as no.
+// Package visibility remembers who can see which chat, by the platforms' word. What cannot be learned counts as no.
 //
 // A person's own message in a shared chat proves for a minute that they see it, for what is done there too: where Telegram
 // hides who is a member, nobody could be answered otherwise.
-package sight
+package visibility
 
 import (
 	"context"
@@ -29,8 +29,8 @@ const (
 	maxVisible = 10_000
 )
 
-// Memory is what the platforms said of late. The zero value knows nothing. Its methods may be called from any goroutine.
-type Memory struct {
+// Cache is what the platforms said of late. The zero value knows nothing. Its methods may be called from any goroutine.
+type Cache struct {
 	mu    sync.Mutex // guards the fields below
 	known map[Of]fact
 	// asked are the questions under way. A change that a platform reports takes out those that it is about: their
@@ -51,17 +51,17 @@ type fact struct {
 	until time.Time
 }
 
-// Recall is what is known without asking.
-func (v *Memory) Recall(key Of) (sees, known bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	f, hit := v.known[key]
+// Get is what is known without asking.
+func (c *Cache) Get(key Of) (sees, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, hit := c.known[key]
 	return f.sees, hit && time.Now().Before(f.until)
 }
 
-// Sees asks p, unless the answer is known. No answer until the given time is a no. The error is a
+// Ask asks p, unless the answer is known. No answer until the given time is a no. The error is a
 // *platforms.MutedError, or ctx's; then nothing is known.
-func (v *Memory) Sees(ctx context.Context, p platforms.Platform, key Of, until time.Time) (bool, error) {
+func (c *Cache) Ask(ctx context.Context, p platforms.Platform, key Of, until time.Time) (bool, error) {
 	roster, ok := p.(platforms.Roster)
 	if !ok {
 		return false, nil
@@ -69,16 +69,16 @@ func (v *Memory) Sees(ctx context.Context, p platforms.Platform, key Of, until t
 	asking, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for {
-		if sees, known := v.Recall(key); known {
+		if sees, known := c.Get(key); known {
 			return sees, nil
 		}
-		q := v.ask(key)
+		q := c.begin(key)
 		sees, err := roster.CanSee(asking, key.Place, key.User)
 		var f *fact
 		if err == nil {
 			f = &fact{sees, time.Now().Add(Believed)}
 		}
-		if v.answered(q, f) && err == nil {
+		if c.end(q, f) && err == nil {
 			return sees, nil
 		}
 		if _, muted := errors.AsType[*platforms.MutedError](err); muted && ctx.Err() == nil {
@@ -88,63 +88,63 @@ func (v *Memory) Sees(ctx context.Context, p platforms.Platform, key Of, until t
 		case <-time.After(Retry):
 		case <-asking.Done():
 			if ctx.Err() == nil {
-				v.answered(v.ask(key), &fact{false, time.Now().Add(Unknown)})
+				c.end(c.begin(key), &fact{false, time.Now().Add(Unknown)})
 			}
 			return false, ctx.Err()
 		}
 	}
 }
 
-// Prove notes that somebody wrote in a chat and so saw it, as if the platform had said so at that moment.
-func (v *Memory) Prove(key Of, at time.Time) {
+// Observe notes that somebody wrote in a chat and so saw it, as if the platform had said so at that moment.
+func (c *Cache) Observe(key Of, at time.Time) {
 	now := time.Now()
 	if at.After(now) {
 		at = now // their clock is ahead of ours
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if until := at.Add(Believed); now.Before(until) {
-		v.rememberLocked(key, fact{true, until})
+		c.rememberLocked(key, fact{true, until})
 	}
 }
 
-// ask notes that a question is put.
-func (v *Memory) ask(key Of) *Of {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.asked == nil {
-		v.asked = make(map[*Of]struct{})
+// begin notes that a question is put.
+func (c *Cache) begin(key Of) *Of {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked == nil {
+		c.asked = make(map[*Of]struct{})
 	}
-	v.asked[&key] = struct{}{}
+	c.asked[&key] = struct{}{}
 	return &key
 }
 
-// answered ends a question; f is nil if it has no answer. It reports whether the answer counts.
-func (v *Memory) answered(q *Of, f *fact) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	_, counts := v.asked[q]
-	delete(v.asked, q)
+// end ends a question; f is nil if it has no answer. It reports whether the answer counts.
+func (c *Cache) end(q *Of, f *fact) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, counts := c.asked[q]
+	delete(c.asked, q)
 	if counts && f != nil {
-		v.rememberLocked(*q, *f)
+		c.rememberLocked(*q, *f)
 	}
 	return counts
 }
 
-func (v *Memory) rememberLocked(key Of, f fact) {
-	if v.known == nil || len(v.known) >= maxVisible {
-		v.known = make(map[Of]fact)
+func (c *Cache) rememberLocked(key Of, f fact) {
+	if c.known == nil || len(c.known) >= maxVisible {
+		c.known = make(map[Of]fact)
 	}
-	v.known[key] = f
+	c.known[key] = f
 }
 
 // Forget drops what changes say no longer holds for bot.
-func (v *Memory) Forget(bot relay.Bot, changes []platforms.RosterChange) {
+func (c *Cache) Forget(bot relay.Bot, changes []platforms.RosterChange) {
 	if len(changes) == 0 {
 		return
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	concerns := func(key Of) bool {
 		return key.Bot == bot && slices.ContainsFunc(changes, func(c platforms.RosterChange) bool {
 			return (c.Scope == "" || c.Scope == key.Place.Scope) &&
@@ -152,6 +152,6 @@ func (v *Memory) Forget(bot relay.Bot, changes []platforms.RosterChange) {
 				(c.User == "" || c.User == key.User)
 		})
 	}
-	maps.DeleteFunc(v.known, func(key Of, _ fact) bool { return concerns(key) })
-	maps.DeleteFunc(v.asked, func(key *Of, _ struct{}) bool { return concerns(*key) })
+	maps.DeleteFunc(c.known, func(key Of, _ fact) bool { return concerns(key) })
+	maps.DeleteFunc(c.asked, func(key *Of, _ struct{}) bool { return concerns(*key) })
 }
