@@ -131,7 +131,7 @@ func TestWindowIsUsedUpWithoutAnswers(t *testing.T) {
 	})
 }
 
-// TestRefusedAtOnceWhenTheBucketOpensTooLate: nobody sleeps past his deadline.
+// TestRefusedAtOnceWhenTheBucketOpensTooLate: nobody sleeps past their deadline.
 func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter()

@@ -6,7 +6,7 @@
 // Invariants:
 //
 //  1. Every error is a *call.Fault, free of the bot's token and of an interaction's token in the path.
-//  2. Who cannot leave before his deadline is told so as soon as that is certain, and takes nothing.
+//  2. Whoever cannot leave before their deadline is told so as soon as that is certain, and takes nothing.
 //  3. Fewer than maxRefused requests in ten minutes are refused, however they come.
 package rest
 
