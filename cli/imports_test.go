@@ -55,7 +55,6 @@ var mayImport = map[string]string{
 	"platforms/platformtest":     "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,    // never the store, the hub or one another
 	"platforms/discord":          "relay platforms " + kit + " platforms/hook platforms/discord/*",
-	"platforms/discord/absent":   "relay",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",

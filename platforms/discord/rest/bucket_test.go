@@ -131,7 +131,7 @@ func TestWindowIsUsedUpWithoutAnswers(t *testing.T) {
 	})
 }
 
-// TestRefusedAtOnceWhenTheBucketOpensTooLate: nobody sleeps past his deadline.
+// TestRefusedAtOnceWhenTheBucketOpensTooLate: nobody sleeps past their deadline.
 func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter()
@@ -226,13 +226,15 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 			waits(t, l, route)
 			l.seen(t.Context(), route, limitHeader("a", 5, 4, 5), 200)
 		}
-		l.remember("webhooks/9/t", &call.Fault{}, TokenFor)
+		var n noes
+		n.remember("webhooks/9/t", &call.Fault{}, TokenFor)
 		<-time.After(2 * TokenFor)
 		waits(t, l, send1)
+		n.remember("webhooks/9/u", &call.Fault{}, TokenFor)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if n := len(l.routes) + len(l.buckets) + len(l.refused.noes); n > 2 {
-			t.Errorf("%d entries are left", n)
+		if left := len(l.buckets.routes) + len(l.buckets.named) + len(n.by); left > 2 {
+			t.Errorf("%d entries are left", left)
 		}
 	})
 }

@@ -2,7 +2,11 @@ package rest
 
 import (
 	"context"
+	"maps"
+	"net/http"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -26,10 +30,41 @@ const (
 	keptForOwn    = 16
 	// maxOwnInRow of the connector's own requests leave before one of an instance that waits does.
 	maxOwnInRow = 8
+	// leastPenalty is how long a 429 that names no time counts.
+	leastPenalty = time.Second
 	// answerReserve is the time a request must have for its answer when it leaves: without an answer the
 	// outcome would be unknown.
 	answerReserve = time.Second
 )
+
+// limiter keeps the bot's requests to the rates Discord names in its answers, and shares them out among
+// instances. A request that cannot leave before its deadline fails at once. Methods may be called from any
+// goroutine.
+type limiter struct {
+	mu      sync.Mutex // guards the fields below
+	buckets buckets
+	bot     pace.Meter
+	closed  time.Time // end of a penalty on the bot
+	banned  time.Time // end of a penalty on our address
+	refused refusals
+	sweptAt time.Time
+
+	waiting  []*waiter // in the order of arrival
+	alarm    *time.Timer
+	accounts map[relay.InstanceID]*account
+	number   uint64 // of the last request of an instance
+	ownInRow int    // requests of the connector's own that left before one of an instance that waits
+}
+
+func newLimiter() *limiter {
+	l := &limiter{
+		bot:      pace.Meter{Rate: botRate},
+		buckets:  buckets{routes: make(map[string]*bucket), named: make(map[string]*bucket)},
+		accounts: make(map[relay.InstanceID]*account),
+	}
+	l.alarm = time.AfterFunc(forgetAfter, l.serve)
+	return l
+}
 
 // waiter is a request that has not left yet. Within a bucket, and for the rate of the bot, the connector's
 // own requests go first; then instances alternate, and the requests of each keep their order.
@@ -54,7 +89,7 @@ func (l *limiter) opensIn(ctx context.Context, route string) time.Duration {
 	defer l.mu.Unlock()
 	now, a := time.Now(), make(ahead)
 	for _, w := range l.waiting {
-		a.add(w, l.routeLocked(w.route, now), now)
+		a.add(w, l.buckets.of(w.route, now), now)
 	}
 	return l.soonestLocked(newWaiter(ctx, route, false), a, now).Sub(now)
 }
@@ -134,7 +169,7 @@ func (l *limiter) refuseLocked(now time.Time) {
 			w.done <- err
 			return true
 		}
-		a.add(w, l.routeLocked(w.route, now), now)
+		a.add(w, l.buckets.of(w.route, now), now)
 		return false
 	})
 }
@@ -181,7 +216,7 @@ func (a ahead) add(w *waiter, b *bucket, now time.Time) {
 
 // soonestLocked is when w could leave at the earliest behind what is ahead of it. l.mu must be held.
 func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
-	b := l.routeLocked(w.route, now)
+	b := l.buckets.of(w.route, now)
 	n := a[queued{w.caller, b}]
 	if w.caller != "" {
 		n += a[queued{"", b}]
@@ -194,7 +229,7 @@ func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 	heads := make(map[*bucket]*waiter) // the first to leave, of each bucket
 	for _, w := range l.waiting {
-		b := l.routeLocked(w.route, now)
+		b := l.buckets.of(w.route, now)
 		at := pace.Later(l.paceLocked(w, 0, now), b.opens(0, now))
 		switch h := heads[b]; {
 		case at.After(now):
@@ -208,7 +243,7 @@ func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 		}
 	}
 	for _, w := range l.waiting { // of equals the first counts
-		if heads[l.routeLocked(w.route, now)] != w {
+		if heads[l.buckets.of(w.route, now)] != w {
 			continue
 		}
 		if next == nil || before(l.rankLocked(w, true, now), l.rankLocked(next, true, now), l.accountOf(w).last, l.accountOf(next).last) {
@@ -265,7 +300,7 @@ func (l *limiter) accountOf(w *waiter) *account {
 // takeLocked counts one request. l.mu must be held.
 func (l *limiter) takeLocked(w *waiter, now time.Time) {
 	l.sweepLocked(now)
-	b := l.routeLocked(w.route, now)
+	b := l.buckets.of(w.route, now)
 	b.take(now)
 	counts := !exempt(w.route)
 	if counts {
@@ -295,4 +330,78 @@ func (l *limiter) takeLocked(w *waiter, now time.Time) {
 		a.share.Take(now)
 	}
 	l.accounts[w.caller] = a
+}
+
+// seen heeds the answer to a request that wait let through. A status of 0 means that none came.
+func (l *limiter) seen(ctx context.Context, route string, h http.Header, status int) {
+	if status == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	scope := h.Get("X-RateLimit-Scope")
+	if scope != "shared" {
+		l.refused.count(payerOf(platforms.Caller(ctx), route), status, now)
+	}
+	b := l.buckets.name(route, h.Get("X-RateLimit-Bucket"), now)
+	b.usedAt = now
+	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
+	left, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
+	after, ok := call.Seconds(h.Get("X-RateLimit-Reset-After"))
+	switch {
+	case err == nil && err2 == nil && ok:
+		b.heed(max(limit, 1), left, after, now)
+	case b.limit == 0:
+		b.free = true
+	}
+	if status == http.StatusTooManyRequests {
+		l.penaliseLocked(b, h, scope, now)
+	}
+	l.serveLocked()
+}
+
+// penaliseLocked closes what a 429 is about. l.mu must be held.
+func (l *limiter) penaliseLocked(b *bucket, h http.Header, scope string, now time.Time) {
+	until := now.Add(max(retryAfter(h), leastPenalty))
+	switch {
+	case isGlobal(h):
+		l.closed = pace.Later(l.closed, until)
+	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API: what stands before it
+		l.banned = pace.Later(l.banned, until)
+	default:
+		b.free, b.left, b.reset = false, 0, pace.Later(b.reset, until)
+	}
+}
+
+// closedLocked is when the penalties on the bot and on its address end, as far as they are about the route.
+// l.mu must be held.
+func (l *limiter) closedLocked(route string, now time.Time) time.Time {
+	at := pace.Later(now, l.banned)
+	if !exempt(route) {
+		at = pace.Later(at, l.closed)
+	}
+	return at
+}
+
+// sweepLocked now and then forgets the buckets nobody uses. l.mu must be held.
+func (l *limiter) sweepLocked(now time.Time) {
+	if now.Sub(l.sweptAt) < forgetAfter {
+		return
+	}
+	l.sweptAt = now
+	l.buckets.sweep(now)
+	maps.DeleteFunc(l.accounts, func(_ relay.InstanceID, a *account) bool { return a.share.Recovered(now) })
+}
+
+// isGlobal reports whether a 429 is about the whole bot.
+func isGlobal(h http.Header) bool {
+	return h.Get("X-RateLimit-Global") == "true" || h.Get("X-RateLimit-Scope") == "global"
+}
+
+// retryAfter is how long a 429 asks to be left alone; 0 when it does not say.
+func retryAfter(h http.Header) time.Duration {
+	d, _ := call.Seconds(h.Get("Retry-After"))
+	after, _ := call.Seconds(h.Get("X-RateLimit-Reset-After"))
+	return max(d, after)
 }

@@ -1,5 +1,4 @@
-// Package absent remembers messages that Discord has not, so that it is not asked for them again.
-package absent
+package rest
 
 import (
 	"sync"
@@ -7,13 +6,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Most is how many ids are remembered.
-const Most = 4096
+// maxAbsent is how many ids of messages are remembered.
+const maxAbsent = 4096
 
-// Messages are the newest ids of which Discord has no message: those of interactions, and those that it said so of. A
+// Absent are the newest ids of which Discord has no message: those of interactions, and those that it said so of. A
 // gateway reacts to every event it takes, and each refused request counts against the bot. Methods may be called from
 // any goroutine.
-type Messages struct {
+type Absent struct {
 	mu   sync.Mutex // guards the fields below
 	ids  map[relay.MessageID]struct{}
 	ring []relay.MessageID // of ids; the oldest is at next
@@ -21,7 +20,7 @@ type Messages struct {
 }
 
 // Note remembers id.
-func (p *Messages) Note(id relay.MessageID) {
+func (p *Absent) Note(id relay.MessageID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.ids[id]; ok {
@@ -30,18 +29,18 @@ func (p *Messages) Note(id relay.MessageID) {
 	if p.ids == nil {
 		p.ids = make(map[relay.MessageID]struct{})
 	}
-	if len(p.ring) < Most {
+	if len(p.ring) < maxAbsent {
 		p.ring = append(p.ring, id)
 	} else {
 		delete(p.ids, p.ring[p.next])
 		p.ring[p.next] = id
-		p.next = (p.next + 1) % Most
+		p.next = (p.next + 1) % maxAbsent
 	}
 	p.ids[id] = struct{}{}
 }
 
 // Has reports whether id is remembered.
-func (p *Messages) Has(id relay.MessageID) bool {
+func (p *Absent) Has(id relay.MessageID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, ok := p.ids[id]
