@@ -65,7 +65,7 @@ func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ended is what is said to who had a session, as his browser's cookie shows, or a page of his.
+// ended is what is said to who had a session, as their browser's cookie shows, or a page of theirs.
 func (s *Server) ended(r *http.Request) string {
 	if s.token(r) == "" && !r.URL.Query().Has("ended") {
 		return ""
@@ -156,7 +156,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, code, next string
 	}
 }
 
-// logOut ends the session of who asks, if he has one.
+// logOut ends the session of whoever asks, if they have one.
 func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
 	if err := s.desk.LogOut(r.Context(), s.token(r)); err != nil {
 		s.o.Log.Error("a logout could not be stored", "err", err)

@@ -1,4 +1,4 @@
-// Package web serves pages to the operator's browser: it listens, logs him in, and stands before every page. What the
+// Package web serves pages to the operator's browser: it listens, logs them in, and stands before every page. What the
 // pages show is the sections' own.
 //
 // It is reached by browsers, which carry other people's pages too, so it trusts nothing that a browser sends without

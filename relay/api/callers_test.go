@@ -15,7 +15,7 @@ import (
 )
 
 // TestWhoHasVerifiedTakesNoStrangersPlace, with a body still to come: its own address may dial as if it
-// were not there (issue 9, point 7).
+// were not there.
 func TestWhoHasVerifiedTakesNoStrangersPlace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mode   identity.Mode

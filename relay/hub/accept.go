@@ -54,7 +54,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 		h.interruptFor(j)
 		h.tell(j, b.Refused, b.Undecided)
-		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
+		if j.ofOwner && len(b.Roster) == 0 { // otherwise they may have been thrown out since
 			h.facts.Visible.Observe(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)

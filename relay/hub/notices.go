@@ -61,7 +61,7 @@ func (n notice) answers(ctx context.Context, h *Hub, j *judgement, before []judg
 	return nil
 }
 
-// greet has a stranger told how he gets a code, where that is wanted.
+// greet has a stranger told how they get a code, where that is wanted.
 func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error {
 	ev, says := j.event, h.replies().Unbound
 	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
@@ -78,7 +78,7 @@ func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error
 	return nil
 }
 
-// excuse has a bound person told that i, to whom his message goes, is away, where that is wanted. A gateway that sleeps
+// excuse has a bound person told that i, to whom their message goes, is away, where that is wanted. A gateway that sleeps
 // is woken, and so needs no excuse.
 func (h *Hub) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
 	since := i.LastSeenAt

@@ -84,7 +84,7 @@ func (c candidate) completed(ev relay.Event) relay.Event {
 	return ev
 }
 
-// press is what the event stores, if the candidate gets it and it answers a prompt of his.
+// press is what the event stores, if the candidate gets it and it answers a prompt of its own.
 func (c candidate) press(ev relay.Event) *prompt.Press {
 	if c.asked == nil {
 		return nil
@@ -93,7 +93,7 @@ func (c candidate) press(ev relay.Event) *prompt.Press {
 }
 
 // tell lets the person know, as soon as it is clear, that a press reached nobody; how and waits may be nil. Undecided:
-// his network learns that he waits, and he is told then. It comes before the commit: networks do not wait for the disk.
+// their network learns that they wait, and they are told then. It comes before the commit: networks do not wait for the disk.
 func (h *Hub) tell(j judgement, how func(relay.EventID, string), waits func(relay.EventID)) {
 	if j.event.Prompt == nil {
 		return

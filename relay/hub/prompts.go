@@ -121,7 +121,7 @@ func (p *presses) wait(id pressID, tell func(relay.EventID, string)) {
 	p.waiting[id] = tell
 }
 
-// decided is how the person is told of the verdict; nil: he is not.
+// decided is how the person is told of the verdict; nil: they are not.
 func (p *presses) decided(id pressID) func(relay.EventID, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

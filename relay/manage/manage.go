@@ -19,7 +19,7 @@
 //     if it did not exist.
 //
 // Decided: A route reserves a key and does nothing else; delivery follows the gate alone. What a gateway declares about
-// its wake URL is judged like what the operator writes: he is refused, the gateway gets its credentials and a warning.
+// its wake URL is judged like what the operator writes: the operator is refused, the gateway gets its credentials and a warning.
 package manage
 
 import (

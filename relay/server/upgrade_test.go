@@ -188,7 +188,7 @@ func TestUpgradeVerdicts(t *testing.T) {
 	}
 }
 
-// TestARefusedDialIsRemembered (issue 21, point 19) until a good one comes, if it names a gateway that exists.
+// TestARefusedDialIsRemembered until a good one comes, if it names a gateway that exists.
 func TestARefusedDialIsRemembered(t *testing.T) {
 	r := newRig(t)
 	dial := func(g relay.GatewayID, secret relay.Secret) *websocket.Conn {
@@ -278,7 +278,7 @@ func TestTooManyFailuresAreRefusedButNeverAGoodCredential(t *testing.T) {
 	hello(t, conn)
 }
 
-// TestUpgradesElsewhere get 400 (issue 9, point 26), whatever a plain request there gets, and also
+// TestUpgradesElsewhere get 400, whatever a plain request there gets, and also
 // with a good credential.
 func TestUpgradesElsewhere(t *testing.T) {
 	r := newRig(t)
