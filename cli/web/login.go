@@ -11,8 +11,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/login"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
 const (
@@ -150,7 +150,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, code, next string
 		s.o.Log.Error("a login could not be stored", "err", err)
 		page.Answer(w, http.StatusServiceUnavailable, form("", "", "The login could not be stored. hermes-connector doctor says why."))
 	default:
-		limit.Verified(r.Context())
+		limits.Verified(r.Context())
 		s.setCookie(w, r, token.RevealString(), until)
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	}

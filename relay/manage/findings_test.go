@@ -16,9 +16,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -170,7 +170,7 @@ func TestFindings(t *testing.T) {
 			bot := newCalled("1")
 			live.bots = []platforms.Platform{bot}
 			w.change(func(s *manage.Settings) {
-				s.Hooks = calls{state: map[relay.Bot]passthrough.State{bot.bot: {Unsigned: 3}}}
+				s.Hooks = calls{state: map[relay.Bot]webhooks.State{bot.bot: {Unsigned: 3}}}
 			})
 		}, []string{"HC132 pigeon:1"}},
 		"the machine": {func(_ *testing.T, w *world, _ *server, bot *bird) {
