@@ -45,7 +45,7 @@ type harness struct {
 	// Set once.
 	fake   *fakeAPI
 	base   string
-	public string                      // where Telegram posts; empty: the bot polls
+	public string                       // where Telegram posts; empty: the bot polls
 	door   atomic.Pointer[routes.Table] // of the newest bot
 
 	log     platformtest.Log
