@@ -24,7 +24,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -44,10 +44,10 @@ const (
 // Platform is the bot.
 type Platform struct {
 	// Set once, by New and Kind.Open.
-	net   *Network
-	log   *slog.Logger
-	file  *follower // nil: driven through the Network only
-	board *board.Board
+	net    *Network
+	log    *slog.Logger
+	file   *follower // nil: driven through the Network only
+	status *status.Tracker
 }
 
 var (
@@ -71,7 +71,7 @@ func New(net *Network, log *slog.Logger) *Platform {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Platform{net: net, log: log, board: board.New(Handle)}
+	return &Platform{net: net, log: log, status: status.New(Handle)}
 }
 
 // Bot is always loopback:loopback.
@@ -88,7 +88,7 @@ func (p *Platform) Descriptor() relay.Descriptor {
 }
 
 // Status is the state of the connection.
-func (p *Platform) Status() platforms.Status { return p.board.Read() }
+func (p *Platform) Status() platforms.Status { return p.status.Get() }
 
 // Run hands in what is said until ctx ends or the network revokes the bot. It owns the goroutine
 // that follows the file, when there is one.
@@ -98,8 +98,8 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer wg.Wait()
 	defer cancel()
 	if p.file != nil {
-		p.board.Blocked(p.file.blocked(p.file.make())) // before anybody takes it for connected
-		wg.Go(func() { p.file.run(ctx, p.net, in, p.board, p.log) })
+		p.status.SetStuck(p.file.blocked(p.file.make())) // before anybody takes it for connected
+		wg.Go(func() { p.file.run(ctx, p.net, in, p.status, p.log) })
 	}
 	pause := backoff.Backoff{First: firstRetry, Max: lastRetry}
 	for drops := -1; ; {
@@ -119,17 +119,17 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 
 		switch {
 		case ctx.Err() != nil:
-			p.board.Is(platforms.Stopped, "shut down")
+			p.status.Set(platforms.Stopped, "shut down")
 			return nil
 		case revoked:
-			p.board.Is(platforms.BadCredentials, "the network revoked the bot")
+			p.status.Set(platforms.BadCredentials, "the network revoked the bot")
 			return fmt.Errorf("loopback: %w", relay.ErrBadCredentials)
 		case dropped:
-			p.board.Is(platforms.Connecting, "connecting")
+			p.status.Set(platforms.Connecting, "connecting")
 			p.log.Debug("connected", "drops", drops)
-			p.board.Is(platforms.Connected, "")
+			p.status.Set(platforms.Connected, "")
 		case waiting:
-			p.board.Heard()
+			p.status.EventReceived()
 			err := in.Accept(ctx, next)
 			if err == nil {
 				n.accepted()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -47,9 +47,9 @@ var bot = relay.Bot{Platform: ID, ID: Handle}
 // Platform is the bot.
 type Platform struct {
 	// Set once, by New.
-	rooms *Rooms
-	log   *slog.Logger
-	board *board.Board
+	rooms  *Rooms
+	log    *slog.Logger
+	status *status.Tracker
 }
 
 var (
@@ -71,7 +71,7 @@ func New(rooms *Rooms, log *slog.Logger) *Platform {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Platform{rooms: rooms, log: log, board: board.New("")}
+	return &Platform{rooms: rooms, log: log, status: status.New("")}
 }
 
 // Rooms are where the bot is.
@@ -89,12 +89,12 @@ func (p *Platform) Descriptor() relay.Descriptor {
 }
 
 // Status is the state of the connection.
-func (p *Platform) Status() platforms.Status { return p.board.Read() }
+func (p *Platform) Status() platforms.Status { return p.status.Get() }
 
 // Run hands in what is said until ctx ends.
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
-	p.board.Is(platforms.Connected, "")
-	defer p.board.Is(platforms.Stopped, "shut down")
+	p.status.Set(platforms.Connected, "")
+	defer p.status.Set(platforms.Stopped, "shut down")
 	pause := backoff.Backoff{First: firstRetry, Max: lastRetry}
 	for ctx.Err() == nil {
 		next, changed := p.rooms.next()
@@ -105,16 +105,16 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 			}
 			continue
 		}
-		p.board.Heard()
+		p.status.EventReceived()
 		err := in.Accept(ctx, next.batch(p.rooms))
 		switch {
 		case err == nil:
-			p.board.Blocked("") // before whoever said it is told, who may look
+			p.status.SetStuck("") // before whoever said it is told, who may look
 			p.rooms.accepted()
 			pause.Reset()
 		case ctx.Err() == nil:
 			d := pause.Next()
-			p.board.Blocked("what is said here cannot be stored; it is kept in memory and tried again")
+			p.status.SetStuck("what is said here cannot be stored; it is kept in memory and tried again")
 			p.log.Warn("event not accepted; handing it in again", "in", d, "err", err)
 			backoff.Pause(ctx, d)
 		}
