@@ -59,6 +59,7 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	a.at = time.Now()
 	a.target, err = a.seat.allowed(platforms.For(ctx, a.seat.peer.Instance), a.request)
 	if err != nil {
+		a.heard(signOf(a.request.Action, err))
 		return a.seat.failed(a.request.Action, err)
 	}
 	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}

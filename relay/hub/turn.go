@@ -64,8 +64,9 @@ func (a *action) heard(sign delivery.Sign) {
 }
 
 // signOf is what an action says of its gateway's turn once it was carried out, or failed. The last answer is sent with a
-// sound; a reaction takes the place of the one that says that the gateway works. Older gateways do not react, and who
-// edits a message until it is whole does not say that it is.
+// sound, and ends the turn also where it cannot be sent, unless the gateway will try again; a reaction takes the place of the
+// one that says that the gateway works. Older gateways do not react, and who edits a message until it is whole does not say
+// that it is.
 func signOf(a relay.Action, err error) delivery.Sign {
 	notify := false
 	switch a := a.(type) {
@@ -85,7 +86,7 @@ func signOf(a relay.Action, err error) delivery.Sign {
 		return delivery.Alive
 	}
 	switch {
-	case err != nil:
+	case err != nil && (!notify || relay.Explain(err).Retried()):
 		return delivery.Alive
 	case notify:
 		return delivery.Final
