@@ -56,8 +56,11 @@ func (a *app) bufferReplay() *cobra.Command {
 	c := a.named("replay", "Deliver dead letters after all: those named, or all")
 	c.Use, c.Args = "replay NAME [BUFFERID]...", cobra.MinimumNArgs(1)
 	return asking(a, c, admin.Replay, letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
-		if moved.Count > 0 || moved.Oversize == 0 {
+		switch {
+		case moved.Count > 0:
 			_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
+		case moved.Oversize+moved.Left == 0:
+			a.say("%s has no dead letters.", moved.Instance)
 		}
 		if moved.Oversize > 0 {
 			_, _ = fmt.Fprintf(w, "%s cannot be delivered: over 1 MiB, which is more than a gateway takes. Ask for the text in parts, or as a file; hermes-connector buffer drop %s BUFFERID deletes a message\n",
