@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -33,7 +33,7 @@ func (in *inbox) Cursor(ctx context.Context) ([]byte, error) {
 // the lanes and answers control messages.
 func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	h := in.hub
-	h.visible.Forget(in.bot, b.Roster)
+	h.facts.Visible.Forget(in.bot, b.Roster)
 	for _, m := range b.Moves {
 		if err := h.db.MoveChat(ctx, store.Move{Platform: in.bot.Platform, From: m.From, To: m.To}); err != nil {
 			return fmt.Errorf("move chat: %w", err)
@@ -55,7 +55,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		h.interruptFor(j)
 		h.tell(j, b.Refused, b.Undecided)
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
-			h.visible.Prove(sight.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
+			h.facts.Visible.Observe(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)
 		if j.consumed {

@@ -344,7 +344,7 @@ func TestTheConnectorsOwnAnswer(t *testing.T) {
 				h := New(nil, nil, nil, []platforms.Platform{p}, Options{})
 				ctx, cancel := context.WithCancel(t.Context())
 				var wg sync.WaitGroup
-				wg.Go(func() { h.errands.Run(ctx) })
+				wg.Go(func() { h.tasks.Run(ctx) })
 				c := &platforms.Capability{Event: "i1", Placeholder: true}
 				h.answer(relay.Event{Bot: p.Bot(), Source: relay.Source{ChatID: "@ann"}}, "linked", c)
 				time.Sleep(time.Minute)

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -296,28 +297,28 @@ func TestTwoTenantsWithOneSessionKey(t *testing.T) {
 
 // counted notes which questions are put to the database.
 type counted struct {
-	Facts
+	facts.Stored
 	asked []string
 }
 
 func (c *counted) Bindings(ctx context.Context, f store.BindingFilter) ([]store.Binding, error) {
 	c.asked = append(c.asked, "bindings")
-	return c.Facts.Bindings(ctx, f)
+	return c.Stored.Bindings(ctx, f)
 }
 
 func (c *counted) Grants(ctx context.Context, f store.GrantFilter) ([]store.Grant, error) {
 	c.asked = append(c.asked, "grants")
-	return c.Facts.Grants(ctx, f)
+	return c.Stored.Grants(ctx, f)
 }
 
 func (c *counted) Conversations(ctx context.Context, f store.ConversationFilter) ([]store.Conversation, error) {
 	c.asked = append(c.asked, "conversations")
-	return c.Facts.Conversations(ctx, f)
+	return c.Stored.Conversations(ctx, f)
 }
 
 func (c *counted) CurrentChat(ctx context.Context, p relay.PlatformID, chat relay.ChatID) (relay.ChatID, error) {
 	c.asked = append(c.asked, "chat")
-	return c.Facts.CurrentChat(ctx, p, chat)
+	return c.Stored.CurrentChat(ctx, p, chat)
 }
 
 // TestAFollowUpIsDeclinedInTheSameWords whatever is in its way, and after the same questions where there is no
@@ -389,8 +390,8 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 				tc.give = func(r *rig, _ *responder) { r.give(mine, "t") }
 			}
 			tc.give(r, p)
-			questions := &counted{Facts: db}
-			h.facts = questions
+			questions := &counted{Stored: db}
+			h.facts.Stored = questions
 			s := sits(h, relay.DefaultTenant, "home", r.bot)
 			tc.request.Action = tc.ask
 			if tc.ask == (relay.FollowUp{}) {
@@ -494,11 +495,11 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			}
 			r.hub.judgeChat(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"})
 			if !sees {
-				if r.hub.errands.Waiting() != 1 {
+				if r.hub.tasks.Waiting() != 1 {
 					t.Fatal("nobody is to take the placeholder away")
 				}
-				r.hub.errands.Step(t.Context())
-				if want := []string{"discard tok1"}; r.hub.errands.Waiting() != 0 || !slices.Equal(p.log(), want) || r.holds("home", "i1") {
+				r.hub.tasks.Step(t.Context())
+				if want := []string{"discard tok1"}; r.hub.tasks.Waiting() != 0 || !slices.Equal(p.log(), want) || r.holds("home", "i1") {
 					t.Errorf("the platform did %q, want %q (%v)", p.log(), want, err)
 				}
 				return

@@ -7,7 +7,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -42,7 +43,7 @@ func claimable(ctx context.Context, p platforms.Platform, scope relay.ScopeID, c
 	if chat == "" {
 		return relay.Place{Platform: p.Bot().Platform, Scope: scope}, scope != ""
 	}
-	place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: chat})
+	place, known := facts.Locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: chat})
 	if !known || place.Chat != chat || scope != "" && scope != place.Scope {
 		return relay.Place{}, false
 	}
@@ -64,6 +65,6 @@ func (h *Hub) governs(ctx context.Context, p platforms.Platform, place relay.Pla
 	if err != nil || !manages || place.Chat == "" {
 		return err == nil && manages
 	}
-	sees, err := h.visible.Sees(ctx, p, sight.Of{Bot: p.Bot(), Place: place, User: user}, time.Now().Add(claimWithin))
+	sees, err := h.facts.Visible.Ask(ctx, p, visibility.Of{Bot: p.Bot(), Place: place, User: user}, time.Now().Add(claimWithin))
 	return err == nil && sees
 }

@@ -76,11 +76,11 @@ func (s *seat) wantsContext(ctx context.Context, ev relay.Event) (wants bool) {
 		if err != nil {
 			return err
 		}
-		grant, granted, err := h.covering(ctx, src.Place())
+		grant, granted, err := h.facts.Covering(ctx, src.Place())
 		if err != nil {
 			return err
 		}
-		bound, err := h.isBound(ctx, i, src.Platform, src.UserID)
+		bound, err := h.facts.Bound(ctx, i, src.Platform, src.UserID)
 		wants = bringsContext(ev, is[0].Relevance[src.Platform].Context, granted && grant.Instance == i, bound)
 		return err
 	})

@@ -9,19 +9,20 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/relay/session"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// town is Facts about an instance "home" with n people "p0", "p1" and on, who talked in "yard" and "hall",
+// town is facts.Stored about an instance "home" with n people "p0", "p1" and on, who talked in "yard" and "hall",
 // and with grants for "hall" and n other chats. It counts the records that are read, and the looks
 // that find none.
 type town struct {
 	n, reads int
 }
 
-var _ Facts = (*town)(nil)
+var _ facts.Stored = (*town)(nil)
 
 func (f *town) read(records int) { f.reads += max(1, records) }
 
@@ -112,8 +113,8 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 		"a bound person in a granted chat":     {event: event("p7", "hall"), want: "delivered", most: 4},
 		"a stranger":                           {event: event("eve", "yard"), want: "no_binding", most: 4},
 		"a stranger in a granted chat":         {event: event("eve", "hall"), known: "p5", want: "delivered", most: 6},
-		"and somebody else sees it":            {event: event("eve", "hall"), known: "p9", want: "delivered", most: 6 + someWatchers},
-		"and the network is to say who sees":   {event: event("eve", "hall"), want: "undecided", most: 6 + someWatchers},
+		"and somebody else sees it":            {event: event("eve", "hall"), known: "p9", want: "delivered", most: 6 + facts.SomeWatchers},
+		"and the network is to say who sees":   {event: event("eve", "hall"), want: "undecided", most: 6 + facts.SomeWatchers},
 		"an event with a file":                 {event: withFile, want: "delivered", most: 4},
 		"an owner's press":                     {event: press("p7"), want: "delivered", most: 4},
 		"a guest's press":                      {event: press("eve"), known: "p5", want: "delivered", most: 7},
@@ -130,7 +131,7 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 			h, first, _ := claims(t)
 			first.sees = func(relay.Place, relay.UserID) (bool, error) { return true, nil }
 			if tc.known != "" {
-				h.visible.Prove(sight.Of{Bot: first.bot, Place: tc.event.Source.Place(), User: tc.known}, time.Now())
+				h.facts.Visible.Observe(visibility.Of{Bot: first.bot, Place: tc.event.Source.Place(), User: tc.known}, time.Now())
 			}
 			s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 			s.say(first.bot)
@@ -146,7 +147,7 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 			reads := make(map[int]int)
 			for _, n := range []int{100, 100_000} {
 				f := &town{n: n}
-				h.facts = f
+				h.facts.Stored = f
 				got := ""
 				if tc.action == nil {
 					j, err := h.judge(t.Context(), tc.event, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -22,7 +22,7 @@ func (h *history) step() {
 	h.wait(time.Millisecond) // two bindings at one instant have no first
 	h.change()
 	h.wait(pick(h.draw, "pause", []time.Duration{
-		time.Millisecond, sight.Believed, time.Millisecond, time.Millisecond, 20 * 24 * time.Hour, sight.Believed, 31 * 24 * time.Hour,
+		time.Millisecond, visibility.Believed, time.Millisecond, time.Millisecond, 20 * 24 * time.Hour, visibility.Believed, 31 * 24 * time.Hour,
 	}))
 	said := h.say()
 	if len(h.waiting) > 0 && pick(h.draw, "network answers", []bool{true, true, false}) {

@@ -122,7 +122,7 @@ func (h *Hub) platform(b relay.Bot) platforms.Platform {
 func (h *Hub) Host(ctx context.Context, bots []platforms.Platform) {
 	came, went := h.hosted.change(slices.Clone(bots))
 	for _, p := range went { // nobody hears of changes there any more
-		h.visible.Forget(p.Bot(), []platforms.RosterChange{{}})
+		h.facts.Visible.Forget(p.Bot(), []platforms.RosterChange{{}})
 	}
 	if len(came) == 0 {
 		return

@@ -30,14 +30,14 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
-	"github.com/hermes-connector/hermes-connector/relay/errand"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -60,7 +60,7 @@ type Options struct {
 type Hub struct {
 	// Set once, by New.
 	db    *store.DB
-	facts Facts // db's
+	facts *facts.Facts
 	desk  *link.Desk
 	bus   bus.Bus
 	log   *slog.Logger
@@ -69,12 +69,11 @@ type Hub struct {
 
 	counters   count.Totals
 	decisions  decisions
-	visible    sight.Memory
 	runs       runs
 	answerings answerings
 	presses    presses
 	reacting   reacting
-	errands    *errand.Queue
+	tasks      *background.Queue
 	sockets    sockets
 	judges     judges
 	hosted     hosted
@@ -87,10 +86,10 @@ type Hub struct {
 func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	h := &Hub{
-		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, began: time.Now(),
+		db: db, facts: &facts.Facts{Stored: db}, desk: desk, bus: b, log: o.Log, opts: o, began: time.Now(),
 		instances: make(map[relay.InstanceID]*instance),
 	}
-	h.errands = errand.New(&h.counters, h.log)
+	h.tasks = background.New(&h.counters, h.log)
 	h.hosted.set(bots)
 	h.opts.Session.Log = o.Log
 	h.opts.Session.Count = h.Count
@@ -125,7 +124,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	defer h.hosted.end() // before the wait: nothing may join it
 	h.hosted.begin(h.starts(ctx, &wg))
-	wg.Go(func() { h.errands.Run(ctx) })
+	wg.Go(func() { h.tasks.Run(ctx) })
 	wg.Go(func() { h.sweepLoop(ctx) })
 
 	select {
@@ -181,16 +180,16 @@ func (h *Hub) note(n bus.Note) {
 		h.interruptLocal(n)
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
-		h.errands.Put(errand.Errand{
-			GivenUp: count.CommandsLeft, Until: time.Now().Add(errand.Life), Harmless: true,
+		h.tasks.Put(background.Task{
+			GivenUp: count.CommandsLeft, Until: time.Now().Add(background.Life), Harmless: true,
 			Do: func(ctx context.Context) error { return h.showCommands(ctx, "") },
 		})
 	}
 }
 
-// Farewell waits until every errand is done; see errand.Queue.Farewell. It is called while the hub runs, when no session is
+// Farewell waits until every background task is done; see background.Queue.Farewell. It is called while the hub runs, when no session is
 // left.
-func (h *Hub) Farewell(hurry context.Context) { h.errands.Farewell(hurry) }
+func (h *Hub) Farewell(hurry context.Context) { h.tasks.Farewell(hurry) }
 
 // Counters are totals since the start, by name.
 func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }

@@ -7,9 +7,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
@@ -55,7 +56,7 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j 
 	code, control := link.Command(ev)
 	control = control && ev.Prompt == nil // an option may be called "link"
 	err = h.db.View(ctx, func(ctx context.Context) error {
-		seen, err := h.db.Seen(ctx, ev.Bot, ev.ID)
+		seen, err := h.db.Seen.Has(ctx, ev.Bot, ev.ID)
 		switch {
 		case err != nil:
 			return err
@@ -166,7 +167,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, 
 		return h.asker(ctx, ev)
 	}
 	src := ev.Source
-	grant, granted, err := h.covering(ctx, src.Place())
+	grant, granted, err := h.facts.Covering(ctx, src.Place())
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +228,7 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 		return why, err
 	}
 	chat := ev.Chat()
-	waiting, err := h.db.Undecided.Count(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
+	waiting, err := h.db.Pending.Count(ctx, store.PendingFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
 	if err != nil {
 		return "", err
 	}
@@ -256,16 +257,16 @@ func (h *Hub) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees
 		return false, true, nil
 	}
 	known, n := true, 0
-	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {
+	for u, err := range h.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {
 			return false, false, err
 		}
-		s, k := h.visible.Recall(sight.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
+		s, k := h.facts.Visible.Get(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
 		if k && s {
 			return true, true, nil
 		}
 		known = known && k
-		if n++; !known && n >= someWatchers {
+		if n++; !known && n >= facts.SomeWatchers {
 			break // the network is to say it of all of them
 		}
 	}

@@ -46,7 +46,7 @@ func (r *rig) again(id relay.EventID, user relay.UserID) int {
 	if err := (&inbox{hub: h, bot: r.bot}).Accept(r.t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
 		r.t.Fatal(err)
 	}
-	return h.errands.Waiting()
+	return h.tasks.Waiting()
 }
 
 func TestAStrangerIsToldOnceADay(t *testing.T) {

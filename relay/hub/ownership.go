@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -41,7 +42,7 @@ func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Plat
 // what came in, and some networks tell.
 func (h *Hub) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
 	if e, ok := p.(platforms.MessageEventer); ok {
-		if person, err = h.db.Seen(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
+		if person, err = h.db.Seen.Has(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
 			return false, person, err
 		}
 	}
@@ -64,7 +65,7 @@ func askAuthor(m gate.MessageFacts) bool {
 // messageFacts gathers what is stored about a message, and if nothing is, whether others may act on its chat.
 func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := h.db.Sent.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := h.db.Authors.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
@@ -72,7 +73,7 @@ func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.
 		m.SentBySelf, m.SentByOther = sender == i, sender != i
 		return m, nil
 	}
-	alone, err := h.alone(ctx, i, p, chat)
+	alone, err := h.facts.Alone(ctx, i, p, chat)
 	m.Alone = alone && !left
 	return m, err
 }
@@ -84,13 +85,13 @@ func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Pla
 		if f.HoldsGrant || f.DirectWithBound {
 			return true, nil
 		}
-		c, known, err := h.conversation(ctx, i, topicChat(p, a.Chat, a.Thread))
+		c, known, err := h.facts.Conversation(ctx, i, topicChat(p, a.Chat, a.Thread))
 		return known && c.Made, err
 	}
 	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
 	if thread != a.Chat { // that the thread is one of the chat's is for the platform to see
-		if place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread}); known {
-			g, ok, err := h.covering(ctx, place)
+		if place, known := facts.Locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread}); known {
+			g, ok, err := h.facts.Covering(ctx, place)
 			if err != nil || ok && g.Chat == thread && g.Instance != i {
 				return false, err
 			}
@@ -99,7 +100,7 @@ func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Pla
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
-	c, known, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
+	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
 }
 
@@ -110,10 +111,10 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 	switch a := a.(type) {
 	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
 		if failed != nil { // of a text in parts some may stand
-			h.db.Sent.Note(i, where, relay.Explain(failed).MessageIDs...)
+			h.db.Authors.Note(i, where, relay.Explain(failed).MessageIDs...)
 			return
 		}
-		h.db.Sent.Note(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
+		h.db.Authors.Note(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
 	case relay.ThreadCreate:
 		if failed == nil && res.ThreadID != "" {
 			h.noteThread(ctx, i, p, a, res)
@@ -145,11 +146,11 @@ func (h *Hub) madeTopic(ctx context.Context, p platforms.Platform, a relay.Threa
 func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	parent, _, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
+	parent, _, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
 	if err == nil {
 		at := relay.Place{Platform: p.Bot().Platform, Scope: parent.Scope, Chat: a.Chat}
 		if at.Scope == "" {
-			at, _ = locate(ctx, p, at)
+			at, _ = facts.Locate(ctx, p, at)
 		}
 		thread := relay.ChatID(res.ThreadID)
 		if !threadsAreChats(p) {

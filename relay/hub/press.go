@@ -33,14 +33,14 @@ func (h *Hub) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.bound, err = h.isBound(ctx, r.Instance, src.Platform, src.UserID); err != nil {
+	if c.bound, err = h.facts.Bound(ctx, r.Instance, src.Platform, src.UserID); err != nil {
 		return nil, err
 	}
 	place := src.Place() // the chat may have moved since it was asked
 	if place.Chat, err = h.facts.CurrentChat(ctx, src.Platform, src.ChatID); err != nil {
 		return nil, err
 	}
-	grant, granted, err := h.covering(ctx, place)
+	grant, granted, err := h.facts.Covering(ctx, place)
 	c.grant = granted && grant.Instance == r.Instance
 	return []candidate{c}, err
 }

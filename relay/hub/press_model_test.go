@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
@@ -157,7 +157,7 @@ func pressHistory(t *testing.T, rt *rapid.T) {
 			p.settle()
 		case what == "network":
 			p.mute = !p.mute
-			time.Sleep(sight.Unknown + sight.Believed)
+			time.Sleep(visibility.Unknown + visibility.Believed)
 		}
 		for id, m := range all {
 			where := string(m.chat) + " " + string(m.message)

@@ -46,6 +46,6 @@ func (h *Hub) profile(ctx context.Context, i store.Instance, c relay.Chat) (stri
 	if !i.Profiles {
 		return "", nil
 	}
-	talk, _, err := h.conversation(ctx, i.ID, c)
+	talk, _, err := h.facts.Conversation(ctx, i.ID, c)
 	return talk.Profile, err
 }

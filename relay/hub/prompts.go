@@ -12,8 +12,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/errand"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
@@ -192,7 +192,7 @@ func (h *Hub) clear(r prompt.Record) {
 	if !ok || r.Message == "" {
 		return
 	}
-	h.errands.Put(errand.Errand{GivenUp: count.UnpromptDropped, Until: time.Now().Add(errand.Life), Harmless: true, Do: func(ctx context.Context) error {
+	h.tasks.Put(background.Task{GivenUp: count.UnpromptDropped, Until: time.Now().Add(background.Life), Harmless: true, Do: func(ctx context.Context) error {
 		if err := p.Unprompt(ctx, r.Chat, r.Message); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (h *Hub) clearPressed(ev relay.Event) {
 	if !ok || at.message == "" || !h.presses.begin(at) {
 		return
 	}
-	h.errands.Put(errand.Errand{GivenUp: count.UnpromptDropped, Until: time.Now().Add(errand.Life), Harmless: true, Do: func(ctx context.Context) error {
+	h.tasks.Put(background.Task{GivenUp: count.UnpromptDropped, Until: time.Now().Add(background.Life), Harmless: true, Do: func(ctx context.Context) error {
 		defer h.presses.end(at)
 		there, err := h.db.Prompts.In(ctx, at.chat)
 		if err != nil || slices.ContainsFunc(there, func(r prompt.Record) bool { return r.Open(time.Now()) && r.On(at.message) }) {

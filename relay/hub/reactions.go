@@ -33,13 +33,18 @@ func (h *Hub) reactionFacts(ctx context.Context, i relay.InstanceID, p platforms
 	}
 	which := network.Reaction(a)
 	f.Removes, f.Only = a.Remove, which.Name == ""
-	by, known, err := h.db.Sent.ReactionBy(ctx, which)
+	by, known, err := h.db.Authors.ReactionBy(ctx, which)
 	f.SetBySelf, f.SetByOther = known && by == i, known && by != i
 	if err == nil && !known && a.Remove {
-		f.Alone, err = h.alone(ctx, i, p, a.Chat)
+		f.Alone, err = h.facts.Alone(ctx, i, p, a.Chat)
 	}
 	return f, err
 }
+
+// A bot that two gateways share has one reaction of a kind on a message, and on Telegram one at all (Reacter.Reaction says
+// which). Whoever set it may change it, for as long as the store remembers. On Telegram its place stays its gateway's for a
+// minute after it was removed, since the reaction that closes a turn follows. Setting on Discord what another set changes
+// nothing, and is success.
 
 // react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What another set before
 // stays the other's.
@@ -55,7 +60,7 @@ func (s *seat) react(ctx context.Context, t target, a relay.React, declined erro
 	other, done := h.reacting.begin(which, i)
 	defer done()
 	if !other {
-		by, known, err := h.db.Sent.ReactionBy(ctx, which)
+		by, known, err := h.db.Authors.ReactionBy(ctx, which)
 		if err != nil {
 			return relay.Result{}, internal(err)
 		}
@@ -66,7 +71,7 @@ func (s *seat) react(ctx context.Context, t target, a relay.React, declined erro
 	}
 	res, err := s.carryOut(ctx, t)
 	if stands := err == nil || !a.Remove && relay.Explain(err).Outcome == relay.MaybeSent; stands && !other {
-		h.db.Sent.NoteReaction(i, which, a.Remove)
+		h.db.Authors.NoteReaction(i, which, a.Remove)
 	}
 	return res, err
 }

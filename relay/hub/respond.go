@@ -8,8 +8,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/errand"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
@@ -55,7 +55,7 @@ func (h *Hub) discardLost(lost []capability.Record) {
 	}
 }
 
-// through puts an errand on its way that is done through c. It is done too if the network no longer honours c.
+// through puts a task on its way that is done through c. It is done too if the network no longer honours c.
 func (h *Hub) through(
 	givenUp count.Counter, bot relay.Bot, c platforms.Capability,
 	do func(platforms.Responder, context.Context, platforms.Capability) error,
@@ -64,7 +64,7 @@ func (h *Hub) through(
 	if !ok {
 		return
 	}
-	h.errands.Put(errand.Errand{GivenUp: givenUp, Until: c.ExpiresAt, Harmless: true, Do: func(ctx context.Context) error {
+	h.tasks.Put(background.Task{GivenUp: givenUp, Until: c.ExpiresAt, Harmless: true, Do: func(ctx context.Context) error {
 		if err := do(r, ctx, c); !errors.Is(err, platforms.ErrCapabilityGone) {
 			return err
 		}
@@ -196,7 +196,7 @@ func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, er
 	if !responds {
 		p, c.Chat, ok = nowhere{}, nobodysChat, false
 	}
-	f, err := h.actFacts(ctx, s.peer.Instance, p, c.Chat)
+	f, err := h.facts.Act(ctx, s.peer.Instance, p, c.Chat)
 	if err != nil || !ok || s.revoked.Load() || !gate.MayAct(f) {
 		return relay.Result{}, errNoCapability
 	}
@@ -232,8 +232,8 @@ func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {
 		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
 	}
 	p := h.platform(ev.Bot)
-	until := time.Now().Add(errand.Life)
-	h.errands.Put(errand.Errand{GivenUp: count.AnswerDropped, Until: until, Urgent: true, Do: func(ctx context.Context) error {
+	until := time.Now().Add(background.Life)
+	h.tasks.Put(background.Task{GivenUp: count.AnswerDropped, Until: until, Urgent: true, Do: func(ctx context.Context) error {
 		if r, ok := p.(platforms.Responder); c != nil && ok {
 			if _, err := r.Respond(ctx, *c, send, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
 				return err

@@ -2,14 +2,10 @@ package hub
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // route finds the bot a request is for. A platform and a bot id in the frame must be one of the session's identities;
@@ -58,7 +54,7 @@ func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
 		c, _ := h.bound(ctx, s.peer.Tenant, i, a.Session, a.Kind)
 		line, p, thread = relay.Chat{Bot: c.Bot, ID: c.Chat}, h.platform(c.Bot), a.Meta.ThreadID
 	} else if bot, sure, err := s.route(r, func(p platforms.Platform) (bool, error) {
-		return h.knows(ctx, i, p, line.ID), nil
+		return h.facts.Knows(ctx, i, p, line.ID), nil
 	}); sure && err == nil {
 		p, line.Bot = bot, bot.Bot()
 	}
@@ -93,39 +89,4 @@ func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
 		}
 	}
 	return out
-}
-
-// personSees reports whether the person who justified the conversation sees its chat now.
-func (h *Hub) personSees(ctx context.Context, p platforms.Platform, place relay.Place, c store.Conversation) (bool, error) {
-	if c.Type == relay.ChatDM {
-		return true, nil
-	}
-	sees, err := h.visible.Sees(ctx, p, sight.Of{Bot: c.Bot, Place: place, User: c.By}, time.Now().Add(sight.Within))
-	if err == nil {
-		return sees, nil
-	}
-	out := &relay.ActionError{Outcome: relay.NotSent, Public: "network: whether the person can see the chat is not known yet", Err: err}
-	var muted *platforms.MutedError
-	if errors.As(err, &muted) {
-		out.RetryAfter = time.Until(muted.Until)
-	}
-	return false, out
-}
-
-// locateWithin bounds the question where a chat stands.
-const locateWithin = 5 * time.Second
-
-// locate completes a place that is known by its chat only, if the platform knows it.
-func locate(ctx context.Context, p platforms.Platform, place relay.Place) (relay.Place, bool) {
-	l, ok := p.(platforms.Locator)
-	if !ok {
-		return place, false
-	}
-	ctx, cancel := context.WithTimeout(ctx, locateWithin)
-	defer cancel()
-	found, err := l.Locate(ctx, place.Chat)
-	if err != nil {
-		return place, false
-	}
-	return found, true
 }

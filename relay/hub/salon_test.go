@@ -124,12 +124,12 @@ func (p *salon) begin() {
 	p.settle()
 }
 
-// settle judges what is undecided, and runs the errands that wait.
+// settle judges what is undecided, and runs the tasks that wait.
 func (p *salon) settle() {
 	p.t.Helper()
 	p.must(judgeAll(p.t.Context(), p.hub))
-	for p.hub.errands.Waiting() > 0 {
-		p.hub.errands.Step(p.t.Context())
+	for p.hub.tasks.Waiting() > 0 {
+		p.hub.tasks.Step(p.t.Context())
 	}
 }
 

@@ -2,11 +2,15 @@ package hub
 
 import (
 	"context"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
+
+// threadWithin bounds the question where a thread stands.
+const threadWithin = 5 * time.Second
 
 // target is what a request is about: the bot, and the action on the chat or thread that is meant.
 type target struct {
@@ -25,7 +29,7 @@ func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err erro
 	}
 	t.action = r.Action
 	t.bot, _, err = s.route(r, func(p platforms.Platform) (bool, error) {
-		f, err := h.actFacts(ctx, i, p, r.Action.Target())
+		f, err := h.facts.Act(ctx, i, p, r.Action.Target())
 		return gate.MayAct(f), err
 	})
 	if err != nil {
@@ -62,18 +66,18 @@ func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err erro
 // for an instance that may act on the chat or the thread.
 func (h *Hub) aim(ctx context.Context, i relay.InstanceID, t *target) (f gate.ActFacts, ok bool, err error) {
 	chat, thread := t.action.Target(), t.action.Within()
-	if f, err = h.actFacts(ctx, i, t.bot, chat); err != nil {
+	if f, err = h.facts.Act(ctx, i, t.bot, chat); err != nil {
 		return f, false, err
 	}
 	network, threads := t.bot.(platforms.Threader)
 	if !threads || thread == "" || relay.ChatID(thread) == chat {
 		return f, gate.MayAct(f), nil
 	}
-	own, err := h.actFacts(ctx, i, t.bot, relay.ChatID(thread))
+	own, err := h.facts.Act(ctx, i, t.bot, relay.ChatID(thread))
 	if err != nil || !gate.MayAct(f) && !gate.MayAct(own) {
 		return f, false, err
 	}
-	asking, cancel := context.WithTimeout(ctx, locateWithin)
+	asking, cancel := context.WithTimeout(ctx, threadWithin)
 	defer cancel()
 	place, open, err := network.Thread(asking, thread)
 	if err != nil || place.Parent != chat || !open && !gate.MayAct(own) {
@@ -102,7 +106,7 @@ func (h *Hub) leftBehind(ctx context.Context, i relay.InstanceID, t target, a re
 	default:
 		return declined
 	}
-	sender, known, err := h.db.Sent.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
+	sender, known, err := h.db.Authors.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
 	switch {
 	case err != nil:
 		return internal(err)

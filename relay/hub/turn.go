@@ -5,7 +5,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/present"
+	"github.com/hermes-connector/hermes-connector/relay/render"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -30,7 +30,7 @@ func (s *seat) join(e *store.Entry, next store.Entry) bool {
 	if !ok || !readable {
 		return false
 	}
-	joined, ok := present.Join(first, second)
+	joined, ok := render.Join(first, second)
 	if !ok || !wire.Fits(joined) {
 		return false
 	}

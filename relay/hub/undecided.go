@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -69,7 +69,7 @@ func (j *judges) done(c relay.Chat) bool {
 
 // resumeJudging makes what was undecided at the last stop be judged again.
 func (h *Hub) resumeJudging(ctx context.Context) error {
-	all, err := h.db.Undecided.List(ctx, store.UndecidedFilter{})
+	all, err := h.db.Pending.List(ctx, store.PendingFilter{})
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
 // not hosted here any more.
 func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
-	waiting, err := h.db.Undecided.List(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
+	waiting, err := h.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
 	}
@@ -128,7 +128,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	out, err := h.db.Undecided.Decide(ctx, c, verdicts)
+	out, err := h.db.Pending.Decide(ctx, c, verdicts)
 	if err != nil {
 		return true, err
 	}
@@ -148,7 +148,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 
 // cameBefore gives j the capability that came in u's event, if it is u's instance's. One that cannot be read must not
 // keep the event from its verdict.
-func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
+func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Pending) {
 	stored, ok, err := h.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
 	if err != nil || !ok {
 		return
@@ -160,8 +160,8 @@ func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
-func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (judgement, error) {
-	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(sight.Within)
+func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Pending) (judgement, error) {
+	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
 		cs, err := h.candidates(ctx, j.event)
@@ -199,11 +199,11 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 // askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
 func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
-	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {
+	for u, err := range h.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {
 			return err
 		}
-		if sees, err := h.visible.Sees(ctx, p, sight.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
+		if sees, err := h.facts.Visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -187,7 +187,7 @@ func TestOneGroupHoldsUpNobody(t *testing.T) {
 		q.want("an owner's message behind a guest's", q.reasons(behind), []gate.Reason{gate.Undecided})
 		time.Sleep(2 * time.Second)
 		close(speaks)
-		time.Sleep(sight.Retry + time.Second)
+		time.Sleep(visibility.Retry + time.Second)
 		synctest.Wait()
 		home := q.got("home")
 		q.want("home", len(home), 31)
@@ -206,7 +206,7 @@ func TestNoAnswerIsNo(t *testing.T) {
 		defer q.end()
 		q.claim("garden")
 		first := q.say("eve", "garden")
-		time.Sleep(sight.Within - time.Millisecond)
+		time.Sleep(visibility.Within - time.Millisecond)
 		q.want("before its time is up", q.reasons(first), []gate.Reason{gate.Undecided})
 		behind := q.say("eve", "garden")
 		time.Sleep(2 * time.Millisecond)
@@ -214,14 +214,14 @@ func TestNoAnswerIsNo(t *testing.T) {
 		q.want("after ten seconds", q.reasons(first), []gate.Reason{gate.Undecided, gate.NotVisible})
 		q.want("what queued behind it", q.reasons(behind), []gate.Reason{gate.Undecided, gate.NotVisible})
 		before := asked
-		time.Sleep(sight.Unknown - time.Second)
+		time.Sleep(visibility.Unknown - time.Second)
 		q.want("within half a minute", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
 		q.want("questions", asked, before)
 		time.Sleep(time.Second)
 		q.want("later", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.Undecided})
 		synctest.Wait()
 		q.want("questions", asked, before+1)
-		left, err := q.db.Undecided.List(t.Context(), store.UndecidedFilter{})
+		left, err := q.db.Pending.List(t.Context(), store.PendingFilter{})
 		q.want("left on disk", fmt.Sprint(len(left), err), "1 <nil>")
 	})
 }
@@ -263,7 +263,7 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 				if err := tc.change(t.Context(), q); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(sight.Within)
+				time.Sleep(visibility.Within)
 				synctest.Wait()
 				q.want("verdicts", q.reasons(id), []gate.Reason{gate.Undecided, tc.want})
 				q.want("home", len(q.got("home")), map[bool]int{true: 1}[tc.want == gate.Delivered])
@@ -354,7 +354,7 @@ func TestUndecidedEventsFollowTheirChat(t *testing.T) {
 		if err := (&inbox{hub: q.hub, bot: q.bot}).Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(sight.Within + time.Second)
+		time.Sleep(visibility.Within + time.Second)
 		synctest.Wait()
 		q.want("home", q.got("home"), []relay.EventID{id})
 		q.want("verdicts", q.reasons(id), []gate.Reason{gate.Undecided, gate.Delivered})
@@ -373,7 +373,7 @@ func TestAFloodOfUndecidedEventsIsBounded(t *testing.T) {
 		q.want("one more", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
 		own := q.say("ann", "garden") // who shows by it that she sees the chat
 		q.want("her own", q.reasons(own), []gate.Reason{gate.Undecided})
-		time.Sleep(sight.Within)
+		time.Sleep(visibility.Within)
 		synctest.Wait()
 		q.want("her own, in the end", slices.Contains(q.reasons(own), gate.Delivered), true) // the first word is forgotten by then
 		q.want("home", len(q.got("home")), maxUndecided+1)
