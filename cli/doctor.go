@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -104,7 +105,13 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 func (a *app) guest() string {
 	file := abs(config.File(a.source()))
 	st, err := os.Stat(file)
-	if err != nil || os.Geteuid() == 0 || files.Owner(st) == os.Geteuid() {
+	return guestOf(file, st, err, os.Geteuid())
+}
+
+// guestOf is guest for a user, and what looking for the file said: where its folder is closed to them, it is another's.
+func guestOf(file string, st os.FileInfo, err error, uid int) string {
+	switch {
+	case uid == 0, err != nil && !errors.Is(err, fs.ErrPermission), err == nil && files.Owner(st) == uid:
 		return ""
 	}
 	if filepath.Dir(file) == service.Config {

@@ -127,7 +127,7 @@ func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled],
 	err = a.print(*c.asJSON, e, func(w io.Writer) {
 		a.say("✓ gateway %s %s%s. Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, ofTenant(e.Tenant))
 		_, _ = fmt.Fprintln(w, a.below()+strings.Join(e.EnvLines(), "\n"))
-		a.say("\nThe secret is not shown again. %s", next(e))
+		a.say("\nThe secret is not shown again. %s", terminal.Text(next(e)))
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
 			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
 		}

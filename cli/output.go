@@ -22,8 +22,8 @@ func jsonFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("json", false, "print JSON, for scripts")
 }
 
-// print writes v as JSON, or what human writes. It returns the first error of stdout, whether or not
-// human looks at it: a secret that went nowhere must not look printed.
+// print writes v to stdout: as JSON, or as human writes it. It returns the first error of stdout even if human ignores
+// it, so that a secret that was not printed does not look printed.
 func (a *app) print(asJSON bool, v any, human func(w io.Writer)) error {
 	if !asJSON {
 		out := &observed{to: a.stdout}
@@ -88,28 +88,27 @@ func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func
 	table(w, narrow(rows))
 }
 
-// narrow leaves out what is the same for everybody who runs a connector for one household: tenants where there is only
-// the default one, and instances that are called like their gateways.
+// narrow removes columns that tell a household nothing: TENANT if all rows have the default tenant, and INSTANCE if
+// every instance has its gateway's name. Empty cells tell nothing either.
 func narrow(rows [][]any) [][]any {
 	gateway := slices.Index(rows[0], any("GATEWAY"))
-	for column := len(rows[0]) - 1; column >= 0; column-- {
-		var says func(r []any) bool
-		switch rows[0][column] {
-		case "TENANT":
-			says = func(r []any) bool {
-				return !slices.Contains([]string{"", string(relay.DefaultTenant)}, fmt.Sprint(r[column]))
-			}
-		case "INSTANCE":
-			says = func(r []any) bool {
-				return !slices.Contains([]string{"", fmt.Sprint(r[gateway])}, fmt.Sprint(r[column]))
-			}
-		default:
+	usual := map[any]func(row []any) string{ // by heading: the value that tells nothing
+		"TENANT":   func([]any) string { return string(relay.DefaultTenant) },
+		"INSTANCE": func(row []any) string { return fmt.Sprint(row[gateway]) },
+	}
+	for column, heading := range slices.Backward(rows[0]) {
+		usualOf := usual[heading]
+		if usualOf == nil {
 			continue
 		}
-		if !slices.ContainsFunc(rows[1:], says) {
-			for n := range rows {
-				rows[n] = slices.Concat(rows[n][:column], rows[n][column+1:])
-			}
+		if tells := func(row []any) bool {
+			value := fmt.Sprint(row[column])
+			return value != "" && value != usualOf(row)
+		}; slices.ContainsFunc(rows[1:], tells) {
+			continue
+		}
+		for n := range rows {
+			rows[n] = slices.Concat(rows[n][:column], rows[n][column+1:])
 		}
 	}
 	return rows

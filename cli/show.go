@@ -14,6 +14,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
@@ -31,7 +32,7 @@ func (a *app) gatewayShow() *cobra.Command {
 // warn writes warnings, a line each.
 func warn(w io.Writer, warnings []string) {
 	for _, warning := range warnings {
-		_, _ = fmt.Fprintln(w, "!", terminal.Plain(warning))
+		_, _ = fmt.Fprintln(w, "!", terminal.Plain(finding.Local(warning)))
 	}
 }
 

@@ -160,7 +160,7 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 	table(w, narrow(rows))
 	for _, i := range all {
 		for _, warning := range i.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, terminal.Plain(warning))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, terminal.Plain(finding.Local(warning)))
 		}
 	}
 }
@@ -196,7 +196,7 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 	table(w, rows)
 	for _, b := range bots {
 		for _, warning := range b.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", terminal.Plain(botName(b)), terminal.Plain(warning))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", terminal.Plain(botName(b)), terminal.Plain(finding.Local(warning)))
 		}
 	}
 }
