@@ -304,7 +304,7 @@ func (l *loader) defaults() {
 }
 
 // closed refuses a data folder whose database, or the key that is made there, other users of the machine could read or
-// change if the folder let them in.
+// change if the folder let them in: a copy of it, or a backup tool, takes their modes along.
 func (l *loader) closed() {
 	for _, f := range [][2]string{{"database", l.cfg.Database()}, {"vault's key", l.cfg.OwnKey()}} {
 		st, err := os.Stat(f[1])

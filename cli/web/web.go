@@ -12,6 +12,11 @@
 //  3. What changes something comes from a page of ours.
 //  4. Beyond this machine it speaks https, or to a trusted proxy.
 //  5. A request's context ends when its session does, and its cause is then login.ErrNotGood.
+//
+// A reader without a session is led to the login, and a stream gets the event "end": a browser's console would show each
+// 401. A stream looks every 5 s whether its session stands, and every 2 s whether what it shows changed, since nothing in
+// the engine knows that pages exist. Each look sends something, so a page to which nothing comes for 4.5 s says that the
+// server does not answer.
 package web
 
 import (

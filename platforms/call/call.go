@@ -175,7 +175,8 @@ const (
 	Bot                // the whole bot
 )
 
-// NoAnswer is the message of a Fault when something else than the network's API answered.
+// NoAnswer is the message of a Fault when something else than the network's API answered: whatever its status, it is no
+// verdict on the bot's token.
 const NoAnswer = "no answer of the API"
 
 // Fault is why a call had no result. It never contains the token.

@@ -6,7 +6,8 @@
 // drawn at each start and kept nowhere: until Telegram is told the new one its requests are refused, and it repeats
 // them, for a day. A bot that polls removes the web hook that this program set; one that somebody else has set stays.
 // Nothing is lost or comes twice when an operator changes from one to the other: both ways lead through one reader,
-// and the poll's cursor stands still meanwhile.
+// and the poll's cursor stands still meanwhile. Telegram posts the next update only when the one before was taken, so with
+// a web hook albums and pasted texts are not joined, and a press is answered late while the disk stalls.
 //
 // Invariants, besides those of package platforms:
 //

@@ -277,7 +277,9 @@ func (p *Pump) guarded(e store.Entry, do func() error) (err error) {
 	return do()
 }
 
-// die charges what was pushed first of what is in flight with a death after the session ended, unless it is excused.
+// die charges what was pushed first of what is in flight with a death after the session ended, unless it is excused. Of
+// several messages that were given as one, nobody knows which the gateway died of: all are charged, and from the second
+// death on each comes by itself.
 func (p *Pump) die(ctx context.Context) error {
 	l := p.lane
 	l.mu.Lock()

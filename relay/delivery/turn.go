@@ -13,7 +13,8 @@ import (
 // A gateway runs one turn of a conversation at a time. What comes in between interrupts that turn, and gateways of August
 // 2026 lose one message or the other over it. A person who writes into a turn means to. What had gathered before the
 // session began does not: of that, a conversation's next entry waits until the turn before is over. What is said
-// meanwhile in that conversation comes behind what waits; nobody else waits for either.
+// meanwhile in that conversation comes behind what waits; nobody else waits for either. In a group gateways may keep a
+// session for each person; nothing tells us whether they do, so turns of a group follow one another too.
 //
 // Entries that wait are known by their sequences, so that however many there are, each is looked at once, and read again
 // when its time has come. Those of a bot that the session does not front wait in the same way.

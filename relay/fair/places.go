@@ -13,7 +13,8 @@ const (
 	// A transfer is slow that moved less than slowest bytes a second in the last whole window.
 	slowest = 16 << 10
 	window  = 10 * time.Second
-	// patience is how long somebody waits before a place that is not slow is asked back.
+	// patience is how long somebody waits before a place that is not slow is asked back: at a rate that is just not
+	// slow, whoever holds them would keep all places for as long as a transfer may take.
 	patience = 3 * time.Second
 	// pressEvery is how often one that waits looks for a place to ask back.
 	pressEvery = time.Second

@@ -57,7 +57,7 @@ func (x *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 func (x *inbox) Seen(ctx context.Context, events []relay.EventID) ([]bool, error) {
 	out := make([]bool, len(events))
 	for i, ev := range events {
-		seen, err := x.in.db.Seen(ctx, x.bot, ev)
+		seen, err := x.in.db.Seen.Has(ctx, x.bot, ev)
 		if err != nil {
 			return nil, fmt.Errorf("events of %s: %w", x.bot, err)
 		}

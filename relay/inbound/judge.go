@@ -56,7 +56,7 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 	code, control := link.Command(ev)
 	control = control && ev.Prompt == nil // an option may be called "link"
 	err = in.db.View(ctx, func(ctx context.Context) error {
-		seen, err := in.db.Seen(ctx, ev.Bot, ev.ID)
+		seen, err := in.db.Seen.Has(ctx, ev.Bot, ev.ID)
 		switch {
 		case err != nil:
 			return err
@@ -232,7 +232,7 @@ func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, b
 		return why, err
 	}
 	chat := ev.Chat()
-	waiting, err := in.db.Undecided.Count(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: MaxUndecided})
+	waiting, err := in.db.Pending.Count(ctx, store.PendingFilter{Chat: chat, Instance: c.instance.ID, Limit: MaxUndecided})
 	if err != nil {
 		return "", err
 	}

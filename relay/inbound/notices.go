@@ -39,7 +39,7 @@ func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before [
 			return nil
 		}
 	}
-	told, err := in.db.Seen(ctx, j.event.Bot, n.mark)
+	told, err := in.db.Seen.Has(ctx, j.event.Bot, n.mark)
 	if err != nil || told {
 		return err
 	}

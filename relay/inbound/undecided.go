@@ -87,7 +87,7 @@ func (in *Inbound) End() { in.judges.end() }
 
 // Resume has what was undecided at the last stop judged again: its bot may be here now.
 func (in *Inbound) Resume(ctx context.Context) error {
-	all, err := in.db.Undecided.List(ctx, store.UndecidedFilter{})
+	all, err := in.db.Pending.List(ctx, store.PendingFilter{})
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (in *Inbound) Judge(ctx context.Context, c relay.Chat) error {
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
 // not hosted here any more.
 func (in *Inbound) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
-	waiting, err := in.db.Undecided.List(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
+	waiting, err := in.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
 	}
@@ -158,7 +158,7 @@ func (in *Inbound) judgeSome(ctx context.Context, p platforms.Platform, c relay.
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	out, err := in.db.Undecided.Decide(ctx, c, verdicts)
+	out, err := in.db.Pending.Decide(ctx, c, verdicts)
 	if err != nil {
 		return true, err
 	}
@@ -178,7 +178,7 @@ func (in *Inbound) judgeSome(ctx context.Context, p platforms.Platform, c relay.
 
 // cameBefore gives j the capability that came in u's event, if it is u's instance's. One that cannot be read must not
 // keep the event from its verdict.
-func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
+func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending) {
 	stored, ok, err := in.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
 	if err != nil || !ok {
 		return
@@ -190,7 +190,7 @@ func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Undecid
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
-func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (judgement, error) {
+func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Pending) (judgement, error) {
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}

@@ -1,5 +1,6 @@
 // Package login lets people in to the web pages: an operator's command makes a code, which opens a session once. It
-// knows no HTTP.
+// knows no HTTP. Codes and sessions lie among the enrollment tokens, so that a login outlives a restart, and a command ends
+// it whether or not a server runs. A new data key ends them all.
 //
 // Invariants:
 //

@@ -39,11 +39,11 @@ type AuditRow struct {
 }
 
 // Audit lists who changed what, newest last. A name nothing was ever done to gives none. Refused with Usage.
-func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
+func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", "a limit of %d shows nothing", q.Limit)
 	}
-	all, err := s.db.Audit(ctx, q.Limit, func(e audit.Entry) bool {
+	all, err := s.db.Audit.List(ctx, q.Limit, func(e audit.Entry) bool {
 		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
 	})
 	return each(all, func(e audit.Entry) AuditRow {

@@ -8,8 +8,8 @@
 //  2. A file that an entry still needs is never evicted: a new one waits. What is not needed gives way by shares (giveWay):
 //     those of tenants first, then those of their instances.
 //  3. No name from outside becomes a path: a file is called as its id, which is drawn here and found in the database.
-//  4. What is named or handed out is what was written: a file from an earlier run is compared with its checksum first; one
-//     that differs is fetched again, or is gone.
+//  4. What is named or handed out is what was written: a file from an earlier run is compared with its checksum before it is
+//     first used (not at the start, which would read them all); one that differs is fetched again, or is gone.
 //  5. Idle, nothing is written.
 //
 // Decided: How far a file is stands in the database alone; in memory is only who waits and how much is held. So whatever

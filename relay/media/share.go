@@ -74,7 +74,8 @@ func mayNeed(room int64, needed *fair.Tally, o fair.Owner, size int64, live []fa
 	return instance+size <= allowance(most-(tenant-instance), instance, siblings)
 }
 
-// allowance is how much of what others left one may need.
+// allowance is how much of what others left one may need: as much again must stay for the others. So the first has half,
+// and the next half of the rest. Shares of equal size would leave too little for a file where many tenants are quiet.
 func allowance(left, has int64, others bool) int64 {
 	if others && has > 0 {
 		return left / 2

@@ -42,7 +42,7 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Platform, f gate.Ac
 // what came in, and some networks tell.
 func (who *Caller) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
 	if e, ok := p.(platforms.MessageEventer); ok {
-		if person, err = who.out.db.Seen(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
+		if person, err = who.out.db.Seen.Has(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
 			return false, person, err
 		}
 	}
@@ -65,7 +65,7 @@ func askAuthor(m gate.MessageFacts) bool {
 // messageFacts gathers what is stored about a message, and if nothing is, whether others may act on its chat.
 func (who *Caller) messageFacts(ctx context.Context, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := who.out.db.Sent.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
@@ -111,10 +111,10 @@ func (who *Caller) noteDone(ctx context.Context, p platforms.Platform, a relay.A
 	switch a := a.(type) {
 	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
 		if failed != nil { // of a text in parts some may stand
-			who.out.db.Sent.Note(who.instance, where, relay.Explain(failed).MessageIDs...)
+			who.out.db.Authors.Note(who.instance, where, relay.Explain(failed).MessageIDs...)
 			return
 		}
-		who.out.db.Sent.Note(who.instance, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
+		who.out.db.Authors.Note(who.instance, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
 	case relay.ThreadCreate:
 		if failed == nil && res.ThreadID != "" {
 			who.noteThread(ctx, p, a, res)

@@ -33,13 +33,18 @@ func (who *Caller) reactionFacts(ctx context.Context, p platforms.Platform, a re
 	}
 	which := network.Reaction(a)
 	f.Removes, f.Only = a.Remove, which.Name == ""
-	by, known, err := who.out.db.Sent.ReactionBy(ctx, which)
+	by, known, err := who.out.db.Authors.ReactionBy(ctx, which)
 	f.SetBySelf, f.SetByOther = known && by == who.instance, known && by != who.instance
 	if err == nil && !known && a.Remove {
 		f.Alone, err = who.out.facts.Alone(ctx, who.instance, p, a.Chat)
 	}
 	return f, err
 }
+
+// A bot that two gateways share has one reaction of a kind on a message, and on Telegram one at all (Reacter.Reaction says
+// which). Whoever set it may change it, for as long as the store remembers. On Telegram its place stays its gateway's for a
+// minute after it was removed, since the reaction that closes a turn follows. Setting on Discord what another set changes
+// nothing, and is success.
 
 // react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What another set before
 // stays the other's.
@@ -55,7 +60,7 @@ func (who *Caller) react(ctx context.Context, t target, a relay.React, declined 
 	other, done := who.out.reacting.begin(which, who.instance)
 	defer done()
 	if !other {
-		by, known, err := who.out.db.Sent.ReactionBy(ctx, which)
+		by, known, err := who.out.db.Authors.ReactionBy(ctx, which)
 		if err != nil {
 			return relay.Result{}, internal(err)
 		}
@@ -66,7 +71,7 @@ func (who *Caller) react(ctx context.Context, t target, a relay.React, declined 
 	}
 	res, err := who.carryOut(ctx, t)
 	if stands := err == nil || !a.Remove && relay.Explain(err).Outcome == relay.MaybeSent; stands && !other {
-		who.out.db.Sent.NoteReaction(who.instance, which, a.Remove)
+		who.out.db.Authors.NoteReaction(who.instance, which, a.Remove)
 	}
 	return res, err
 }

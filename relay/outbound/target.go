@@ -106,7 +106,7 @@ func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, dec
 	default:
 		return declined
 	}
-	sender, known, err := who.out.db.Sent.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
+	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
 	switch {
 	case err != nil:
 		return internal(err)

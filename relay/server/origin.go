@@ -10,8 +10,14 @@ import (
 )
 
 // origin is what the gateway dialled with that upgrade: scheme, host and port. A gateway sends its credential to no
-// other, so a file at another is lost to it. A proxy that says whom it was called as knows best; else it is public,
-// the URL that the operator gave, if that is known to be meant; else what the request itself says. Empty: nothing does.
+// other, so a file at another is lost to it. In this order:
+//
+//   - what a trusted proxy says that it was called as;
+//   - public, the URL that the operator gave, if the request was made to its host, or came through a trusted proxy, whose
+//     Host may be the proxy's own name for this server;
+//   - what the request itself says.
+//
+// Empty: none of them says anything.
 func origin(r *http.Request, proxies door.Proxies, public string) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	trusted := err == nil && proxies.Trust(peer.Addr())

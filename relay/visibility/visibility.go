@@ -1,4 +1,7 @@
 // Package visibility remembers who can see which chat, by the platforms' word. What cannot be learned counts as no.
+//
+// A person's own message in a shared chat proves for a minute that they see it, for what is done there too: where Telegram
+// hides who is a member, nobody could be answered otherwise.
 package visibility
 
 import (

@@ -44,8 +44,8 @@ type Made struct {
 	Encrypted bool      `json:"encrypted"`
 }
 
-// CheckRecipient reports what is wrong with a recipient: nil for "" and for an age X25519 public
-// key ("age1…").
+// CheckRecipient reports what is wrong with a recipient: nil for "" and for an age X25519 public key ("age1…"), which is
+// the one kind of key that age has for encrypting files.
 func CheckRecipient(recipient string) error {
 	if recipient == "" {
 		return nil

@@ -68,7 +68,10 @@ func publish(temp, path string, link func(from, to string) error) error {
 	err := link(temp, path)
 	switch {
 	case err == nil:
-		err = os.Remove(temp)
+		// Another process that made the same file may have taken temp for a leftover of a dead one, and removed it.
+		if err = os.Remove(temp); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
 	case Exists(path):
 		return fmt.Errorf("%s: %w", path, fs.ErrExist)
 	default:

@@ -49,6 +49,28 @@ func TestPublishWithoutLinks(t *testing.T) {
 	}
 }
 
+// TestPublishBesideAnother: who finds the file made removes what looks like a leftover of it, and that may be the temporary
+// name of the very file, before its maker removes it. The file is there, and its maker is told so.
+func TestPublishBesideAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	temp := path + ".new-1"
+	if err := os.WriteFile(temp, []byte("ours"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := publish(temp, path, func(from, to string) error {
+		return errors.Join(os.Link(from, to), RemoveLeftovers(filepath.Dir(path), "file.new-*"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "ours" {
+		t.Errorf("%q, %v; want ours", got, err)
+	}
+	if got := names(t, path); !slices.Equal(got, []string{"file"}) {
+		t.Errorf("the folder holds %v", got)
+	}
+}
+
 func TestCreate(t *testing.T) {
 	trouble := errors.New("trouble")
 	for name, tc := range map[string]struct {
