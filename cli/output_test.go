@@ -65,7 +65,9 @@ func TestWarningsShowTheClockHere(t *testing.T) {
 	warnings := []string{"refused once, at " + finding.Stamp(at)}
 	for name, show := range map[string]func(io.Writer){
 		"of a gateway in status": func(w io.Writer) { gatewayTable(w, []manage.InstanceStatus{{ID: "home", Warnings: warnings}}, at) },
-		"of a bot in status":     func(w io.Writer) { calledTable(w, []manage.BotStatus{{Hook: &manage.HookStatus{}, Warnings: warnings}}, at) },
+		"of a bot in status": func(w io.Writer) {
+			calledTable(w, []manage.BotStatus{{Hook: &manage.HookStatus{}, Warnings: warnings}}, at)
+		},
 		"of a gateway by itself": func(w io.Writer) { warn(w, warnings) },
 	} {
 		t.Run(name, func(t *testing.T) {
