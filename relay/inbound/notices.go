@@ -47,7 +47,7 @@ func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before [
 	return nil
 }
 
-// greet has a stranger told how they get a code, where that is wanted.
+// greet has a stranger told how to get a code, where that is wanted.
 func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) error {
 	ev, says := j.event, in.replies.Load().Unbound
 	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {

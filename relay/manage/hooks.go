@@ -77,7 +77,7 @@ func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	}
 	for _, r := range s.set.Hooks.Refusals() {
 		d := gate.Decision{At: r.At, Platform: r.Bot.Platform, BotID: r.Bot.ID, Reason: gate.Reason(r.Reason)}
-		phrase{d: &d}.say()
+		s.say(&d, Verdict{})
 		all = append(all, d)
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Before(all[j].At) })

@@ -11,7 +11,7 @@
 //  1. A credential is returned once, by the call that made it, and is nowhere else in the clear.
 //  2. What a running server must learn at once (a revocation, a lane that grew) is published on
 //     the bus after it is in the store.
-//  3. A refusal is an *Error whose message says what to do next.
+//  3. A refusal is an *Error that says why, and which operation helps. How that is typed is the front end's to say.
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
 //  5. What changes something leaves a row in the audit list, with its actor, in the transaction that changes it.
@@ -82,6 +82,7 @@ type Settings struct {
 	IdentityURLs bool
 	// CheckWake judges where a wake URL points; nil means that only its form is judged.
 	CheckWake func(raw string) error
+	Words     Words // nil: verdicts and findings are without words
 	// Findings are what is wrong with the machine at this moment, beside what a Service sees; nil means none ever. It
 	// costs little.
 	Findings func(afresh bool) finding.List
