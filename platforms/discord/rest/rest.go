@@ -84,7 +84,7 @@ func (a Afresh) Do(ctx context.Context, method, endpoint string, body, out any) 
 func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
 
 // Do carries out one request and decodes the answer into out, unless out is nil. body becomes JSON,
-// unless it is nil or a httpcall.Form. It takes at most httpcall.Timeout.
+// unless it is nil or an httpcall.Form. It takes at most httpcall.Timeout.
 func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any) error {
 	return c.do(ctx, method, endpoint, body, out, false)
 }
