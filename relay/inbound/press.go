@@ -84,7 +84,7 @@ func (c candidate) completed(ev relay.Event) relay.Event {
 	return ev
 }
 
-// press is what the event stores, if the candidate gets it and it answers a prompt of its.
+// press is what the event stores, if the candidate gets it and it answers a prompt of its own.
 func (c candidate) press(ev relay.Event) *prompt.Press {
 	if c.asked == nil {
 		return nil
