@@ -13,7 +13,9 @@ package outbound
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/background"
@@ -91,4 +93,15 @@ type Caller struct {
 // Caller is the gateway at the other end of the attachment, which serves the tenant's instance.
 func (out *Outbound) Caller(a Attachment, t relay.TenantID, i relay.InstanceID) Caller {
 	return Caller{out: out, attachment: a, tenant: t, instance: i}
+}
+
+// recordWithin bounds what must still be stored after an action's own time ran out.
+const recordWithin = 5 * time.Second
+
+// internal is what a gateway reads when the database could not be asked: not sent, worth trying again.
+func internal(err error) error {
+	if _, ok := errors.AsType[*relay.ActionError](err); ok {
+		return err
+	}
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
 }
