@@ -18,7 +18,7 @@ type Lanes struct{ db *DB }
 
 // change is DB.change of i's lane.
 func (ls *Lanes) change(ctx context.Context, row *audit.Entry, i relay.InstanceID, what string, fn func(*lane) error) error {
-	return ls.db.change(ctx, row, fmt.Sprintf("%s of %s", what, i), func(t *tx) error {
+	return ls.db.change(ctx, row, what+" of "+string(i), func(t *tx) error {
 		l, err := t.lane(i)
 		if err != nil {
 			return err

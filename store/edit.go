@@ -157,8 +157,9 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 			continue
 		}
 		gone = append(gone, i)
-		_, err := table.DropWhere(e.Writer, bucketPending, func(u pendingRecord) bool { return u.Instance == i })
-		err = errors.Join(err, e.strip(i, now), e.flush(),
+		err := errors.Join(
+			table.DropWhere(e.Writer, bucketPending, func(u pendingRecord) bool { return u.Instance == i }),
+			e.strip(i, now), e.flush(),
 			table.DropUnder(e.Writer, bucketDead, table.Prefix(i)), e.Delete(bucketLanes, table.Key(i)))
 		if err != nil {
 			return nil, err
