@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -45,9 +44,11 @@ func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
 			return out, err
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
-		k, v := oldest(t, bucketEntries, i)
-		if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is Next's to handle
-			out.OldestAt = e.At
+		if s, _, ok := ls.db.order.next(i, 0); ok {
+			k := entryKey(s.arrival, i, s.seq)
+			if e, _, err := decodeEntry(k, t.Bucket([]byte(bucketEntries)).Get(k)); err == nil { // a damaged one is Next's to handle
+				out.OldestAt = e.At
+			}
 		}
 		return out, nil
 	})
@@ -63,18 +64,22 @@ func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (En
 	for {
 		var broken []byte // key of a damaged entry
 		e, err := table.Get(ctx, ls.db.records, "next delivery of "+string(i), func(t *bolt.Tx) (e Entry, err error) {
-			l, err := loadLane(t, i)
-			if err != nil || l.Last <= after {
-				return e, err
-			}
-			k, v := t.Bucket([]byte(bucketEntries)).Cursor().Seek(entryKey(i, after+1))
-			if !bytes.HasPrefix(k, table.Prefix(i)) {
+			for at := after; ; {
+				s, epoch, ok := ls.db.order.next(i, at)
+				if !ok {
+					return e, nil
+				}
+				k := entryKey(s.arrival, i, s.seq)
+				v := t.Bucket([]byte(bucketEntries)).Get(k)
+				if v == nil { // it has left since, or came after what is read
+					at = s.seq
+					continue
+				}
+				if e, err = readEntry(epoch, k, v, ls.db.run); err != nil {
+					broken = k
+				}
 				return e, nil
 			}
-			if e, err = readEntry(l.Epoch, k, v, ls.db.run); err != nil {
-				broken = bytes.Clone(k)
-			}
-			return e, nil
 		})
 		if err != nil || broken == nil {
 			return e, !e.Buffer.IsZero(), err
@@ -208,23 +213,23 @@ type EntryFilter struct {
 // Entries lists the entries that f picks. Damaged ones are left out; Next sets those of the lane aside.
 func (ls *Lanes) Entries(ctx context.Context, i relay.InstanceID, f EntryFilter) ([]Entry, error) {
 	return table.Get(ctx, ls.db.records, fmt.Sprintf("entries of %s", i), func(t *bolt.Tx) (out []Entry, err error) {
-		l, err := loadLane(t, i)
-		if err != nil {
-			return nil, err
+		if !f.Dead {
+			epoch := ls.db.order.lane(i).Epoch
+			for _, k := range ls.db.order.keys(i) {
+				if f.Limit > 0 && len(out) == f.Limit {
+					break
+				}
+				if e, err := readEntry(epoch, k, t.Bucket([]byte(bucketEntries)).Get(k), ls.db.run); err == nil {
+					out = append(out, e)
+				}
+			}
+			return out, nil
 		}
-		b := bucketEntries
-		if f.Dead {
-			b = bucketDead
-		}
-		for k, v := range table.Under(t, b, table.Prefix(i)) {
+		for k, v := range table.Under(t, bucketDead, table.Prefix(i)) {
 			if f.Limit > 0 && len(out) == f.Limit {
 				break
 			}
-			e, err := readEntry(l.Epoch, k, v, ls.db.run)
-			if f.Dead {
-				e, err = readDead(k, v, ls.db.run)
-			}
-			if err == nil {
+			if e, err := readDead(k, v, ls.db.run); err == nil {
 				out = append(out, e)
 			}
 		}

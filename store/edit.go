@@ -54,7 +54,8 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 		}
 		each(bucketEntries, func(k, v []byte) (Held, error) {
 			e, _, err := decodeEntry(k, v)
-			return Held{Instance: instanceOf(k, 8), About: e.About}, err
+			i, _ := entryOwner(k)
+			return Held{Instance: i, About: e.About}, err
 		})
 		each(bucketDead, func(k, v []byte) (Held, error) {
 			_, e, _, err := decodeDead(k, v)

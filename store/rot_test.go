@@ -239,7 +239,7 @@ func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]str
 	}
 	want := 0
 	for k := range entries {
-		if strings.HasPrefix(k, string(table.Prefix(i))) {
+		if of, _ := entryOwner([]byte(k)); of == i {
 			want++
 		}
 	}
