@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 	"relay/gate":                 "relay", // pure: no store, no platforms
 	"relay/sniff":                "relay", // pure, both: bytes and names
 	"relay/filename":             "relay",
-	"relay/present":              "relay relay/filename",
+	"relay/render":               "relay relay/filename",
 	"relay/count":                "relay/gate",
 	"relay/sessionkey":           "relay",
 	"relay/bus":                  "relay",
@@ -55,7 +55,6 @@ var mayImport = map[string]string{
 	"platforms/platformtest":     "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,    // never the store, the hub or one another
 	"platforms/discord":          "relay platforms " + kit + " platforms/hook platforms/discord/*",
-	"platforms/discord/absent":   "relay",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",
@@ -65,10 +64,13 @@ var mayImport = map[string]string{
 	"relay/token":                "relay store store/audit store/rekey",
 	"relay/delivery":             "relay store",
 	"relay/session":              "relay relay/wire relay/count",
-	"relay/sight":                "relay platforms",
-	"relay/errand":               "relay relay/count platforms",
-	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/errand relay/link relay/present relay/session relay/sessionkey relay/sight" +
-		" platforms store store/capability store/prompt",
+	"relay/visibility":           "relay platforms",
+	"relay/background":           "relay relay/count platforms",
+	"relay/facts":                "relay relay/gate relay/visibility platforms store",
+	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/gate relay/session relay/sessionkey platforms store store/capability store/prompt",
+	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/prompt",
+	"relay/hub": "relay relay/background relay/bus relay/count relay/delivery relay/facts relay/gate relay/inbound relay/link relay/outbound relay/render relay/session relay/wire" +
+		" platforms store",
 	"relay/fair":          "relay", // pure: numbers and turns
 	"relay/media":         "relay relay/count relay/fair relay/filename platforms store store/files store/media",
 	"relay/limit":         "",
@@ -79,34 +81,33 @@ var mayImport = map[string]string{
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/identity":      "relay store store/files", // keys in a file
 	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
-	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
+	"relay/ops":           "relay/manage store/audit", // a table
+	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage relay/ops store store/audit",
 	"relay/metrics":       "relay/count relay/limit relay/manage platforms store",
 	"store/restore":       "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files vault",
 	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
-	"cli/admin":           "relay/manage store store/audit store/backup store/files",
+	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
-	"cli/usage":           "",      // words for cobra's errors
-	"cli/help":            "",      // pure: texts
-	"cli/web/html":        "relay", // pure: values to markup
-	"cli/web/page":        "cli/web/html relay/finding",
-	"cli/web/day":         "cli/web/html",
-	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day relay/login",
-	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/* cli/lan",
+	"cli/usage":           "", // words for cobra's errors
+	"cli/help":            "", // pure: texts
+	"cli/web/page":        "relay relay/finding relay/login",
+	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/manage platforms store/audit cli/web/page",
+	"cli/web":             "relay relay/door relay/limit relay/login cli/web/page cli/web/* cli/lan",
 	"cli/service":         "", // the unit, and where it is
 	".":                   "cli",
-	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/finding relay/login relay/manage store/audit",
+	"cli/web/chat":        "cli/web/page platforms/web platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
+	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/completion":      "store/files",
 	"cli/systemd":         "",
 	"cli/terminal":        "relay",
-	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage platforms store/files cli/admin cli/config",
+	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,15 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
-	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // host makes bots the hosted ones: those that are hosted already notice nothing.
@@ -124,7 +123,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	out = compare(r.bots, bots)
 	out.Restart = append([]string{}, r.started.Restart(next)...)
 	r.level.Set(next.Log.Level)
-	r.core.hub.Reply(hub.Replies(next.Replies))
+	r.core.hub.Reply(inbound.Replies(next.Replies))
 	hosted := r.core.hub.Bots()
 	var all []platforms.Platform
 	for _, b := range bots {
@@ -193,34 +192,19 @@ func compare(before, after []configured) manage.Reloaded {
 }
 
 func newReloadCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "reload", Short: "Have the running server read its configuration again", Args: cobra.NoArgs,
-		Long: `Has the running server read its configuration again, as SIGHUP does. The whole configuration is judged first: with a
+	c := command(a, ops.Reload, "Have the running server read its configuration again")
+	c.Long = `Has the running server read its configuration again, as SIGHUP does. The whole configuration is judged first: with a
 fault nothing changes. Bots that were added, removed or changed start, stop or start anew, each by itself; other bots
 and the gateways do not notice. The level of the log and [replies] change too. What needs a restart is named. A
-configuration without any bot is refused, if there were some: an emptied file would stop them all. A restart takes it.`,
-	}
-	asJSON := jsonFlag(c)
+configuration without any bot is refused, if there were some: an emptied file would stop them all. A restart takes it.`
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		out, err := askServer(cmd.Context(), a, admin.Reload)
+		out, err := askServer(cmd.Context(), a, c.op)
 		if err != nil {
 			return err
 		}
-		return a.print(*asJSON, out, func(w io.Writer) { tellReloaded(w, out) })
+		return a.print(*c.asJSON, out, func(w io.Writer) { tellReloaded(w, out) })
 	}
-	return c
-}
-
-// askServer asks the running server, and nobody else.
-func askServer[R any](ctx context.Context, a *app, op admin.Op[struct{}, R]) (r R, err error) {
-	f, err := a.find(ctx)
-	if err == nil && f.client == nil {
-		err = errors.New("no server is running")
-	}
-	if err != nil {
-		return r, err
-	}
-	return op.Ask(ctx, f.client, struct{}{})
+	return c.Command
 }
 
 func tellReloaded(w io.Writer, out manage.Reloaded) {
@@ -242,19 +226,16 @@ func tellReloaded(w io.Writer, out manage.Reloaded) {
 }
 
 func newHealthcheckCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "healthcheck", Short: "Exit with 0 if the server does its work, for containers and scripts", Args: cobra.NoArgs,
-		Long: "Asks the running server whether it takes messages in. Exits with 1 when it does not, or when none runs.",
-	}
+	c := command(a, ops.Health, "Exit with 0 if the server does its work, for containers and scripts")
+	c.Long = "Asks the running server whether it takes messages in. Exits with 1 when it does not, or when none runs."
 	ready := c.Flags().Bool("ready", false, "ask too whether every bot is connected")
-	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		h, err := askServer(cmd.Context(), a, admin.Health)
+		h, err := askServer(cmd.Context(), a, c.op)
 		if err != nil {
 			return err
 		}
 		ok := h.OK && (h.Ready || !*ready)
-		if err := a.print(*asJSON, h, func(w io.Writer) {
+		if err := a.print(*c.asJSON, h, func(w io.Writer) {
 			if ok {
 				_, _ = fmt.Fprintln(w, "✓ the server takes messages in")
 				return
@@ -265,5 +246,5 @@ func newHealthcheckCmd(a *app) *cobra.Command {
 		}
 		return errFinding
 	}
-	return c
+	return c.Command
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
@@ -110,7 +111,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		return at(file).client(ctx, true)
 	}
 	o.Reload = func(ctx context.Context, file string) ([]string, error) {
-		done, err := askServer(ctx, at(file), admin.Reload)
+		done, err := askServer(ctx, at(file), ops.Reload)
 		return done.Restart, err
 	}
 	o.Owner = func(dataDir string) string {

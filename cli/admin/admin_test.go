@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -74,7 +75,7 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			c := client(t, dir, service(t, dir))
-			e, err := Enroll.Ask(t.Context(), c, manage.Enroll{Name: "home"})
+			e, err := Ask(t.Context(), c, ops.Enroll, manage.Enroll{Name: "home"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,25 +83,31 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 				t.Errorf("enrolled %s with a secret of %d bytes, the same in env: %t; want home, 64, true",
 					e.Gateway, len(e.Secret), e.Env["GATEWAY_RELAY_SECRET"] == e.Secret)
 			}
-			_, err = Enroll.Ask(t.Context(), c, manage.Enroll{Name: "home"})
+			_, err = Ask(t.Context(), c, ops.Enroll, manage.Enroll{Name: "home"})
 			refused, ok := errors.AsType[*manage.Error](err)
 			if !ok || refused.Why != manage.Exists || !strings.Contains(refused.Message, "rotate home") {
 				t.Errorf("a second enroll: %v; want the refusal as it was made", err)
 			}
-			_, err = Enroll.Ask(t.Context(), c, manage.Enroll{Name: "a b"})
+			_, err = Ask(t.Context(), c, ops.Enroll, manage.Enroll{Name: "a b"})
 			if refused, ok := errors.AsType[*manage.Error](err); !ok || refused.Why != manage.Usage || refused.Field != "gatewayId" {
 				t.Errorf("an unfit name: %v; want the refusal as it was made", err)
 			}
-			rows, err := Audit.Ask(t.Context(), c, manage.AuditQuery{})
+			rows, err := Ask(t.Context(), c, ops.Audit, manage.AuditQuery{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(rows) != 1 || rows[0].Action != "enroll" || rows[0].ActorKind != audit.ActorCLI || rows[0].Actor != whoami() || whoami() == "" { // invariant 4
 				t.Errorf("audit list %+v; want the one enroll by %q", rows, whoami())
 			}
-			all := operations()
-			if diff := cmp.Diff(slices.Sorted(maps.Keys(byName)), slices.Sorted(maps.Keys(all))); diff != "" { // invariant 5
-				t.Errorf("what a server carries out (-) and what is asked for here (+):\n%s", diff)
+			all, want := operations(), []string(nil)
+			for _, op := range ops.All() {
+				if op.Command != "" {
+					want = append(want, op.Name)
+				}
+			}
+			slices.Sort(want)
+			if diff := cmp.Diff(want, slices.Sorted(maps.Keys(all))); diff != "" { // invariant 5
+				t.Errorf("the operator's operations (-) and what is asked for here (+):\n%s", diff)
 			}
 			for op, call := range all {
 				if err := call(t.Context(), c); err != nil && strings.Contains(err.Error(), "another version") {
@@ -116,44 +123,44 @@ func operations() map[string]func(context.Context, *Client) error {
 	home, letters := manage.Named{Name: "home"}, manage.Letters{Name: "home"}
 	scope, ann := manage.Scope{Name: "home", Platform: "pigeon", Chat: "loft"}, manage.Bind{Name: "home", Platform: "pigeon", User: "ann"}
 	all := make(map[string]func(context.Context, *Client) error)
-	try(all, Enroll, manage.Enroll{Name: "home"})
-	try(all, EnrollToken, manage.Enroll{Name: "new"})
-	try(all, Gateways, struct{}{})
-	try(all, Gateway, home)
-	try(all, Rotate, home)
-	try(all, Revoke, manage.Named{Name: "nobody"})
-	try(all, Link, manage.LinkFor{Name: "home"})
-	try(all, Bind, ann)
-	try(all, Unbind, ann)
-	try(all, Claim, scope)
-	try(all, Release, scope)
-	try(all, Scopes, home)
-	try(all, Diagnose, manage.Look{})
-	try(all, SetPrincipal, manage.SetPrincipal{Name: "home"})
-	try(all, SetRelevance, manage.SetRelevance{Name: "home"})
-	try(all, Status, struct{}{})
-	try(all, Explain, manage.Explain{})
-	try(all, Entries, home)
-	try(all, Dead, home)
-	try(all, Replay, letters)
-	try(all, Drop, letters)
-	try(all, SetDMDefault, ann)
-	try(all, Identity, home)
-	try(all, DropIdentity, home)
-	try(all, Routes, home)
-	try(all, DropRoute, manage.RouteKey{Platform: "pigeon", Key: "x"})
-	try(all, Audit, manage.AuditQuery{})
-	try(all, Quarantine, struct{}{})
-	try(all, WebLink, struct{}{})
-	try(all, WebLogout, struct{}{})
-	try(all, Health, struct{}{})
-	try(all, Reload, struct{}{})
+	try(all, ops.Enroll, manage.Enroll{Name: "home"})
+	try(all, ops.EnrollToken, manage.Enroll{Name: "new"})
+	try(all, ops.Gateways, struct{}{})
+	try(all, ops.Gateway, home)
+	try(all, ops.Rotate, home)
+	try(all, ops.Revoke, manage.Named{Name: "nobody"})
+	try(all, ops.Link, manage.LinkFor{Name: "home"})
+	try(all, ops.Bind, ann)
+	try(all, ops.Unbind, ann)
+	try(all, ops.Claim, scope)
+	try(all, ops.Release, scope)
+	try(all, ops.Scopes, home)
+	try(all, ops.Diagnose, manage.Look{})
+	try(all, ops.SetPrincipal, manage.SetPrincipal{Name: "home"})
+	try(all, ops.SetRelevance, manage.SetRelevance{Name: "home"})
+	try(all, ops.Status, struct{}{})
+	try(all, ops.Explain, manage.Explain{})
+	try(all, ops.Entries, home)
+	try(all, ops.Dead, home)
+	try(all, ops.Replay, letters)
+	try(all, ops.Drop, letters)
+	try(all, ops.SetDMDefault, ann)
+	try(all, ops.Identity, home)
+	try(all, ops.DropIdentity, home)
+	try(all, ops.Routes, home)
+	try(all, ops.DropRoute, manage.RouteKey{Platform: "pigeon", Key: "x"})
+	try(all, ops.Audit, manage.AuditQuery{})
+	try(all, ops.Quarantine, struct{}{})
+	try(all, ops.WebLink, struct{}{})
+	try(all, ops.WebLogout, struct{}{})
+	try(all, ops.Health, struct{}{})
+	try(all, ops.Reload, struct{}{})
 	return all
 }
 
-func try[A, R any](all map[string]func(context.Context, *Client) error, o Op[A, R], args A) {
-	all[o.name] = func(ctx context.Context, c *Client) error {
-		_, err := o.Ask(ctx, c, args)
+func try[A, R any](all map[string]func(context.Context, *Client) error, o ops.Op[A, R], args A) {
+	all[o.Name] = func(ctx context.Context, c *Client) error {
+		_, err := Ask(ctx, c, o, args)
 		return err
 	}
 }
@@ -170,5 +177,15 @@ func TestMalformedRequestIsRefused(t *testing.T) {
 		if diff := cmp.Diff(http.StatusBadRequest, resp.Code); diff != "" {
 			t.Errorf("%.20q (-want +got):\n%s", body, diff)
 		}
+	}
+}
+
+// TestAGatewaysOwnIsNotTheOperators: what no command asks for is not on the socket.
+func TestAGatewaysOwnIsNotTheOperators(t *testing.T) {
+	svc := service(t, t.TempDir())
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/"+ops.Provision.Name, strings.NewReader("{}"))
+	resp := httptest.NewRecorder()
+	if Handler(svc, nil).ServeHTTP(resp, req); resp.Code != http.StatusNotFound {
+		t.Errorf("a provision over the socket is answered with %d, want 404", resp.Code)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
 )
@@ -96,7 +97,7 @@ func (panicking) Backup(_ context.Context, w io.Writer) (store.BackupInfo, error
 
 func TestBackupLeavesTheOtherOperations(t *testing.T) {
 	c := served(t, Handler(service(t, t.TempDir()), source{}))
-	if _, err := Status.Ask(t.Context(), c, struct{}{}); err != nil {
+	if _, err := Ask(t.Context(), c, ops.Status, struct{}{}); err != nil {
 		t.Error(err)
 	}
 	c = served(t, http.NotFoundHandler())

@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // patience is how long a server may take to answer. The longest operation asks a platform where a
 // chat lies, for a few seconds.
 const patience = 30 * time.Second
 
-// Client is the way to a Service; see Op.Ask.
+// Client is the way to a Service; see Ask.
 type Client struct {
 	via http.RoundTripper
 	svc *manage.Service // nil: the Service is behind via
@@ -63,11 +64,11 @@ func Local(path string, svc *manage.Service) *Client { return &Client{svc: svc, 
 func (c *Client) Database() string { return c.db }
 
 // Ask carries out the operation with args, wherever the service of c is. Refusals are *manage.Error.
-func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err error) {
+func Ask[A, R any](ctx context.Context, c *Client, op ops.Op[A, R], args A) (result R, err error) {
 	if c.svc != nil {
-		return o.do(c.svc, ctx, operator(whoami()), args)
+		return op.Do(ctx, c.svc, operator(whoami()), args)
 	}
-	err = c.ask(ctx, o.name, args, &result)
+	err = c.ask(ctx, op.Name, args, &result)
 	return result, err
 }
 

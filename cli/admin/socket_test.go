@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // folders are data folders of which the second is too deep for a socket's address.
@@ -69,7 +71,7 @@ func TestSocketOfADeadProcess(t *testing.T) { // invariant 2
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Status.Ask(t.Context(), c, struct{}{}); err == nil || !strings.Contains(err.Error(), "another version") {
+			if _, err := Ask(t.Context(), c, ops.Status, struct{}{}); err == nil || !strings.Contains(err.Error(), "another version") {
 				t.Errorf("a server that does not know the command: %v", err)
 			}
 			if err := srv.Close(); err != nil {
@@ -104,7 +106,7 @@ func TestServerThatEndsMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Status.Ask(t.Context(), c, struct{}{}); err == nil || !strings.Contains(err.Error(), "the server ended while it was asked") {
+	if _, err := Ask(t.Context(), c, ops.Status, struct{}{}); err == nil || !strings.Contains(err.Error(), "the server ended while it was asked") {
 		t.Errorf("got %v", err)
 	}
 	<-ended
@@ -166,7 +168,7 @@ func TestAServerThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.via.(*http.Transport).ResponseHeaderTimeout = time.Millisecond
-	if _, err := Status.Ask(t.Context(), c, struct{}{}); err == nil || err.Error() != "the running server does not answer: hermes-connector doctor says more" {
+	if _, err := Ask(t.Context(), c, ops.Status, struct{}{}); err == nil || err.Error() != "the running server does not answer: hermes-connector doctor says more" {
 		t.Errorf("it is said: %v", err)
 	}
 }

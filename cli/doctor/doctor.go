@@ -24,6 +24,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
@@ -190,7 +191,7 @@ func run(ctx context.Context, checks []check) []finding.List {
 				continue
 			case <-over[n]:
 			}
-			select { // who ends with his context may still say something
+			select { // a check that ends with its context may still say something
 			case r := <-results:
 				done[r.n], out[r.n] = true, r.found
 			case <-time.After(grace):
@@ -264,7 +265,7 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	if err != nil {
 		return nil, finding.NotLookedAt.Alone("the server", err.Error(), o.machine.instead())
 	}
-	first, err := admin.Diagnose.Ask(ctx, c, manage.Look{Offline: true})
+	first, err := admin.Ask(ctx, c, ops.Diagnose, manage.Look{Offline: true})
 	switch {
 	case ctx.Err() != nil:
 		found := finding.NoAnswer.Alone("", "the running server does not answer", "look at its log, and start it again if that stays so")
@@ -281,7 +282,7 @@ func (s *running) ask(ctx context.Context) finding.List {
 	if s.o.Offline {
 		return nil
 	}
-	all, err := admin.Diagnose.Ask(ctx, s.client, manage.Look{})
+	all, err := admin.Ask(ctx, s.client, ops.Diagnose, manage.Look{})
 	switch {
 	case ctx.Err() != nil:
 		return finding.NotLookedAt.Alone("the networks", "the running server did not ask them in time", "try again")

@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // others are the data folders of servers of this program that have another database than ours, and who has them.
@@ -73,7 +74,7 @@ func shared(ctx context.Context, folder string, ours []platforms.Platform) (both
 	if err != nil {
 		return nil
 	}
-	st, _ := admin.Status.Ask(ctx, c, struct{}{})
+	st, _ := admin.Ask(ctx, c, ops.Status, struct{}{})
 	for _, p := range ours {
 		if slices.ContainsFunc(st.Bots, func(b manage.BotStatus) bool { return relay.Bot{Platform: b.Platform, ID: b.ID} == p.Bot() }) {
 			both = append(both, p.Bot().String())

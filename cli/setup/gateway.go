@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // gateway offers credentials for a gateway, waits until it dials, and links a person to it.
@@ -77,12 +78,12 @@ func (s *setup) with(ctx context.Context, do func(*admin.Client) error) error {
 // state is how a gateway's instance is; there: it is enrolled, and not revoked.
 func (s *setup) state(ctx context.Context, name string) (st manage.InstanceStatus, there bool, err error) {
 	err = s.with(ctx, func(c *admin.Client) error {
-		all, err := admin.Gateways.Ask(ctx, c, struct{}{})
+		all, err := admin.Ask(ctx, c, ops.Gateways, struct{}{})
 		if err != nil {
 			return err
 		}
 		there = slices.ContainsFunc(all, func(g manage.Gateway) bool { return string(g.ID) == name && g.State != manage.Revoked })
-		status, err := admin.Status.Ask(ctx, c, struct{}{})
+		status, err := admin.Ask(ctx, c, ops.Status, struct{}{})
 		for _, i := range status.Instances {
 			if string(i.ID) == name {
 				st = i
@@ -111,9 +112,9 @@ func (s *setup) credentials(ctx context.Context, name string, there bool, st man
 	var made manage.Enrolled
 	if err := s.with(ctx, func(c *admin.Client) (err error) {
 		if there {
-			made, err = admin.Rotate.Ask(ctx, c, manage.Named{Name: name})
+			made, err = admin.Ask(ctx, c, ops.Rotate, manage.Named{Name: name})
 		} else {
-			made, err = admin.Enroll.Ask(ctx, c, manage.Enroll{Name: name})
+			made, err = admin.Ask(ctx, c, ops.Enroll, manage.Enroll{Name: name})
 		}
 		return err
 	}); err != nil {

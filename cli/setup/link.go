@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // nameWithin is how long a server that has just started may take to learn its bots' names, for the deep links.
@@ -72,7 +73,7 @@ func (s *setup) link(ctx context.Context, name string) error {
 // people are those whose messages a gateway gets, as network:person.
 func (s *setup) people(ctx context.Context, name string) (all []string, err error) {
 	err = s.with(ctx, func(c *admin.Client) error {
-		g, err := admin.Gateway.Ask(ctx, c, manage.Named{Name: name})
+		g, err := admin.Ask(ctx, c, ops.Gateway, manage.Named{Name: name})
 		if g.Holds != nil {
 			for _, b := range g.Holds.People {
 				if !slices.ContainsFunc(s.cfg.Bots, func(bot config.Bot) bool { return bot.Kind.Name == b.Platform }) {
@@ -105,7 +106,7 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 	var bots []manage.BotStatus
 	err = until(named, lookEvery, func() (known bool, err error) {
 		err = s.with(named, func(c *admin.Client) error {
-			st, err := admin.Status.Ask(named, c, struct{}{})
+			st, err := admin.Ask(named, c, ops.Status, struct{}{})
 			bots = st.Bots
 			known = slices.ContainsFunc(st.Bots, func(b manage.BotStatus) bool { return b.Name != "" })
 			return err
@@ -121,7 +122,7 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 		}
 	}
 	err = s.with(ctx, func(c *admin.Client) (err error) {
-		l, err = admin.Link.Ask(ctx, c, manage.LinkFor{Name: name})
+		l, err = admin.Ask(ctx, c, ops.Link, manage.LinkFor{Name: name})
 		return err
 	})
 	if err != nil {

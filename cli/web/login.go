@@ -1,6 +1,7 @@
 package web
 
 import (
+	_ "embed"
 	"errors"
 	"net"
 	"net/http"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/cli/web/html"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
@@ -116,23 +116,15 @@ func after(next string) string {
 	return page.Status
 }
 
+//go:embed login.html
+var loginMarkup string
+
+var templates = page.Parse(loginMarkup, nil)
+
 // form is the login page; with a code, it needs a press of the button only, and leads to next. said is why it is shown, if there is a
 // reason.
 func form(code, next, said string) page.Page {
-	var alert html.Node
-	if said != "" {
-		alert = html.Form(`<p class="warn" role="alert">{}</p>`, said)
-	}
-	fields := html.Form(`<p>Run <code>hermes-connector web</code> on the machine of the server. It prints a link that opens this page with a code, ` +
-		`which is good for ten minutes and one login.</p><form method="post" action="/login"><label for="code">Code</label>` +
-		`<p><input id="code" name="code" type="text" autocomplete="off" autocapitalize="none" spellcheck="false" required=""></p>` +
-		`<p><button>Log in</button></p></form>`)
-	if code != "" {
-		fields = html.Form(`<p>This browser stays logged in for twelve hours.</p><form method="post" action="/login">`+
-			`<input type="hidden" name="code" value="{}"><input type="hidden" name="next" value="{}">`+
-			`<p><button autofocus="">Log in</button></p></form>`, code, next)
-	}
-	return page.Page{Title: "Log in", Main: []html.Node{html.Form("<h1>Log in</h1>{}{}", alert, fields)}}
+	return page.Page{Title: "Log in", Main: templates.HTML("login", struct{ Code, Next, Alert string }{code, next, said})}
 }
 
 // logIn takes the form's code.

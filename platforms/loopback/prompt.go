@@ -14,7 +14,7 @@ const (
 
 	// OpUnprompt is an Act that took the buttons off a message.
 	OpUnprompt relay.Op = "unprompt"
-	// OpNotice is an Act that told a person, and nobody else, why his press did nothing.
+	// OpNotice is an Act that told a person, and nobody else, why their press did nothing.
 	OpNotice relay.Op = "notice"
 )
 

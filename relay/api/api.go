@@ -1,8 +1,8 @@
 // Package api is the part of the contract that other programs call over HTTP: gateways that
 // enroll, provision themselves and declare their policies, and whoever manages an instance.
 //
-// It knows who is calling and what a request says. What may be done and how is relay/manage's; paths,
-// methods, origins and the callers' addresses are relay/door's.
+// It knows who is calling and what a request says. What may be done, and where it is asked for, is relay/ops's; how it is
+// done, relay/manage's; origins and the callers' addresses are relay/door's.
 //
 // Invariants:
 //
@@ -24,12 +24,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
@@ -99,22 +101,26 @@ type route struct {
 	do      handler
 }
 
-// routes are all routes, by their exact paths; one that ends in "/" has one more part.
+// routes are all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint, each is
+// an operation of the table.
 func routes() map[string]route {
-	get, post := []string{http.MethodGet}, []string{http.MethodPost}
-	return map[string]route{
-		"/relay/enroll":         {post, (*API).enroll},
-		"/relay/provision":      {post, (*API).provision},
-		"/relay/identity/":      {append(get, http.MethodPost), (*API).identity},
-		"/relay/policy":         {post, asks(relevance, declare)},
-		"/manage/link":          {post, asks(linkFor, (*manage.Service).Link)},
-		"/manage/scope":         {post, asks(scope, (*manage.Service).ClaimOwned)},
-		"/manage/scope/release": {post, asks(scope, (*manage.Service).Release)},
-		"/manage/principal":     {post, asks(principal, (*manage.Service).SetPrincipal)},
-		"/manage/dm-default":    {post, asks(bind, (*manage.Service).SetDMDefault)},
-		"/manage/deprovision":   {post, asks(named, deprovision)},
-		"/manage/self":          {get, byManager((*API).self)},
+	all := map[string]route{"/relay/identity/": {[]string{http.MethodGet, http.MethodPost}, (*API).identity}}
+	for op, do := range map[*ops.Row]handler{
+		ops.EnrollByToken.Row: (*API).enroll,
+		ops.Provision.Row:     (*API).provision,
+		ops.SetRelevance.Row:  asks(relevance, declare),
+		ops.Link.Row:          asks(linkFor, ops.Link.Do),
+		ops.ClaimOwned.Row:    asks(scope, ops.ClaimOwned.Do),
+		ops.Release.Row:       asks(scope, ops.Release.Do),
+		ops.SetPrincipal.Row:  asks(principal, ops.SetPrincipal.Do),
+		ops.SetDMDefault.Row:  asks(bind, ops.SetDMDefault.Do),
+		ops.Deprovision.Row:   asks(named, deprovision),
+		ops.Self.Row:          byManager((*API).self),
+	} {
+		method, path, _ := strings.Cut(op.Route, " ")
+		all[path] = route{[]string{method}, do}
 	}
+	return all
 }
 
 // Mounts are the routes, for the door.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // enroll makes a gateway for whoever holds an enrollment token. A token that does not do counts
@@ -26,7 +27,7 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	done, err := a.svc.EnrollByToken(ctx, by, e)
+	done, err := ops.EnrollByToken.Do(ctx, a.svc, by, e)
 	refused, ok := errors.AsType[*manage.Error](err)
 	switch {
 	case ok && refused.Why == manage.Forbidden: // the gateway shows it

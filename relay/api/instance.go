@@ -5,11 +5,12 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // asks is a route that passes on what read takes from the body: a request about the instance called name.
-func asks[In, Out any](read func(name string, b *body) In, do func(*manage.Service, context.Context, audit.Actor, In) (Out, error)) handler {
+func asks[In, Out any](read func(name string, b *body) In, do func(context.Context, *manage.Service, audit.Actor, In) (Out, error)) handler {
 	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
 		b, err := readBody(r, bodyTime)
 		if err != nil {
@@ -19,13 +20,13 @@ func asks[In, Out any](read func(name string, b *body) In, do func(*manage.Servi
 		if b.err != nil {
 			return nil, b.err
 		}
-		return do(a.svc, ctx, c.actor, in)
+		return do(ctx, a.svc, c.actor, in)
 	})
 }
 
 // self is what the instance is, holds and misses.
 func (a *API) self(ctx context.Context, c caller, _ *request) (any, error) {
-	return a.svc.Self(ctx, manage.Named{Name: string(c.instance)})
+	return ops.Self.Do(ctx, a.svc, c.actor, manage.Named{Name: string(c.instance)})
 }
 
 // named takes an empty object, so that nobody gets there by mistake.
@@ -38,8 +39,8 @@ type deprovisioned struct {
 }
 
 // deprovision revokes every gateway of the instance, and drops what it holds.
-func deprovision(s *manage.Service, ctx context.Context, by audit.Actor, n manage.Named) (deprovisioned, error) {
-	gone, err := s.Deprovision(ctx, by, n)
+func deprovision(ctx context.Context, s *manage.Service, by audit.Actor, n manage.Named) (deprovisioned, error) {
+	gone, err := ops.Deprovision.Do(ctx, s, by, n)
 	return deprovisioned{OK: true, Deprovisioned: gone}, err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
@@ -17,8 +18,8 @@ func relevance(name string, b *body) manage.SetRelevance {
 	return manage.SetRelevance{Name: name, Platform: platform, RequireAddress: &address, Free: &free, AllowBots: &bots}
 }
 
-func declare(s *manage.Service, ctx context.Context, by audit.Actor, p manage.SetRelevance) (any, error) {
-	set, err := s.SetRelevance(ctx, by, p)
+func declare(ctx context.Context, s *manage.Service, by audit.Actor, p manage.SetRelevance) (any, error) {
+	set, err := ops.SetRelevance.Do(ctx, s, by, p)
 	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Why == manage.Usage && refused.Field == "platform" {
 		// A gateway declares it for every platform it fronts and warns of what is not 200. There
 		// is nothing to keep for a network that this program does not speak.

@@ -6,6 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // provision gives a gateway the secret of this start (wire.md 1.3).
@@ -39,5 +40,5 @@ func (a *API) provision(ctx context.Context, r *request) (any, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	return a.svc.Provision(ctx, by, p)
+	return ops.Provision.Do(ctx, a.svc, by, p)
 }

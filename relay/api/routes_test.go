@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -148,16 +149,27 @@ func samples() map[string]sample {
 
 var loft = relay.Place{Platform: "pigeon", Chat: "loft"}
 
+// TestEveryRouteHasASample: what is served is what the table of operations says, and the token endpoint.
 func TestEveryRouteHasASample(t *testing.T) {
-	var sampled []string
+	var sampled, served, operations []string
 	for _, s := range samples() {
-		sampled = append(sampled, s.path)
+		sampled = append(sampled, s.method+" "+s.path)
 	}
-	all := slices.DeleteFunc(slices.Collect(maps.Keys(routes())), func(p string) bool { return p == "/relay/identity/" })
-	slices.Sort(sampled)
-	slices.Sort(all)
-	if !slices.Equal(sampled, all) {
-		t.Errorf("samples of %v, want of %v", sampled, all)
+	for path, ro := range routes() {
+		if path != "/relay/identity/" {
+			served = append(served, strings.Join(ro.methods, "|")+" "+path)
+		}
+	}
+	for _, op := range ops.All() {
+		if op.Route != "" {
+			operations = append(operations, op.Route)
+		}
+	}
+	for _, all := range [][]string{sampled, served, operations} {
+		slices.Sort(all)
+	}
+	if !slices.Equal(sampled, operations) || !slices.Equal(served, operations) {
+		t.Errorf("samples of %v, served %v; want of %v", sampled, served, operations)
 	}
 }
 

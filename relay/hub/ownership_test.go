@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -204,7 +204,7 @@ func (p *parlour) hear(u relay.UserID, c relay.ChatID) {
 	if c == "@ann" {
 		ev.Source.ChatType, ev.Source.Scope = relay.ChatDM, ""
 	}
-	if err := (&inbox{hub: p.hub, bot: p.scribe.bot}).Accept(p.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+	if err := p.hub.in.Inbox(p.scribe.bot).Accept(p.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		p.t.Fatal(err)
 	}
 	judgeDue(p.t, p.hub)
@@ -354,7 +354,7 @@ func TestThreads(t *testing.T) {
 	}
 	p.may(relay.ThreadRename{Chat: "hall", Thread: "in hall", Name: "new"}, "home", "guest")
 	p.gone["ann"] = true
-	p.hub.visible.Forget(p.scribe.bot, []platforms.RosterChange{{}})
+	p.hub.facts.Visible.Forget(p.scribe.bot, []platforms.RosterChange{{}})
 	p.may(relay.Send{Chat: "in yard", Content: "hello"}) // the thread's reason is its parent's
 }
 
@@ -365,15 +365,15 @@ func TestAConversationHoldsWhileItsPersonSeesTheChat(t *testing.T) {
 		p.may(relay.Send{Chat: "yard", Content: "hello"}, "guest", "other")
 		p.gone["ann"] = true
 		p.may(relay.Send{Chat: "yard", Content: "hello"}, "guest", "other") // believed for a minute
-		time.Sleep(sight.Believed)
+		time.Sleep(visibility.Believed)
 		p.may(relay.Send{Chat: "yard", Content: "hello"}, "other")
 		p.may(relay.Send{Chat: "hall", Content: "hello"}, "home", "other") // a grant asks nobody
 		p.may(relay.Send{Chat: "@ann", Content: "hello"}, "guest")
 		p.gone["ann"] = false
-		time.Sleep(sight.Believed)
+		time.Sleep(visibility.Believed)
 		p.may(relay.Send{Chat: "yard", Content: "hello"}, "guest", "other")
 		p.scribe.sees = nil // the network does not say
-		time.Sleep(sight.Believed)
+		time.Sleep(visibility.Believed)
 		p.may(relay.Send{Chat: "yard", Content: "hello"})
 	})
 }
@@ -385,7 +385,7 @@ func TestAMutedBotIsNoDecline(t *testing.T) {
 		p.scribe.sees = func(relay.Place, relay.UserID) (bool, error) {
 			return false, &platforms.MutedError{Until: time.Now().Add(7 * time.Second)}
 		}
-		time.Sleep(sight.Believed)
+		time.Sleep(visibility.Believed)
 		_, err := p.do("guest", relay.Send{Chat: "yard", Content: "hello"})
 		if ae := relay.Explain(err); ae.Code != "" || ae.Outcome != relay.NotSent || ae.RetryAfter != 7*time.Second {
 			t.Errorf("%+v, want not sent, in 7 s", ae)

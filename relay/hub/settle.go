@@ -6,7 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/present"
+	"github.com/hermes-connector/hermes-connector/relay/render"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -18,20 +18,15 @@ import (
 // settleWithin bounds how long an entry waits for its files and its context, and those behind it for the entry.
 const settleWithin = 30 * time.Second
 
-// whole reports whether the event is stored as a whole. The frame of one that was forwarded would not say so.
-func (h *Hub) whole(j judgement) bool {
-	return j.context || h.keepsFilesOf(j.event) || j.event.Traits.Forwarded
-}
-
 // settle makes the frame of an entry that holds its event; see delivery.Outlet.
 func (s *seat) settle(ctx context.Context, e *store.Entry) error {
 	ev := *e.Event
 	waiting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	s.bringContext(waiting, &ev)
-	if s.hub.keepsFilesOf(ev) || len(ev.Context) > 0 {
+	s.hub.in.BringContext(waiting, s.peer.Instance, &ev)
+	if s.hub.opts.Files != nil && len(ev.Attachments) > 0 || len(ev.Context) > 0 {
 		old := s.tooOld()
-		ev = present.Event(ev, s.files(ctx, waiting, ev, old), present.Options{TooOld: old, Fits: wire.Fits})
+		ev = render.Event(ev, s.files(ctx, waiting, ev, old), render.Options{TooOld: old, Fits: wire.Fits})
 		if len(ev.Media) > 0 {
 			s.offers(e.About)
 		}
@@ -41,19 +36,19 @@ func (s *seat) settle(ctx context.Context, e *store.Entry) error {
 }
 
 // files are the event's, as far as they have come when waiting ends.
-func (s *seat) files(ctx, waiting context.Context, ev relay.Event, old bool) []present.File {
+func (s *seat) files(ctx, waiting context.Context, ev relay.Event, old bool) []render.File {
 	h := s.hub
 	if h.opts.Files == nil || len(ev.Attachments) == 0 {
 		return nil
 	}
-	var out []present.File
+	var out []render.File
 	for _, held := range h.opts.Files.Settle(waiting, ev.Attachments) {
-		f := present.File{Held: held}
+		f := render.File{Held: held}
 		if held.State == relay.MediaHeld {
 			f.URL = s.url(ev.Bot, held, old)
 		}
-		if present.Inlines(held) {
-			content, err := h.opts.Files.Read(ctx, held.ID, present.MaxInline)
+		if render.Inlines(held) {
+			content, err := h.opts.Files.Read(ctx, held.ID, render.MaxInline)
 			if err != nil && ctx.Err() == nil {
 				h.log.Warn("a text file's content is not told", "media", held.ID, "err", err)
 			}
@@ -68,7 +63,7 @@ func (s *seat) files(ctx, waiting context.Context, ev relay.Event, old bool) []p
 // picture that anybody can load.
 func (s *seat) url(b relay.Bot, held relay.Held, old bool) string {
 	if old {
-		if p, ok := s.hub.platform(b).(platforms.PublicMedia); ok && held.Facts.Kind == relay.TypePhoto {
+		if p, ok := s.hub.hosted.Bot(b).(platforms.PublicMedia); ok && held.Facts.Kind == relay.TypePhoto {
 			url, _ := p.PublicURL(held.Attachment)
 			return url
 		}

@@ -21,7 +21,7 @@ import (
 type night struct {
 	*socketFlip
 	bot relay.Bot
-	in  *inbox
+	in  platforms.Inbox
 }
 
 func atNight(t *testing.T, test func(t *testing.T, n *night)) {
@@ -31,7 +31,7 @@ func atNight(t *testing.T, test func(t *testing.T, n *night)) {
 		if err := f.db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		test(t, &night{f, p.Bot(), &inbox{hub: f.hub, bot: p.Bot()}})
+		test(t, &night{f, p.Bot(), f.hub.in.Inbox(p.Bot())})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -17,17 +16,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/link"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
-
-// quiet reports whether no chat has an undecided event or a worker.
-func (j *judges) quiet() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.by) == 0
-}
 
 // judgeDue decides here and now about everything that is undecided, for hubs that do not run.
 func judgeDue(t testing.TB, h *Hub) {
@@ -38,18 +31,14 @@ func judgeDue(t testing.TB, h *Hub) {
 }
 
 func judgeAll(ctx context.Context, h *Hub) error {
-	due := slices.Collect(maps.Keys(h.judges.by))
+	due := h.in.Undecided()
 	slices.SortFunc(due, func(a, b relay.Chat) int {
 		return slices.Compare([]string{a.Bot.String(), string(a.ID)}, []string{b.Bot.String(), string(b.ID)})
 	})
 	for _, c := range due {
-		for left := true; left; {
-			var err error
-			if left, err = h.judgeSome(ctx, h.platform(c.Bot), c); err != nil {
-				return err
-			}
+		if err := h.in.Judge(ctx, c); err != nil {
+			return err
 		}
-		h.judges.done(c)
 	}
 	return nil
 }
@@ -120,7 +109,7 @@ func (q *square) say(u relay.UserID, chat relay.ChatID) relay.EventID {
 	if chat == "@"+relay.ChatID(u) {
 		ev.Source.ChatType = relay.ChatDM
 	}
-	if err := (&inbox{hub: q.hub, bot: q.bot}).Accept(q.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+	if err := q.hub.in.Inbox(q.bot).Accept(q.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		q.t.Fatal(err)
 	}
 	return ev.ID
@@ -187,7 +176,7 @@ func TestOneGroupHoldsUpNobody(t *testing.T) {
 		q.want("an owner's message behind a guest's", q.reasons(behind), []gate.Reason{gate.Undecided})
 		time.Sleep(2 * time.Second)
 		close(speaks)
-		time.Sleep(sight.Retry + time.Second)
+		time.Sleep(visibility.Retry + time.Second)
 		synctest.Wait()
 		home := q.got("home")
 		q.want("home", len(home), 31)
@@ -206,7 +195,7 @@ func TestNoAnswerIsNo(t *testing.T) {
 		defer q.end()
 		q.claim("garden")
 		first := q.say("eve", "garden")
-		time.Sleep(sight.Within - time.Millisecond)
+		time.Sleep(visibility.Within - time.Millisecond)
 		q.want("before its time is up", q.reasons(first), []gate.Reason{gate.Undecided})
 		behind := q.say("eve", "garden")
 		time.Sleep(2 * time.Millisecond)
@@ -214,7 +203,7 @@ func TestNoAnswerIsNo(t *testing.T) {
 		q.want("after ten seconds", q.reasons(first), []gate.Reason{gate.Undecided, gate.NotVisible})
 		q.want("what queued behind it", q.reasons(behind), []gate.Reason{gate.Undecided, gate.NotVisible})
 		before := asked
-		time.Sleep(sight.Unknown - time.Second)
+		time.Sleep(visibility.Unknown - time.Second)
 		q.want("within half a minute", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
 		q.want("questions", asked, before)
 		time.Sleep(time.Second)
@@ -245,7 +234,7 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 		}, gate.NotPrincipal},
 		"thrown out": {func(ctx context.Context, q *square) error {
 			q.gone.Store(true)
-			return (&inbox{hub: q.hub, bot: q.bot}).Accept(ctx, platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden", User: "ann"}}})
+			return q.hub.in.Inbox(q.bot).Accept(ctx, platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden", User: "ann"}}})
 		}, gate.NotVisible},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +252,7 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 				if err := tc.change(t.Context(), q); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(sight.Within)
+				time.Sleep(visibility.Within)
 				synctest.Wait()
 				q.want("verdicts", q.reasons(id), []gate.Reason{gate.Undecided, tc.want})
 				q.want("home", len(q.got("home")), map[bool]int{true: 1}[tc.want == gate.Delivered])
@@ -351,10 +340,10 @@ func TestUndecidedEventsFollowTheirChat(t *testing.T) {
 		q.claim("old")
 		id := q.say("eve", "old")
 		synctest.Wait()
-		if err := (&inbox{hub: q.hub, bot: q.bot}).Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
+		if err := q.hub.in.Inbox(q.bot).Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(sight.Within + time.Second)
+		time.Sleep(visibility.Within + time.Second)
 		synctest.Wait()
 		q.want("home", q.got("home"), []relay.EventID{id})
 		q.want("verdicts", q.reasons(id), []gate.Reason{gate.Undecided, gate.Delivered})
@@ -367,16 +356,16 @@ func TestAFloodOfUndecidedEventsIsBounded(t *testing.T) {
 		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) { return false, errNobodyKnows })
 		defer q.end()
 		q.claim("garden")
-		for range maxUndecided {
+		for range inbound.MaxUndecided {
 			q.say("eve", "garden")
 		}
 		q.want("one more", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
 		own := q.say("ann", "garden") // who shows by it that she sees the chat
 		q.want("her own", q.reasons(own), []gate.Reason{gate.Undecided})
-		time.Sleep(sight.Within)
+		time.Sleep(visibility.Within)
 		synctest.Wait()
 		q.want("her own, in the end", slices.Contains(q.reasons(own), gate.Delivered), true) // the first word is forgotten by then
-		q.want("home", len(q.got("home")), maxUndecided+1)
+		q.want("home", len(q.got("home")), inbound.MaxUndecided+1)
 	})
 }
 

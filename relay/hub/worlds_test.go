@@ -19,7 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
-	"github.com/hermes-connector/hermes-connector/relay/sight"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
@@ -216,7 +216,7 @@ func (h *history) stage(b relay.Bot) *stage {
 
 func (h *history) wait(d time.Duration) {
 	time.Sleep(d) // of the bubble's clock
-	if d >= sight.Believed {
+	if d >= visibility.Believed {
 		clear(h.hints) // nobody believes anything that old
 	}
 }

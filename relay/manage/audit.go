@@ -39,7 +39,7 @@ type AuditRow struct {
 }
 
 // Audit lists who changed what, newest last. A name nothing was ever done to gives none. Refused with Usage.
-func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
+func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", "a limit of %d shows nothing", q.Limit)
 	}

@@ -12,6 +12,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
+// buffers are what waits for gateways, and what was given up.
+type buffers struct {
+	directory
+	bus bus.Bus
+}
+
 // Entry is one message that waits for its gateway. It shows where it came from, not what it says.
 type Entry struct {
 	Buffer   string           `json:"bufferId"`
@@ -31,7 +37,7 @@ type DeadEntry struct {
 }
 
 // Entries lists an instance's buffer, oldest first. Refused with NotFound.
-func (s *Service) Entries(ctx context.Context, n Named) ([]Entry, error) {
+func (s *buffers) Entries(ctx context.Context, n Named) ([]Entry, error) {
 	i, err := s.instance(ctx, n.Name)
 	if err != nil {
 		return nil, err
@@ -41,7 +47,7 @@ func (s *Service) Entries(ctx context.Context, n Named) ([]Entry, error) {
 }
 
 // Dead lists an instance's dead letters, oldest first. Refused with NotFound.
-func (s *Service) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
+func (s *buffers) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
 	i, err := s.instance(ctx, n.Name)
 	if err != nil {
 		return nil, err
@@ -70,7 +76,7 @@ type Quarantined struct {
 }
 
 // Quarantine lists what was put aside, oldest first, without showing it; 1,000 are kept.
-func (s *Service) Quarantine(ctx context.Context, _ struct{}) ([]Quarantined, error) {
+func (s *buffers) Quarantine(ctx context.Context, _ struct{}) ([]Quarantined, error) {
 	all, err := s.db.Lanes.Quarantine(ctx)
 	return each(all, func(q store.Quarantined) Quarantined {
 		return Quarantined{Platform: q.Bot.Platform, Bot: q.Bot.ID, At: q.At.UTC(), Reason: q.Err, Bytes: len(q.Raw)}
@@ -95,7 +101,7 @@ type Moved struct {
 
 // Replay puts dead letters back at the end of the buffer, as many as fit, but for those that are too large for any
 // gateway. Refused with NotFound or Usage.
-func (s *Service) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
+func (s *buffers) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
 	i, err := s.served(ctx, l.Name)
 	if err != nil {
 		return Moved{}, err
@@ -115,7 +121,7 @@ func (s *Service) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved,
 
 // Drop deletes dead letters, or waiting entries that are named; with none named all dead letters
 // and nothing that waits. Refused with NotFound or Usage.
-func (s *Service) Drop(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
+func (s *buffers) Drop(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
 	i, err := s.instance(ctx, l.Name)
 	if err != nil {
 		return Moved{}, err
@@ -124,7 +130,7 @@ func (s *Service) Drop(ctx context.Context, by audit.Actor, l Letters) (Moved, e
 }
 
 // move does something to the letters of the instance that the row is about.
-func (s *Service) move(ctx context.Context, row *audit.Entry, l Letters,
+func (s *buffers) move(ctx context.Context, row *audit.Entry, l Letters,
 	do func(context.Context, *audit.Entry, relay.InstanceID, ...relay.BufferID) (int, error),
 ) (Moved, error) {
 	var ids []relay.BufferID

@@ -8,9 +8,20 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
+
+// gateways are credentials and whom they serve.
+type gateways struct {
+	directory
+	*surroundings
+	auth *token.Authority
+	mac  relay.MACer
+	bus  bus.Bus
+}
 
 // Enroll asks for credentials of a new gateway.
 type Enroll struct {
@@ -35,7 +46,7 @@ type Enrolled struct {
 
 // Enroll makes a gateway with its instance, and in a new tenant the tenant. Refused with Exists
 // when the name is taken by a gateway that is not revoked, with Usage when an argument is unfit.
-func (s *Service) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolled, error) {
+func (s *gateways) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolled, error) {
 	if err := s.checkEnroll(&e, false); err != nil {
 		return Enrolled{}, err
 	}
@@ -52,7 +63,7 @@ func (s *Service) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolle
 }
 
 // checkEnroll refuses what is unfit, and fills in the default tenant.
-func (s *Service) checkEnroll(e *Enroll, mayLackName bool) error {
+func (s *gateways) checkEnroll(e *Enroll, mayLackName bool) error {
 	e.Tenant = cmp.Or(e.Tenant, string(relay.DefaultTenant))
 	err := cmp.Or(checkName("tenant", "a tenant", e.Tenant), s.checkWakeURL(e.WakeURL))
 	if e.Name != "" || !mayLackName {
@@ -72,7 +83,7 @@ const maxWakeURL = 2048 // bytes
 
 // checkWakeURL judges a wake URL as far as that is possible now; relay/guard judges what its name resolves to
 // before every poke. The error is a *Error that does not quote the URL.
-func (s *Service) checkWakeURL(raw string) error {
+func (s *gateways) checkWakeURL(raw string) error {
 	if raw == "" {
 		return nil
 	}
@@ -92,7 +103,7 @@ func (s *Service) checkWakeURL(raw string) error {
 	return nil
 }
 
-func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
+func (s *gateways) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
 	e := Enrolled{Gateway: g.ID, Instance: g.Instance, Tenant: g.Tenant, URL: s.set.URL}
 	e.Secret, e.DeliveryKey = secret.RevealString(), deliveryKey.RevealString()
 	e.Env = s.env(wakeURL)
@@ -127,7 +138,7 @@ type EnrollmentToken struct {
 
 // EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its identity URL;
 // of both only the MAC is stored. The name may be empty. Refusals are those of Enroll.
-func (s *Service) EnrollToken(ctx context.Context, by audit.Actor, e Enroll) (EnrollmentToken, error) {
+func (s *gateways) EnrollToken(ctx context.Context, by audit.Actor, e Enroll) (EnrollmentToken, error) {
 	if err := s.checkEnroll(&e, true); err != nil {
 		return EnrollmentToken{}, err
 	}
@@ -167,7 +178,7 @@ func (s *Service) EnrollToken(ctx context.Context, by audit.Actor, e Enroll) (En
 }
 
 // enrollable refuses a name with which Enroll would fail now.
-func (s *Service) enrollable(ctx context.Context, e Enroll) error {
+func (s *gateways) enrollable(ctx context.Context, e Enroll) error {
 	if e.Name == "" {
 		return nil
 	}

@@ -30,14 +30,14 @@ const (
 
 // env is what every gateway's .env must say. With several bots of one platform it names none of them, which
 // stands for all.
-func (s *Service) env(wakeURL string) map[string]string {
-	env := map[string]string{envURL: s.set.URL, envBusyAck: "false"}
+func (a *surroundings) env(wakeURL string) map[string]string {
+	env := map[string]string{envURL: a.set.URL, envBusyAck: "false"}
 	if wakeURL != "" {
 		env[envWakeURL] = wakeURL
 	}
 	ids := make(map[relay.PlatformID]map[string]relay.BotID)
 	var platforms []string
-	for _, p := range s.bots() {
+	for _, p := range a.bots() {
 		bot := p.Bot()
 		if slices.Contains(platforms, string(bot.Platform)) {
 			delete(ids, bot.Platform)

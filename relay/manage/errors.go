@@ -1,11 +1,9 @@
 package manage
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -41,35 +39,6 @@ func unfit(field, format string, args ...any) *Error {
 	e := refuse(Usage, format, args...)
 	e.Field = field
 	return e
-}
-
-// kind is the network p. A network that this program does not speak is refused: its ids would never match anything.
-func (s *Service) kind(p relay.PlatformID) (platforms.Kind, error) {
-	names := make([]string, len(s.set.Kinds))
-	for i, k := range s.set.Kinds {
-		if k.Name == p {
-			return k, nil
-		}
-		names[i] = string(k.Name)
-	}
-	return platforms.Kind{}, unfit("platform", "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
-}
-
-// person refuses what cannot be a user.
-func (s *Service) person(p relay.PlatformID, user relay.UserID) error {
-	_, err := s.kind(p)
-	return cmp.Or(err, checkID("userId", "person", string(user)))
-}
-
-// typed refuses what cannot be an id on that network.
-func (s *Service) typed(field string, p relay.PlatformID, id string) error {
-	kind, err := s.kind(p)
-	if err == nil && kind.CheckID != nil && id != "" {
-		if err = kind.CheckID(id); err != nil {
-			return unfit(field, "%q: %v", id, err)
-		}
-	}
-	return err
 }
 
 // checkID refuses what cannot be an id on any platform.

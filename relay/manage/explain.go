@@ -11,6 +11,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
+// history is what became of messages, and who changed what.
+type history struct {
+	directory
+	*surroundings
+}
+
 // Explain asks why an event went where it went.
 type Explain struct {
 	Event relay.EventID `json:"eventId,omitempty"` // empty: all that is remembered
@@ -19,7 +25,7 @@ type Explain struct {
 // Explain lists the verdicts the server remembers, newest last, each in words, and among them, unless it is asked for one
 // event, the calls of networks that were refused: these have no event. Refused with Offline when no
 // server runs (they are kept in its memory only), with NotFound when the event is not among them.
-func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
+func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
 		return nil, refuse(Offline, "no server is running: a server keeps its decisions in memory only; start one with hermes-connector serve")
 	}
@@ -70,7 +76,7 @@ type buffered struct {
 
 // lookout explains the decisions of one question. It reads each buffer once.
 type lookout struct {
-	service *Service
+	service *history
 	live    map[relay.InstanceID]bool // that a gateway can serve
 	at      map[relay.InstanceID]*buffered
 }

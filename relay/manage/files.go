@@ -13,17 +13,17 @@ import (
 )
 
 // notFetched says what an operator should look at when a gateway fetches none of the files it is told of.
-func (s *Service) notFetched() string {
+func (s *observer) notFetched() string {
 	return "its gateway took many messages with files and fetched none of them: " + s.howFetched()
 }
 
 // howFetched says what must hold for a gateway to fetch files.
-func (s *Service) howFetched() string {
+func (s *observer) howFetched() string {
 	return "a gateway fetches only from the address that it dials itself. Does it dial " + s.set.URL + ", without a path in front of /relay? A proxy must pass /relay/media/ on; one of trusted_proxies should send X-Forwarded-Proto and X-Forwarded-Host"
 }
 
 // mayFetch reports whether some gateway of the instance is not known to be too old to fetch files.
-func (s *Service) mayFetch(ctx context.Context, i relay.InstanceID) bool {
+func (s *observer) mayFetch(ctx context.Context, i relay.InstanceID) bool {
 	all, err := s.db.Gateways(ctx)
 	return err != nil || slices.ContainsFunc(all, func(g store.Gateway) bool { return g.Instance == i && !g.Revoked && !g.TooOld })
 }
@@ -31,7 +31,7 @@ func (s *Service) mayFetch(ctx context.Context, i relay.InstanceID) bool {
 // eventFiles are the files that are remembered, by the event that they came in.
 type eventFiles map[relay.Bot]map[relay.EventID][]media.Record
 
-func (s *Service) filesOf(ctx context.Context) (eventFiles, error) {
+func (s *history) filesOf(ctx context.Context) (eventFiles, error) {
 	all, err := s.db.Media.List(ctx)
 	if err != nil {
 		return nil, err

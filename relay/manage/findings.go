@@ -31,7 +31,7 @@ type Diagnosis struct {
 
 // Diagnose looks for what is wrong, and asks the networks how the bots stand there; that ends with ctx, or after
 // examineWithin.
-func (s *Service) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error) {
+func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error) {
 	st, err := s.status(ctx, true)
 	if err != nil {
 		return d, err
@@ -55,7 +55,7 @@ func (s *Service) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error)
 }
 
 // findings adds to st what is wrong, and sorts it. served are the instances that a gateway can serve.
-func (s *Service) findings(ctx context.Context, st *Status, served []store.Instance, afresh bool) error {
+func (s *observer) findings(ctx context.Context, st *Status, served []store.Instance, afresh bool) error {
 	now := s.set.Now()
 	for _, b := range st.Bots {
 		st.Findings = append(st.Findings, ofBot(b, now)...)
@@ -146,7 +146,7 @@ func copied(i relay.InstanceID) string {
 }
 
 // ofGateway is what is wrong with a credential, and with the dials in its name, of which st warns too.
-func (s *Service) ofGateway(st *Status, g store.Gateway) (out finding.List) {
+func (s *observer) ofGateway(st *Status, g store.Gateway) (out finding.List) {
 	var dials token.Dials
 	connected := false
 	if s.live != nil { // only a running server knows
@@ -176,7 +176,7 @@ func (s *Service) ofGateway(st *Status, g store.Gateway) (out finding.List) {
 }
 
 // reach finds instances that nobody reaches, and bindings and grants that lead to no bot.
-func (s *Service) reach(ctx context.Context, st *Status, served []store.Instance) error {
+func (s *observer) reach(ctx context.Context, st *Status, served []store.Instance) error {
 	hosted := make(map[relay.PlatformID]bool)
 	for _, b := range st.Bots {
 		hosted[b.Platform] = true

@@ -3,7 +3,6 @@ package manage
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -24,16 +23,6 @@ const (
 	Revoked   State = "revoked"   // gateways only: the credentials are dead
 )
 
-func (s *Service) state(i store.Instance) State {
-	switch {
-	case i.Asleep: // also while its socket is still open: nothing is delivered
-		return Asleep
-	case s.live != nil && s.live.Connected(i.ID):
-		return Connected
-	}
-	return Away
-}
-
 // Gateway is a gateway as an operator sees it.
 type Gateway struct {
 	ID         relay.GatewayID  `json:"gatewayId"`
@@ -49,7 +38,7 @@ type Gateway struct {
 }
 
 // Gateways lists all gateways by name, revoked ones included.
-func (s *Service) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) {
+func (s *gateways) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) {
 	all, err := s.db.Gateways(ctx)
 	if err != nil {
 		return nil, err
@@ -65,7 +54,7 @@ func (s *Service) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) {
 
 // Gateway is one of Gateways, with what its instance holds. An instance's name stands for its only gateway, here and wherever a
 // gateway is named. Refused with NotFound.
-func (s *Service) Gateway(ctx context.Context, n Named) (Gateway, error) {
+func (s *gateways) Gateway(ctx context.Context, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
 		return Gateway{}, err
@@ -78,36 +67,7 @@ func (s *Service) Gateway(ctx context.Context, n Named) (Gateway, error) {
 	return out, err
 }
 
-func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, error) {
-	g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(name)))
-	if !errors.Is(err, store.ErrNotFound) {
-		return g, err
-	}
-	all, listed := s.db.Gateways(ctx)
-	if listed != nil {
-		return g, listed
-	}
-	var its []store.Gateway // a gateway that provisions itself brings its own name
-	for _, other := range all {
-		if string(other.Instance) == name && !other.Revoked {
-			its = append(its, other)
-		}
-	}
-	switch len(its) {
-	case 0:
-		return g, noGateway(name)
-	case 1:
-		return its[0], nil
-	}
-	names := strings.Join(each(its, func(g store.Gateway) string { return string(g.ID) }), ", ")
-	return g, refuse(NotFound, "%q is an instance with several gateways: name one of them (%s)", name, names)
-}
-
-func noGateway(name string) error {
-	return refuse(NotFound, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
-}
-
-func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
+func (s *gateways) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Gateway{}, err
@@ -134,7 +94,7 @@ func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 
 // Rotate gives a gateway a new secret. The old one works until the gateway has come with the new
 // one, or for a day. Refused with NotFound.
-func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled, error) {
+func (s *gateways) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
 		return Enrolled{}, err
@@ -165,7 +125,7 @@ func revoked(name string) error {
 
 // Revoke kills a gateway's credentials; its session is closed at once. With the last gateway of
 // an instance go its bindings and grants, and its buffer becomes dead letters. Refused with NotFound.
-func (s *Service) Revoke(ctx context.Context, by audit.Actor, n Named) (Gateway, error) {
+func (s *gateways) Revoke(ctx context.Context, by audit.Actor, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
 		return Gateway{}, err
@@ -186,7 +146,7 @@ type Deprovisioned struct {
 }
 
 // Deprovision is Revoke for every gateway of an instance at once. Again: nothing changes. Refused with NotFound.
-func (s *Service) Deprovision(ctx context.Context, by audit.Actor, n Named) (Deprovisioned, error) {
+func (s *gateways) Deprovision(ctx context.Context, by audit.Actor, n Named) (Deprovisioned, error) {
 	i, err := s.instance(ctx, n.Name)
 	if err != nil {
 		return Deprovisioned{}, err

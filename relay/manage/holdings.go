@@ -24,7 +24,7 @@ type Holdings struct {
 }
 
 // holdings are what the instance of a gateway has.
-func (s *Service) holdings(ctx context.Context, g store.Gateway) (*Holdings, error) {
+func (s *gateways) holdings(ctx context.Context, g store.Gateway) (*Holdings, error) {
 	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -51,7 +51,7 @@ func (s *Service) holdings(ctx context.Context, g store.Gateway) (*Holdings, err
 			return nil, err
 		}
 	}
-	if h.Grants, err = s.Scopes(ctx, Named{string(i.ID)}); err != nil {
+	if h.Grants, err = s.grants(ctx, i.ID); err != nil {
 		return nil, err
 	}
 	if h.Identity, err = s.db.Codes.Identity(ctx, i.ID); err != nil {
@@ -73,14 +73,4 @@ func (s *Service) holdings(ctx context.Context, g store.Gateway) (*Holdings, err
 
 func binding(b store.Binding) Binding {
 	return Binding{Platform: b.Platform, User: b.User, Instance: b.Instance, Tenant: b.Tenant, BoundAt: b.BoundAt.UTC(), DMDefault: b.DMDefault}
-}
-
-// botless is a warning when no configured bot is on a network: what was said about it has no effect yet.
-func (s *Service) botless(n relay.PlatformID) []string {
-	for _, p := range s.bots() {
-		if p.Bot().Platform == n {
-			return nil
-		}
-	}
-	return []string{"No " + string(n) + " bot is configured, so nothing comes from there yet."}
 }

@@ -27,7 +27,7 @@ type HookStatus struct {
 
 // called adds to b how the network of p calls it, if it does. What strangers send changes no state: it makes a
 // warning at most.
-func (s *Service) called(b *BotStatus, p platforms.Platform) {
+func (s *observer) called(b *BotStatus, p platforms.Platform) {
 	_, rules, ok := platforms.Called(p)
 	if !ok {
 		return
@@ -71,7 +71,7 @@ func doubts(st passthrough.State, doubt string) (out []string) {
 }
 
 // withRefusals is all with the networks' calls that were refused, by time.
-func (s *Service) withRefusals(all []gate.Decision) []gate.Decision {
+func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	if s.set.Hooks == nil {
 		return all
 	}
@@ -86,7 +86,7 @@ func (s *Service) withRefusals(all []gate.Decision) []gate.Decision {
 
 // silent are the bots on whose networks people are bound to the instance although its gateway fronts no bot there;
 // those in known are left out.
-func (s *Service) silent(ctx context.Context, i relay.InstanceID, known []relay.Bot) (out []relay.Bot, err error) {
+func (s *observer) silent(ctx context.Context, i relay.InstanceID, known []relay.Bot) (out []relay.Bot, err error) {
 	on := make(map[relay.PlatformID][]relay.Bot)
 	var names []relay.PlatformID
 	for _, p := range s.bots() {

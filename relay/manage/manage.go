@@ -24,7 +24,6 @@ package manage
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -113,16 +112,16 @@ type Hooks interface {
 	Refusals() []passthrough.Refusal
 }
 
-// Service carries out what it is asked. Its methods may be called from any goroutine.
+// Service is all that can be asked for, by what it is about. Its methods are its parts', and may be called from any goroutine.
 type Service struct {
-	db   *store.DB
-	auth *token.Authority
-	desk *link.Desk
-	web  *login.Desk
-	mac  relay.MACer
-	bus  bus.Bus
-	live Live // nil: the database was opened without a server
-	set  Settings
+	*gateways
+	*newcomers
+	*people
+	*chats
+	*buffers
+	*observer
+	*history
+	*process
 }
 
 // New makes a Service. live is nil when no server runs in this process.
@@ -130,15 +129,18 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac relay.MACer, 
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	return &Service{db: db, auth: auth, desk: desk, web: login.NewDesk(db.Codes, mac, s.Now), mac: mac, bus: b, live: live, set: s}
-}
-
-// bots are the hosted bots, running or not.
-func (s *Service) bots() []platforms.Platform {
-	if s.live != nil {
-		return s.live.Bots()
+	names, around := directory{db}, &surroundings{live: live, set: s}
+	g := &gateways{names, around, auth, mac, b}
+	return &Service{
+		gateways:  g,
+		newcomers: &newcomers{g},
+		people:    &people{names, around, desk},
+		chats:     &chats{names, around},
+		buffers:   &buffers{names, b},
+		observer:  &observer{names, around, auth},
+		history:   &history{names, around},
+		process:   &process{around, db, login.NewDesk(db.Codes, mac, s.Now)},
 	}
-	return s.set.Bots
 }
 
 // each is a list of what as makes of all; never nil, which JSON would show as null.
@@ -148,62 +150,4 @@ func each[A, B any](all []A, as func(A) B) []B {
 		out[i] = as(a)
 	}
 	return out
-}
-
-// Named names a gateway or an instance; by default a gateway and its instance have the same name.
-type Named struct {
-	Name string `json:"name"`
-}
-
-// instance finds the instance a name stands for: its own, or that of the gateway of that name.
-func (s *Service) instance(ctx context.Context, name string) (store.Instance, error) {
-	inst, err := store.Only(s.db.Instances(ctx, relay.InstanceID(name)))
-	if !errors.Is(err, store.ErrNotFound) {
-		return inst, err
-	}
-	switch g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(name))); {
-	case errors.Is(err, store.ErrNotFound):
-		return store.Instance{}, noGateway(name)
-	case err != nil:
-		return store.Instance{}, err
-	default:
-		return store.Only(s.db.Instances(ctx, g.Instance))
-	}
-}
-
-// maybe is instance, or no instance for no name.
-func (s *Service) maybe(ctx context.Context, n Named) (store.Instance, error) {
-	if n.Name == "" {
-		return store.Instance{}, nil
-	}
-	return s.instance(ctx, n.Name)
-}
-
-// served is the instance that a name stands for, refused when no gateway can serve that instance any more:
-// nothing may be granted to a revoked instance.
-func (s *Service) served(ctx context.Context, name string) (store.Instance, error) {
-	inst, err := s.instance(ctx, name)
-	if err != nil {
-		return inst, err
-	}
-	live, err := s.liveGateways(ctx)
-	if err == nil && !live[inst.ID] {
-		err = revoked(name)
-	}
-	return inst, err
-}
-
-// liveGateways are the instances that a gateway can serve.
-func (s *Service) liveGateways(ctx context.Context) (map[relay.InstanceID]bool, error) {
-	all, err := s.db.Gateways(ctx)
-	if err != nil {
-		return nil, err
-	}
-	live := make(map[relay.InstanceID]bool)
-	for _, g := range all {
-		if !g.Revoked {
-			live[g.Instance] = true
-		}
-	}
-	return live, nil
 }

@@ -16,6 +16,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
+// people are who reaches which instance, and who may speak to it.
+type people struct {
+	directory
+	*surroundings
+	desk *link.Desk
+}
+
 // Link is a code that binds whoever sends it to the bot.
 type Link struct {
 	Code      string    `json:"code"`
@@ -31,7 +38,7 @@ type LinkFor struct {
 }
 
 // Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
-func (s *Service) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, error) {
+func (s *people) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, error) {
 	if f.Platform != "" {
 		if _, err := s.kind(f.Platform); err != nil {
 			return Link{}, err
@@ -83,7 +90,7 @@ type Binding struct {
 }
 
 // Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with NotFound or Usage.
-func (s *Service) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
+func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	err := cmp.Or(s.person(b.Platform, b.User), s.typed("userId", b.Platform, string(b.User)))
 	if err != nil {
 		return Binding{}, err
@@ -102,7 +109,7 @@ func (s *Service) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, er
 
 // rebind does something to b's binding to the instance that find finds. hint ends the refusal when there is
 // no such binding.
-func (s *Service) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
+func (s *people) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
 	b Bind, hint string, do func(store.Instance) error,
 ) (Binding, error) {
 	i, err := find(ctx, b.Name)
@@ -117,7 +124,7 @@ func (s *Service) rebind(ctx context.Context, find func(context.Context, string)
 }
 
 // Unbind undoes Bind. Refused with NotFound, also when the person was not bound.
-func (s *Service) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
+func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	return s.rebind(ctx, s.instance, b, "nothing to undo", func(i store.Instance) error {
 		return s.db.Unbind(ctx, row(by, "unbind", i, b.person()), i.ID, b.Platform, b.User)
 	})
@@ -125,7 +132,7 @@ func (s *Service) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, 
 
 // SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
 // NotFound, also when the person is not bound to it.
-func (s *Service) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
+func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err
 	}
@@ -161,7 +168,7 @@ type Principal struct {
 
 // SetPrincipal replaces an instance's principal policy; with neither a policy nor a list it only looks. Refused with
 // NotFound or Usage.
-func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipal) (Principal, error) {
+func (s *people) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipal) (Principal, error) {
 	switch p.Policy {
 	case "":
 		i, err := s.instance(ctx, p.Name)
@@ -255,7 +262,7 @@ type Relevance struct {
 
 // SetRelevance changes what is given and returns the policy as it then stands. With nothing
 // given it only looks. Refused with NotFound or Usage.
-func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevance) (Relevance, error) {
+func (s *people) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevance) (Relevance, error) {
 	if _, err := s.kind(p.Platform); err != nil {
 		return Relevance{}, err
 	}

@@ -17,6 +17,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
+// newcomers are gateways that make themselves.
+type newcomers struct{ *gateways }
+
 const (
 	// bootWindow is how long a new secret, and an identity token, serve one start of a gateway, which calls
 	// once per platform and needs the same answer each time (wire.md 1.3).
@@ -56,7 +59,7 @@ type Provisioned struct {
 // Provision gives a gateway the secret of this start: all calls within two minutes get the same one, until
 // the gateway has connected with it. A replay after that gets none; a call that may be the next start's gets
 // one, for a gateway that starts has lost what it had. Refused with NotFound, Forbidden or Usage.
-func (s *Service) Provision(ctx context.Context, by audit.Actor, p Provision) (Provisioned, error) {
+func (s *newcomers) Provision(ctx context.Context, by audit.Actor, p Provision) (Provisioned, error) {
 	if err := checkProvision(p); err != nil {
 		return Provisioned{}, err
 	}
@@ -100,7 +103,7 @@ func checkProvision(p Provision) error {
 
 // usable is p without the parts that cannot be used and that the gateway can do without, and a sentence
 // about each such part. wakeFault is the sentence about the wake URL; empty when the URL is fit.
-func (s *Service) usable(p Provision) (_ Provision, wakeFault string, warnings []string) {
+func (s *newcomers) usable(p Provision) (_ Provision, wakeFault string, warnings []string) {
 	if p.WakeURL != nil {
 		if err := s.checkWakeURL(*p.WakeURL); err != nil {
 			wakeFault = fmt.Sprintf("The wake URL that the gateway names is not used: %v.", err)
@@ -126,7 +129,7 @@ const seatTries = 16
 
 // seatFor finds or makes the gateway that p is about. A name that is taken is varied, not refused: ids default to host
 // names, which containers share, and nobody learns whose the name was. All calls of one start vary it in the same way.
-func (s *Service) seatFor(ctx context.Context, by audit.Actor, p Provision) (store.Gateway, error) {
+func (s *newcomers) seatFor(ctx context.Context, by audit.Actor, p Provision) (store.Gateway, error) {
 	variation := 0
 	for range seatTries {
 		g, ok, err := s.seat(ctx, by, p, s.vary(p, variation))
@@ -144,7 +147,7 @@ func (s *Service) seatFor(ctx context.Context, by audit.Actor, p Provision) (sto
 }
 
 // seat is the gateway id, if p may have it.
-func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
+func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
 	g, err = store.Only(s.db.Gateways(ctx, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -170,7 +173,7 @@ func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id rela
 	return g, err == nil, err
 }
 
-func (s *Service) admit(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
+func (s *newcomers) admit(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
 	_, g := s.auth.Issue(id)
 	if err := s.noteServing(ctx, inst); err != nil {
 		return g, err
@@ -185,7 +188,7 @@ func (s *Service) admit(ctx context.Context, by audit.Actor, p Provision, id rel
 
 // noteServing notes that the gateway whose session serves the instance is seen now: the store forgets
 // those that were seen longest ago, and it came when its session began.
-func (s *Service) noteServing(ctx context.Context, i relay.InstanceID) error {
+func (s *newcomers) noteServing(ctx context.Context, i relay.InstanceID) error {
 	if s.live == nil || !s.live.Connected(i) {
 		return nil
 	}
@@ -202,7 +205,7 @@ func (s *Service) noteServing(ctx context.Context, i relay.InstanceID) error {
 
 // vary is the n-th name to try for p's gateway; the 0th is what it said. Others cannot foresee the
 // rest, so they cannot take them away.
-func (s *Service) vary(p Provision, n int) relay.GatewayID {
+func (s *newcomers) vary(p Provision, n int) relay.GatewayID {
 	if n == 0 {
 		return p.Gateway
 	}
@@ -216,7 +219,7 @@ func (s *Service) vary(p Provision, n int) relay.GatewayID {
 }
 
 // declare stores what the gateway says of itself. Of a wake URL that cannot be used it stores only the fault.
-func (s *Service) declare(ctx context.Context, by audit.Actor, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
+func (s *newcomers) declare(ctx context.Context, by audit.Actor, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
 	err := s.db.UpdateInstance(ctx, gatewayRow(by, "provision", g, "wake URL"), g.Instance, func(i *store.Instance) error {
 		if p.WakeURL != nil {
 			i.WakeURL = *p.WakeURL
@@ -241,7 +244,7 @@ func (s *Service) declare(ctx context.Context, by audit.Actor, p Provision, wake
 // since), and either is connected now or fetched p's identity before that secret was made: such a call does
 // not belong to a new start. A connection counts while its gateway answers: the socket of a host that lost
 // power looks alive when the host is back and asks.
-func (s *Service) had(ctx context.Context, g store.Gateway, p Provision, newest token.Newest) bool {
+func (s *newcomers) had(ctx context.Context, g store.Gateway, p Provision, newest token.Newest) bool {
 	if !newest.OldUntil.IsZero() || g.LastSeenAt.Before(newest.CreatedAt) {
 		return false
 	}

@@ -20,7 +20,7 @@ type EnrollByToken struct {
 
 // EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with Forbidden because of
 // the token, and with Usage or Exists because of the gateway's name; then the token is still good.
-func (s *Service) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByToken) (Enrolled, error) {
+func (s *newcomers) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(EnrollmentPurpose, e.Token)
 	t, err := s.db.Codes.Get(ctx, store.EnrollCode, mac)
 	if err != nil {
@@ -88,7 +88,7 @@ func (u IdentityURL) EnvLine() string { return envTokenURL + "=" + quoteEnv(u.UR
 
 // Identity makes a new identity URL for an instance; its former one dies. Refused with NotFound,
 // or with Usage when the connector takes others' word for who a gateway is.
-func (s *Service) Identity(ctx context.Context, by audit.Actor, n Named) (IdentityURL, error) {
+func (s *gateways) Identity(ctx context.Context, by audit.Actor, n Named) (IdentityURL, error) {
 	if !s.set.IdentityURLs {
 		return IdentityURL{}, refuse(Usage, "identity URLs exist only with mode = \"none\" in [identity]: gateways prove themselves to another service here")
 	}
@@ -101,7 +101,7 @@ func (s *Service) Identity(ctx context.Context, by audit.Actor, n Named) (Identi
 }
 
 // identityURL makes an identity code and returns where it is used. With a zero expiry it does not expire.
-func (s *Service) identityURL(ctx context.Context, by audit.Actor, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
+func (s *gateways) identityURL(ctx context.Context, by audit.Actor, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
 	code := identity.NewCode()
 	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
 	made := row(by, "identity", store.Instance{ID: i, Tenant: t}, "new identity URL")
@@ -113,7 +113,7 @@ func (s *Service) identityURL(ctx context.Context, by audit.Actor, i relay.Insta
 
 // DropIdentity revokes an instance's identity URL; the gateway goes on with the credentials it has. Refused with
 // NotFound, also when there is none.
-func (s *Service) DropIdentity(ctx context.Context, by audit.Actor, n Named) (Moved, error) {
+func (s *gateways) DropIdentity(ctx context.Context, by audit.Actor, n Named) (Moved, error) {
 	if n.Name == "" { // it would be that of every token without a name
 		return Moved{}, noGateway(n.Name)
 	}

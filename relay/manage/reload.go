@@ -3,8 +3,17 @@ package manage
 import (
 	"context"
 
+	"github.com/hermes-connector/hermes-connector/relay/login"
+	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
+
+// process is the running server itself, and its web pages.
+type process struct {
+	*surroundings
+	db  *store.DB
+	web *login.Desk
+}
 
 // Reloaded is what a running server took over from a changed configuration. Bots are named "platform:id".
 type Reloaded struct {
@@ -17,7 +26,7 @@ type Reloaded struct {
 
 // Reload has the running server read its configuration again. It is refused with Usage, and nothing is changed, when
 // that has a fault.
-func (s *Service) Reload(ctx context.Context, by audit.Actor, _ struct{}) (Reloaded, error) {
+func (s *process) Reload(ctx context.Context, by audit.Actor, _ struct{}) (Reloaded, error) {
 	if s.set.Reload == nil {
 		return Reloaded{}, refuse(Offline, "no server is running: the next start reads the configuration")
 	}
@@ -32,7 +41,7 @@ type Health struct {
 }
 
 // Health asks whether the server does its work. Without a server it does not.
-func (s *Service) Health(context.Context, struct{}) (Health, error) {
+func (s *process) Health(context.Context, struct{}) (Health, error) {
 	if s.live == nil {
 		return Health{Why: "no server is running"}, nil
 	}

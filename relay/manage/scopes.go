@@ -13,6 +13,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
+// chats are which chat belongs to whom.
+type chats struct {
+	directory
+	*surroundings
+}
+
 // Scope names a chat, or with an empty Chat a whole scope, and an instance.
 type Scope struct {
 	Name     string           `json:"name"`
@@ -34,7 +40,7 @@ type Grant struct {
 
 // Claim grants a chat or a whole scope that nobody else holds to an instance. Again: nothing changes. Refused
 // with NotFound, Usage or Held.
-func (s *Service) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
+func (s *chats) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	c, err := s.located(ctx, c)
 	if err != nil {
 		return Grant{}, err
@@ -56,7 +62,7 @@ func (s *Service) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, er
 // ClaimOwned is Claim for the instance itself, which may have what one of its bound people sees and manages,
 // where the platform says it is, unless a route reserves that for another tenant; a thread is granted alone.
 // Refused with NotFound, Usage, Held, Forbidden, or, without a server, Offline.
-func (s *Service) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
+func (s *chats) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	if err := s.scope(c); err != nil {
 		return Grant{}, err
 	}
@@ -87,7 +93,7 @@ func (s *Service) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Gran
 }
 
 // granted is the answer to a claim of g: the grant as it is stored, which may be older than the claim.
-func (s *Service) granted(ctx context.Context, g store.Grant, err error) (Grant, error) {
+func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
@@ -123,7 +129,7 @@ const locateWithin = 5 * time.Second
 
 // located is c, judged, with the chat's scope as a bot that knows it says. A grant under another
 // scope would cover nothing.
-func (s *Service) located(ctx context.Context, c Scope) (Scope, error) {
+func (s *chats) located(ctx context.Context, c Scope) (Scope, error) {
 	err := cmp.Or(s.scope(c), s.typed("chatId", c.Platform, string(c.Chat)), s.scoped(c))
 	if err != nil || c.Chat == "" || s.live == nil {
 		return c, err
@@ -150,7 +156,7 @@ func (s *Service) located(ctx context.Context, c Scope) (Scope, error) {
 
 // Release undoes Claim. A chat named without its scope is the one of that id that the instance
 // holds. Refused with NotFound, also when the instance holds no such grant.
-func (s *Service) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
+func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	if err := s.scope(c); err != nil {
 		return Grant{}, err
 	}
@@ -177,7 +183,7 @@ func (s *Service) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, 
 }
 
 // scoped refuses a scope on a network whose chats lie in none, and an id that no scope there can have.
-func (s *Service) scoped(c Scope) error {
+func (s *chats) scoped(c Scope) error {
 	if c.Scope == "" {
 		return nil
 	}
@@ -187,7 +193,7 @@ func (s *Service) scoped(c Scope) error {
 	return s.typed("scopeId", c.Platform, string(c.Scope))
 }
 
-func (s *Service) scope(c Scope) error {
+func (s *chats) scope(c Scope) error {
 	if _, err := s.kind(c.Platform); err != nil {
 		return err
 	}
@@ -203,13 +209,12 @@ func (s *Service) scope(c Scope) error {
 }
 
 // Scopes lists the grants of an instance, or with an empty name all of them. Refused with NotFound.
-func (s *Service) Scopes(ctx context.Context, n Named) ([]Grant, error) {
+func (s *chats) Scopes(ctx context.Context, n Named) ([]Grant, error) {
 	of, err := s.maybe(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.db.Grants(ctx, store.GrantFilter{Instance: of.ID})
-	return each(all, grant), err
+	return s.grants(ctx, of.ID)
 }
 
 func grant(g store.Grant) Grant {
@@ -226,7 +231,7 @@ type Route struct {
 }
 
 // Routes lists the routes an instance declared, or with an empty name all. Refused with NotFound.
-func (s *Service) Routes(ctx context.Context, n Named) ([]Route, error) {
+func (s *chats) Routes(ctx context.Context, n Named) ([]Route, error) {
 	of, err := s.maybe(ctx, n)
 	if err != nil {
 		return nil, err
@@ -245,7 +250,7 @@ type RouteKey struct {
 }
 
 // DropRoute frees what a route reserves, until its gateway starts again and declares it. Refused with NotFound.
-func (s *Service) DropRoute(ctx context.Context, by audit.Actor, k RouteKey) (RouteKey, error) {
+func (s *chats) DropRoute(ctx context.Context, by audit.Actor, k RouteKey) (RouteKey, error) {
 	err := s.db.Routes.Drop(ctx, &audit.Entry{Actor: by, Action: "route", Detail: "dropped " + string(k.Platform) + " " + k.Key}, k.Platform, k.Key)
 	if errors.Is(err, store.ErrNotFound) {
 		return RouteKey{}, refuse(NotFound, "there is no such route: hermes-connector route list shows what there is")

@@ -33,7 +33,7 @@ type BoundUser struct {
 }
 
 // Manageable refuses with NotFound unless i is an instance of tenant t (empty: any) that a gateway can serve.
-func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
+func (s *gateways) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
 	inst, err := s.served(ctx, string(i))
 	if err == nil && (inst.ID != i || t != "" && inst.Tenant != t) {
 		return noGateway(string(i))
@@ -42,7 +42,7 @@ func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.Te
 }
 
 // Self looks at one instance. Refused with NotFound.
-func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
+func (s *gateways) Self(ctx context.Context, n Named) (Self, error) {
 	i, err := s.served(ctx, n.Name)
 	if err != nil {
 		return Self{}, err
@@ -68,7 +68,7 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 	out.Bound = each(bound, func(b store.Binding) BoundUser {
 		return BoundUser{Platform: b.Platform, User: b.User, DMDefault: b.DMDefault}
 	})
-	if out.Scopes, err = s.Scopes(ctx, Named{Name: string(i.ID)}); err != nil {
+	if out.Scopes, err = s.grants(ctx, i.ID); err != nil {
 		return Self{}, err
 	}
 	for p := range i.Relevance {
@@ -88,7 +88,7 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 }
 
 // missing are the reasons why messages do not arrive that the instance's people can change.
-func (s *Service) missing(i store.Instance, self Self) []string {
+func (s *gateways) missing(i store.Instance, self Self) []string {
 	out := []string{}
 	if len(s.bots()) == 0 {
 		out = append(out, "No bot is hosted here yet.")

@@ -11,9 +11,17 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 )
+
+// observer sees how everything is, and what is wrong.
+type observer struct {
+	directory
+	*surroundings
+	auth *token.Authority
+}
 
 // Status is the connector at one moment.
 type Status struct {
@@ -63,12 +71,12 @@ type InstanceStatus struct {
 
 // Status looks at bots and instances. Instances whose gateways are all revoked appear only while
 // their buffers hold something.
-func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
+func (s *observer) Status(ctx context.Context, _ struct{}) (Status, error) {
 	return s.status(ctx, false)
 }
 
 // status is Status. afresh: what is known of the machine from a moment ago is not enough.
-func (s *Service) status(ctx context.Context, afresh bool) (Status, error) {
+func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 	out := Status{
 		Version: s.set.Version, Running: s.live != nil,
 		Bots: []BotStatus{}, Instances: []InstanceStatus{}, Counters: map[string]uint64{},
@@ -121,7 +129,7 @@ func (s *Service) status(ctx context.Context, afresh bool) (Status, error) {
 
 // statusOf is how an instance is; nil: it has no gateway, and nothing that waits. live: it has one. What is wrong with
 // what it was given is added to found.
-func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, found *finding.List) (*InstanceStatus, error) {
+func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, found *finding.List) (*InstanceStatus, error) {
 	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil || !live && lane.Entries == 0 && lane.Dead == 0 {
 		return nil, err
@@ -155,7 +163,7 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, fou
 }
 
 // waits warns of what waits, or will, because no socket fronts its bot. Only the running server knows.
-func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *finding.List) error {
+func (s *observer) waits(ctx context.Context, st *InstanceStatus, found *finding.List) error {
 	if s.live == nil {
 		return nil
 	}
@@ -195,7 +203,7 @@ func warnings(i store.Instance) []string {
 const warnNotFronted = "not_fronted"
 
 // stuck are the events that wait because the instance's gateway does not front their bots, and those bots.
-func (s *Service) stuck(ctx context.Context, i relay.InstanceID) (map[relay.EventID]relay.Bot, []relay.Bot, error) {
+func (s *observer) stuck(ctx context.Context, i relay.InstanceID) (map[relay.EventID]relay.Bot, []relay.Bot, error) {
 	unfronted := s.live.Unfronted(i)
 	if len(unfronted) == 0 {
 		return nil, nil, nil
@@ -220,14 +228,3 @@ func (s *Service) stuck(ctx context.Context, i relay.InstanceID) (map[relay.Even
 
 // names are bots as people read them.
 func names(bots []relay.Bot) string { return strings.Join(each(bots, relay.Bot.String), ", ") }
-
-// frontLine says what is missing in the .env of a gateway that does not front bots: what `enroll` prints.
-func (s *Service) frontLine(bots ...relay.Bot) string {
-	if !slices.ContainsFunc(s.bots(), func(p platforms.Platform) bool { return slices.Contains(bots, p.Bot()) }) {
-		return "that bot is not configured here any more"
-	}
-	env := s.env("")
-	lines := envLines(env, envPlatforms, envBotIDs)
-	return "the gateway does not front it. Its .env needs " + strings.Join(lines, " and ") +
-		" (one of June 2026: " + envPlatform + "=" + string(relay.RelayPlatform) + " and no " + envBotID + ")"
-}

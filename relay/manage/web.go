@@ -15,7 +15,7 @@ type WebLink struct {
 }
 
 // WebLink makes a link to the web pages, good for one login. Refused with Usage when there are no such pages.
-func (s *Service) WebLink(ctx context.Context, by audit.Actor, _ struct{}) (WebLink, error) {
+func (s *process) WebLink(ctx context.Context, by audit.Actor, _ struct{}) (WebLink, error) {
 	if s.set.WebURL == "" {
 		return WebLink{}, refuse(Usage, `the web pages are off: write listen = "127.0.0.1:8788" under [web] in connector.toml and start the server again`)
 	}
@@ -32,7 +32,7 @@ type WebLogout struct {
 }
 
 // WebLogout ends all sessions of the web pages, and makes unused links worthless.
-func (s *Service) WebLogout(ctx context.Context, by audit.Actor, _ struct{}) (WebLogout, error) {
+func (s *process) WebLogout(ctx context.Context, by audit.Actor, _ struct{}) (WebLogout, error) {
 	n, err := s.web.LogOutAll(ctx, by)
 	return WebLogout{Sessions: n}, err
 }

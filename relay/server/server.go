@@ -55,7 +55,7 @@ type Options struct {
 	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
 	Failures *limit.Failures
 	Now      func() time.Time // the clock they are counted by; nil means time.Now
-	// Run is what /healthz says beside that all is well, so that who asks a public address knows whom he met; empty:
+	// Run is what /healthz says beside that all is well, so that whoever asks a public address knows whom they met; empty:
 	// nothing. It is no secret.
 	Run string
 }
@@ -117,7 +117,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 		level = slog.LevelError // nobody asked for it
 	}
 	s.o.Log.Log(ctx, level, "stopping", "reason", cause)
-	// No new sessions; running actions finish and sessions close; errands end; platforms stop.
+	// No new sessions; running actions finish and sessions close; background tasks end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
 	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)

@@ -4,7 +4,7 @@
 // Invariants:
 //
 //  1. Every page works without script, but for what comes by itself.
-//  2. What a gateway or a person wrote is a value for package html, never markup; an address that they wrote becomes a
+//  2. What a gateway or a person wrote is a value for a template, never markup; an address that they wrote becomes a
 //     link only if it is one of http, https or mailto.
 //  3. The person of a room is bound to its gateway by what he says there, not by looking at it.
 package chat
@@ -12,7 +12,9 @@ package chat
 import (
 	"context"
 	_ "embed"
+	"html/template"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
@@ -31,10 +33,17 @@ var listScriptText []byte
 //go:embed chat.css
 var styleText []byte
 
+//go:embed chat.html
+var templateText string
+
 var (
 	script     = page.NewAsset("chat.js", scriptText)
 	listScript = page.NewAsset("list.js", listScriptText)
-	style      = page.NewAsset("chat.css", styleText)
+	styles     = page.NewAsset("chat.css", styleText)
+	templates  = page.Parse(templateText, template.FuncMap{
+		"path": path, "how": howIs, "style": style, "label": label, "bytes": bytesOf, "join": strings.Join,
+		"shown": func(f relay.Format) string { return shown[f] },
+	})
 )
 
 // Gateways is what there is to talk to. *manage.Service satisfies it.
@@ -56,7 +65,7 @@ type Section struct {
 	rooms    *web.Rooms
 	gateways Gateways
 	o        Options
-	places   chan struct{} // for streams: one is taken by each
+	streams  page.Streams
 
 	rendering sync.Mutex // held by who renders: it takes many times a text's size in memory
 }
@@ -66,12 +75,12 @@ const maxStreams = 16
 
 // New makes the pages of rooms.
 func New(rooms *web.Rooms, g Gateways, o Options) *Section {
-	return &Section{rooms: rooms, gateways: g, o: o, places: make(chan struct{}, maxStreams)}
+	return &Section{rooms: rooms, gateways: g, o: o, streams: page.NewStreams(maxStreams)}
 }
 
 // Mount adds the pages to mux.
 func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
-	page.Mount(mux, script, listScript, style)
+	page.Mount(mux, script, listScript, styles)
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request, manage.InstanceStatus){
 		"GET /chat/{gateway}":            s.room,
 		"GET /chat/{gateway}/live":       s.live,

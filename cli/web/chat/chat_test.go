@@ -298,7 +298,7 @@ func TestStandings(t *testing.T) {
 		"home is away since " + finding.Stamp(at) + ". What you write waits for it.": {State: manage.Away, LastSeenAt: at},
 	} {
 		st.ID = "home"
-		if _, got := standing(st); got != want {
+		if got := howIs(st).Words; got != want {
 			t.Errorf("%+v: %q, want %q", st, got, want)
 		}
 	}
@@ -366,12 +366,12 @@ func TestLive(t *testing.T) {
 		}, "event: gone\ndata: m-"+string(sent.MessageID)+"\n\n")
 		step("a state", func() error {
 			w.is(manage.InstanceStatus{ID: "home", State: manage.Away, Warnings: []string{"look <here>"}})
-			time.Sleep(look)
+			time.Sleep(page.Look)
 			return nil
 		}, "event: state\n", "never connected", "look &lt;here&gt;")
 		step("revoked, with dead letters", func() error {
 			w.is(manage.InstanceStatus{ID: "home", State: manage.Away, Revoked: true, Dead: 1})
-			time.Sleep(look)
+			time.Sleep(page.Look)
 			return nil
 		}, "event: state\n", "home was revoked.")
 		for _, path := range []string{"/chat", "/chat/home"} {
@@ -381,18 +381,18 @@ func TestLive(t *testing.T) {
 		}
 		step("enrolled anew", func() error {
 			w.is(manage.InstanceStatus{ID: "home", State: manage.Away})
-			time.Sleep(look)
+			time.Sleep(page.Look)
 			return nil
 		}, "event: state\n", "never connected")
 		step("revoked, and nothing is left", func() error {
 			w.is(manage.InstanceStatus{ID: "kids"})
-			time.Sleep(look)
+			time.Sleep(page.Look)
 			return nil
 		}, "event: state\n", "home was revoked.")
-		step("nothing", func() error { time.Sleep(look); return nil }, page.StreamBeat)
-		step("nothing again", func() error { time.Sleep(2 * look); return nil }, page.StreamBeat+page.StreamBeat)
+		step("nothing", func() error { time.Sleep(page.Look); return nil }, page.StreamBeat)
+		step("nothing again", func() error { time.Sleep(2 * page.Look); return nil }, page.StreamBeat+page.StreamBeat)
 		w.fails(errors.New("disk"))
-		step("a database that does not answer", func() error { time.Sleep(3 * look); return nil })
+		step("a database that does not answer", func() error { time.Sleep(3 * page.Look); return nil })
 		w.fails(nil)
 		cancel()
 		<-ended

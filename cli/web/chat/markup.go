@@ -1,9 +1,9 @@
 package chat
 
 import (
+	"html/template"
 	"iter"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -12,7 +12,6 @@ import (
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
 
-	"github.com/hermes-connector/hermes-connector/cli/web/html"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
@@ -20,117 +19,108 @@ import (
 var parser = goldmark.New(goldmark.WithExtensions(markdown.Tables{}, extension.Strikethrough, extension.TaskList, extension.Linkify)).Parser()
 
 // markup is what a gateway wrote, as elements. HTML in it is text.
-func markup(source string) html.Node {
+func markup(source string) template.HTML {
 	if markdown.TooLong(source) {
-		return html.El("pre", html.Text(source))
+		return templates.HTML("plain", source)
 	}
 	doc := markdown.Read(markdown.Clean(source), parser, markdown.Bounds{})
 	w := writer{doc.Source(), doc}
-	return html.Group(w.blocks(doc.Blocks())...)
+	return w.blocks(doc.Blocks())
 }
 
-// writer makes elements of one document's nodes.
+// writer makes markup of one document's nodes, each by a template.
 type writer struct {
 	source []byte
 	doc    *markdown.Document
 }
 
-func (w writer) blocks(all iter.Seq[markdown.Block]) (nodes []html.Node) {
+func (w writer) blocks(all iter.Seq[markdown.Block]) template.HTML {
+	var out strings.Builder
 	for b := range all {
-		nodes = append(nodes, w.block(b))
+		out.WriteString(string(w.block(b)))
 	}
-	return nodes
+	return template.HTML(out.String())
 }
 
-func (w writer) children(n ast.Node) []html.Node { return w.blocks(w.doc.Children(n)) }
+func (w writer) children(n ast.Node) template.HTML { return w.blocks(w.doc.Children(n)) }
 
-func (w writer) block(b markdown.Block) html.Node {
+func (w writer) block(b markdown.Block) template.HTML {
 	switch n := b.Node.(type) {
 	case nil: // not fit to be parsed
-		return html.El("pre", html.Text(string(w.source[b.Start:b.End])))
+		return templates.HTML("plain", string(w.source[b.Start:b.End]))
 	case *ast.Heading: // the page has its own first two
-		return html.El("h3", w.inlines(n)...)
+		return templates.HTML("heading", w.inlines(n))
 	case *ast.List:
-		return w.list(n, b.Number)
+		if !n.IsOrdered() {
+			return templates.HTML("bullets", w.children(n))
+		}
+		return templates.HTML("numbered", struct {
+			From  int
+			Items template.HTML
+		}{b.Number, w.children(n)})
 	case *ast.ListItem:
-		return html.El("li", w.children(n)...)
+		return templates.HTML("item", w.children(n))
 	case *ast.Blockquote:
-		return html.El("blockquote", w.children(n)...)
+		return templates.HTML("quotation", w.children(n))
 	case *ast.FencedCodeBlock:
-		return w.code(n.Lines())
+		return templates.HTML("block of code", w.lines(n.Lines().Sliced(0, n.Lines().Len())))
 	case *ast.CodeBlock:
-		return w.code(n.Lines())
+		return templates.HTML("block of code", w.lines(n.Lines().Sliced(0, n.Lines().Len())))
 	case *ast.HTMLBlock:
 		lines := n.Lines().Sliced(0, n.Lines().Len())
 		if n.HasClosure() {
 			lines = append(lines[:len(lines):len(lines)], n.ClosureLine)
 		}
-		return html.El("p", html.Text(strings.TrimRight(w.lines(lines), "\n")))
+		return templates.HTML("paragraph", w.lines(lines))
 	case *ast.ThematicBreak:
-		return html.El("hr")
+		return templates.HTML("rule", nil)
 	case *ast.LinkReferenceDefinition:
-		return html.El("p", html.Text("["+string(n.Label)+"]: "+string(n.Destination)))
+		return templates.HTML("paragraph", "["+string(n.Label)+"]: "+string(n.Destination))
 	case *extast.Table:
 		return w.table(n)
 	case *ast.TextBlock: // of a list without blank lines
-		return html.Group(w.inlines(n)...)
+		return w.inlines(n)
 	default:
-		return html.El("p", w.inlines(n)...)
+		return templates.HTML("paragraph", w.inlines(n))
 	}
 }
 
-func (w writer) list(n *ast.List, number int) html.Node {
-	if !n.IsOrdered() {
-		return html.El("ul", w.children(n)...)
-	}
-	var start html.Node
-	if number != 1 {
-		start = html.Attr("start", strconv.Itoa(number))
-	}
-	return html.El("ol", append([]html.Node{start}, w.children(n)...)...)
-}
-
-func (w writer) code(segs *text.Segments) html.Node {
-	return html.El("pre", html.Attr("tabindex", "0"), html.El("code", html.Text(strings.TrimRight(w.lines(segs.Sliced(0, segs.Len())), "\n"))))
-}
-
-// lines are whole lines of the source.
+// lines are whole lines of the source, without the last one's end.
 func (w writer) lines(segs []text.Segment) string {
 	var out strings.Builder
 	for _, s := range segs {
 		out.WriteString(strings.Repeat(" ", s.Padding))
 		out.Write(w.source[s.Start:s.Stop])
 	}
-	return out.String()
+	return strings.TrimRight(out.String(), "\n")
 }
 
-func (w writer) table(n *extast.Table) html.Node {
-	var rows []html.Node
+func (w writer) table(n *extast.Table) template.HTML {
+	var rows strings.Builder
 	for r := n.FirstChild(); r != nil; r = r.NextSibling() {
-		_, heads := r.(*extast.TableHeader)
-		var cells []html.Node
-		for c := r.FirstChild(); c != nil; c = c.NextSibling() {
-			if heads {
-				cells = append(cells, html.El("th", append([]html.Node{html.Attr("scope", "col")}, w.inlines(c)...)...))
-			} else {
-				cells = append(cells, html.El("td", w.inlines(c)...))
-			}
+		kind := "cell"
+		if _, heads := r.(*extast.TableHeader); heads {
+			kind = "head"
 		}
-		rows = append(rows, html.El("tr", cells...))
+		var cells strings.Builder
+		for c := r.FirstChild(); c != nil; c = c.NextSibling() {
+			cells.WriteString(string(templates.HTML(kind, w.inlines(c))))
+		}
+		rows.WriteString(string(templates.HTML("row", template.HTML(cells.String()))))
 	}
-	return html.El("div", html.Attr("class", "wide"), html.Attr("tabindex", "0"), html.Attr("role", "region"), html.Attr("aria-label", "Table"),
-		html.El("table", rows...))
+	return templates.HTML("table", template.HTML(rows.String()))
 }
 
 // inlines are what stands within the lines of n.
-func (w writer) inlines(n ast.Node) (nodes []html.Node) {
+func (w writer) inlines(n ast.Node) template.HTML {
+	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		nodes = append(nodes, w.inline(c))
+		out.WriteString(string(w.inline(c)))
 	}
-	return nodes
+	return template.HTML(out.String())
 }
 
-func (w writer) inline(n ast.Node) html.Node {
+func (w writer) inline(n ast.Node) template.HTML {
 	switch n := n.(type) {
 	case *ast.Text:
 		value := string(n.Segment.Value(w.source))
@@ -138,25 +128,25 @@ func (w writer) inline(n ast.Node) html.Node {
 			value = markdown.Address([]byte(value))
 		}
 		if n.SoftLineBreak() || n.HardLineBreak() { // people see the lines as the model wrote them
-			return html.Group(html.Text(value), html.El("br"))
+			return templates.HTML("line", value)
 		}
-		return html.Text(value)
+		return templates.HTML("text", value)
 	case *ast.String:
-		return html.Text(string(n.Value))
+		return templates.HTML("text", string(n.Value))
 	case *ast.CodeSpan:
-		return html.El("code", html.Text(strings.ReplaceAll(w.raw(n), "\n", " ")))
+		return templates.HTML("code", strings.ReplaceAll(w.raw(n), "\n", " "))
 	case *ast.Emphasis:
 		if n.Level == 1 {
-			return html.El("em", w.inlines(n)...)
+			return templates.HTML("emphasis", w.inlines(n))
 		}
-		return html.El("strong", w.inlines(n)...)
+		return templates.HTML("strong", w.inlines(n))
 	case *extast.Strikethrough:
-		return html.El("s", w.inlines(n)...)
+		return templates.HTML("struck", w.inlines(n))
 	case *extast.TaskCheckBox:
 		if n.IsChecked {
-			return html.Text("☑ ")
+			return "☑ "
 		}
-		return html.Text("☐ ")
+		return "☐ "
 	case *ast.Link:
 		return link(markdown.Address(n.Destination), w.inlines(n))
 	case *ast.Image: // pictures of other servers are not loaded: a link leads to them
@@ -166,11 +156,11 @@ func (w writer) inline(n ast.Node) html.Node {
 		if n.AutoLinkType == ast.AutoLinkEmail {
 			address = "mailto:" + address
 		}
-		return link(address, []html.Node{html.Text(string(n.Label(w.source)))})
+		return link(address, templates.HTML("text", string(n.Label(w.source))))
 	case *ast.RawHTML:
-		return html.Text(string(n.Segments.Value(w.source)))
+		return templates.HTML("text", string(n.Segments.Value(w.source)))
 	default:
-		return html.Group(w.inlines(n)...)
+		return w.inlines(n)
 	}
 }
 
@@ -186,13 +176,16 @@ func (w writer) raw(n ast.Node) string {
 }
 
 // link is a label that leads to an address, or, where that is none to be followed, with the address behind it.
-func link(address string, label []html.Node) html.Node {
+func link(address string, label template.HTML) template.HTML {
 	u, err := url.Parse(address)
 	if err != nil || !(u.Scheme == "mailto" || (u.Scheme == "http" || u.Scheme == "https") && u.Host != "") {
-		return html.Group(html.Group(label...), html.Text(" ("+address+")"))
+		return label + templates.HTML("text", " ("+address+")")
 	}
-	if len(label) == 0 {
-		label = []html.Node{html.Text(address)}
+	if label == "" {
+		label = templates.HTML("text", address)
 	}
-	return html.El("a", append([]html.Node{html.Attr("href", address), html.Attr("target", "_blank"), html.Attr("rel", "noopener noreferrer nofollow")}, label...)...)
+	return templates.HTML("link", struct {
+		Address string
+		Label   template.HTML
+	}{address, label})
 }

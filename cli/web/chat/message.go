@@ -2,87 +2,26 @@ package chat
 
 import (
 	"fmt"
+	"html/template"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/hermes-connector/hermes-connector/cli/web/html"
-	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// elementID is the id of a message's element.
-func elementID(m relay.MessageID) string { return "m-" + string(m) }
-
-// message is one message as an item of the list.
-func message(room relay.InstanceID, m web.Message) html.Node {
-	class, who := "message bot", string(room)
-	if m.Mine {
-		class, who = "message mine", "You"
-	}
-	var quote, text, asked, chosen, notice, reactions html.Node
-	if m.Quote != "" {
-		quote = html.Form(`<p class="quote">{}</p>`, m.Quote)
-	}
-	switch {
-	case m.Text == "":
-	case m.Mine:
-		text = html.Form(`<div class="text said">{}</div>`, m.Text)
-	default:
-		text = html.Form(`<div class="text">{}</div>`, markup(m.Text))
-	}
-	if len(m.Options) > 0 {
-		asked = buttons(room, m)
-	}
-	if m.Chosen != "" {
-		chosen = html.Form(`<p class="dim">You chose: {}</p>`, m.Chosen)
-	}
-	if m.Notice != "" {
-		notice = html.Form(`<p class="warn" role="alert">{}</p>`, m.Notice)
-	}
-	if len(m.Reactions) > 0 {
-		all := strings.Join(m.Reactions, " ")
-		reactions = html.Form(`<p class="reactions" role="img" aria-label="Reactions: {}">{}</p>`, all, all)
-	}
-	var files []html.Node
-	for _, f := range m.Files {
-		files = append(files, file(room, f))
-	}
-	return html.Form(`<li id="{}" class="{}">{}{}{}{}{}{}{}{}</li>`, elementID(m.ID), class,
-		head(who, m), quote, html.Group(files...), text, asked, chosen, notice, reactions)
+// message is one of a room's, for the template of that name.
+type message struct {
+	web.Message
+	Room relay.InstanceID
 }
 
-// head says who wrote a message, when, and what became of it.
-func head(who string, m web.Message) html.Node {
-	became := ""
-	if m.Edited {
-		became = " · edited"
-	}
-	if m.Waiting {
-		became += " · not stored yet"
-	}
-	return html.Form(`<p class="head"><b>{}</b> {}{}</p>`, who, page.Clock(m.At), became)
-}
+// FileAt is where a file of the room's is fetched.
+func (m message) FileAt(id string) string { return path(m.Room, "/files/"+url.PathEscape(id)) }
 
-// buttons are those of a question.
-func buttons(room relay.InstanceID, m web.Message) html.Node {
-	var all []html.Node
-	for _, o := range m.Options {
-		class := "quiet"
-		if slices.Contains([]string{"primary", "success", "danger"}, o.Style) {
-			class = o.Style
-		}
-		label := o.Label
-		if strings.TrimSpace(label) == "" {
-			label = o.ID
-		}
-		all = append(all, html.Form(`<button class="{}" name="option" value="{}">{}</button>`, class, o.ID, label))
-	}
-	return html.Form(`<form class="buttons" method="post" action="{}"><input type="hidden" name="message" value="{}">{}</form>`,
-		path(room, "/press"), string(m.ID), html.Group(all...))
-}
+// Markup is what the gateway wrote.
+func (m message) Markup() template.HTML { return markup(m.Text) }
 
 // shown are the formats that browsers show, by the element that does. Other pictures could hold script.
 var shown = map[relay.Format]string{
@@ -91,38 +30,20 @@ var shown = map[relay.Format]string{
 	relay.FormatOpus: "audio", relay.FormatOgg: "audio", relay.FormatMP3: "audio", relay.FormatM4A: "audio",
 }
 
-// file is a file of a message.
-func file(room relay.InstanceID, f web.File) html.Node {
-	name := f.Name
-	if name == "" {
-		name = "file"
+// style is the class of a button.
+func style(o relay.PromptOption) string {
+	if slices.Contains([]string{"primary", "success", "danger"}, o.Style) {
+		return o.Style
 	}
-	words := name + " (" + bytesOf(f.Size) + ")"
-	if f.Lost {
-		return html.Form(`<p class="file dim">{}: not kept any more</p>`, words)
-	}
-	at := path(room, "/files/"+url.PathEscape(f.ID))
-	var seen html.Node
-	switch shown[f.Format] {
-	case "img":
-		seen = html.El("img", html.Attr("src", at), html.Attr("alt", name), size("width", f.Width), size("height", f.Height))
-	case "video":
-		seen = html.Form(`<video src="{}" aria-label="{}" controls="" preload="metadata"></video>`, at, name)
-	case "audio":
-		seen = html.Form(`<audio src="{}" aria-label="{}" controls="" preload="metadata"></audio>`, at, name)
-	}
-	return html.Form(`<div class="file">{}<p><a href="{}" download="{}">{}</a></p></div>`, seen, at, name, words)
+	return "quiet"
 }
 
-// size is an attribute of a picture's, so that the page does not move when it comes; nil if it is not known.
-func size(side string, pixels int) html.Node {
-	if pixels <= 0 {
-		return nil
+// label is what stands on a button.
+func label(o relay.PromptOption) string {
+	if strings.TrimSpace(o.Label) == "" {
+		return o.ID
 	}
-	if side == "width" {
-		return html.Attr("width", strconv.Itoa(pixels))
-	}
-	return html.Attr("height", strconv.Itoa(pixels))
+	return o.Label
 }
 
 // bytesOf is a size as people read it.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -30,7 +31,7 @@ const (
 func (s *Section) say(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(comeWithin)) // a connection without deadlines is a test's
-	_ = conn.SetWriteDeadline(time.Now().Add(comeWithin + storedWithin + writeWithin))
+	_ = conn.SetWriteDeadline(time.Now().Add(comeWithin + storedWithin + page.WriteWithin))
 	said, err := s.read(w, r)
 	if err == nil {
 		err = s.bind(r.Context(), i.ID)
@@ -41,7 +42,7 @@ func (s *Section) say(w http.ResponseWriter, r *http.Request, i manage.InstanceS
 // press takes a press of a button.
 func (s *Section) press(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxName<<4)
-	err := r.ParseForm() // not PostFormValue, which brings a parser of forms with files, and 12 KB
+	err := r.ParseForm()
 	message, option := relay.MessageID(r.PostForm.Get("message")), r.PostForm.Get("option")
 	if err != nil {
 		err = errForm

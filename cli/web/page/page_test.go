@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/hermes-connector/hermes-connector/cli/web/html"
 )
 
 func TestTheFrame(t *testing.T) {
@@ -21,8 +19,8 @@ func TestTheFrame(t *testing.T) {
 		"nobody": {"", []string{"<header>"}, []string{"<nav", "/logout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := string(Write(Page{Title: "<T>", Here: tc.here, Main: []html.Node{html.Text("x")}, Scripts: []string{"/static/a.js"}}))
-			for _, want := range append(tc.has, `<html lang="en">`, "<title>&lt;T&gt;", `href="#main"`, `<main id="main"`, `<script src="/static/a.js" defer="">`) {
+			got := string(frame.HTML("page", Page{Title: "<T>", Here: tc.here, Main: "x", Scripts: []string{"/static/a.js"}}))
+			for _, want := range append(tc.has, `<html lang="en">`, "<title>&lt;T&gt;", `href="#main"`, `<main id="main"`, `<script src="/static/a.js" defer>`) {
 				if !strings.Contains(got, want) {
 					t.Errorf("no %s in %s", want, got)
 				}
@@ -32,7 +30,7 @@ func TestTheFrame(t *testing.T) {
 					t.Errorf("%s in %s", no, got)
 				}
 			}
-			// The invariant: no script, no style and no address of anybody else.
+			// Invariant 1: no script, no style and no address of anybody else.
 			if bad := regexp.MustCompile(`<style|style=|<script>|\son[a-z]+=|(src|href)="[^/#]|(src|href)="//`).FindString(got); bad != "" {
 				t.Errorf("%q in %s", bad, got)
 			}

@@ -1,82 +1,41 @@
 package status
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"html/template"
 	"net/http"
-	"net/netip"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/cli/web/day"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
 const (
-	maxPages  = 32               // that are kept fresh at a time
-	sendTime  = 10 * time.Second // for what is sent to be read
-	readEvery = time.Minute      // between two readings of the counters
+	maxPages  = 32          // that are kept fresh at a time
+	readEvery = time.Minute // between two readings of the counters
 )
 
-// events sends the parts of the page that changed, until the request ends.
-func (s *Section) events(w http.ResponseWriter, r *http.Request) {
-	leave, ok := s.share.Enter(netip.Addr{})
-	if !ok {
-		w.Header().Set("Retry-After", "30")
-		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
-		return
-	}
-	defer leave()
-	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Time{})
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // a proxy in front passes on what it gets
-	send := func(b []byte) error {
-		_ = conn.SetWriteDeadline(time.Now().Add(sendTime))
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
-		return conn.Flush()
-	}
-	s.follow(r.Context(), send)
-}
+// parts are pieces of the page, each replaced as a whole when it changes: ids of elements, and names of their templates.
+var parts = [...]string{"summary", "bots", "gateways", "day", "verdicts", "machine"}
 
-// follow sends what changed since the page was made, which is not known: so at first everything.
-func (s *Section) follow(ctx context.Context, send func([]byte) error) {
-	tick := time.NewTicker(s.o.Every)
-	defer tick.Stop()
-	sent := make(map[string][]byte)
-	for {
-		if v, err := s.look(ctx); err == nil { // otherwise nothing is sent, and the page shows that
-			var out []byte
-			ids, fragments := s.rendered(v)
-			for i, id := range ids {
-				if !bytes.Equal(sent[id], fragments[i]) {
-					sent[id] = fragments[i]
-					out = append(out, event(id, fragments[i])...)
-				}
-			}
-			if len(out) == 0 {
-				out = []byte(page.StreamBeat)
-			}
-			if send(out) != nil {
-				return
+// events sends the parts of the page that changed. What the browser has is not known: at first everything is sent.
+func (s *Section) events(w http.ResponseWriter, r *http.Request) {
+	sent := make(map[string]template.HTML)
+	s.streams.Follow(w, r, func(bool) (events string, _ <-chan struct{}, ok bool) {
+		v, err := s.look(r.Context())
+		if err != nil {
+			return "", nil, false
+		}
+		for _, id := range parts {
+			if now := templates.HTML(id, v); now != sent[id] {
+				sent[id] = now
+				events += page.Event("part", "", id+"\n"+string(now))
 			}
 		}
-		select {
-		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), login.ErrNotGood) { // the page asks for a login then
-				_ = send([]byte(page.StreamEnd))
-			}
-			return
-		case <-tick.C:
-		}
-	}
+		return events, nil, true
+	})
 }
 
 // Run reads the counters until ctx ends, and returns nil then.
@@ -105,11 +64,11 @@ func (s *Section) read(ctx context.Context) {
 // note keeps for the charts what st says.
 func (s *Section) note(st manage.Status) {
 	of := func(c count.Counter) uint64 { return st.Counters[c.String()] }
-	r := day.Reading{
+	r := reading{
 		In: of(count.Event(gate.Delivered)), Out: of(count.MessageSent), Acks: of(count.Ack), AckMillis: of(count.AckDelay),
 	}
 	for _, i := range st.Instances {
 		r.WaitingNow += i.Backlog
 	}
-	s.book.Add(s.o.Now(), r)
+	s.history.add(s.o.Now(), r)
 }

@@ -5,9 +5,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
-	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -34,17 +36,47 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 			"It could not be stored. hermes-connector doctor says why."))
 		return
 	}
-	var links []html.Node
+	shown := struct {
+		Gateway   string
+		Code      string
+		ExpiresAt time.Time
+		Links     []deepLink
+	}{name, l.Code, l.ExpiresAt, nil}
 	for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
-		address, label := l.DeepLinks[p], s.label(p)
-		if len(address) > maxLink || !strings.HasPrefix(address, "https://") {
-			continue
+		if address := l.DeepLinks[p]; len(address) <= maxLink && strings.HasPrefix(address, "https://") {
+			rows := qr.Rows(address)
+			shown.Links = append(shown.Links, deepLink{label(s.o.Labels, p), address, len(rows), squares(rows)})
 		}
-		links = append(links, html.Form(`<h2>With {}</h2><p><a href="{}" rel="noreferrer">Open {}</a></p><p>Or scan this with a phone:</p>{}`,
-			label, address, label, code(address, "The link to "+label+" as a QR code")))
 	}
-	main := html.Form(`<h1>Link a person to {}</h1><p>Whoever sends this to a bot in a direct message, before {}, reaches {}. It is good for one person.</p>`+
-		`<p class="secret"><code>/link {}</code></p>{}<p><a href="/">Back to the status</a></p>`,
-		name, page.Clock(l.ExpiresAt), name, l.Code, html.Group(links...))
-	page.Answer(w, http.StatusOK, page.Page{Title: "Link a person", Here: page.Status, Main: []html.Node{main}})
+	page.Answer(w, http.StatusOK, page.Page{Title: "Link a person", Here: page.Status, Main: templates.HTML("link", shown)})
+}
+
+// deepLink is an address that sends a code, and the QR code of it.
+type deepLink struct {
+	Label, Address string
+	Size           int // of the code, in modules; 0: the address is too long for one
+	Squares        string
+}
+
+// squares is a path around all runs of dark modules.
+func squares(rows [][]bool) string {
+	var d []byte
+	for y, row := range rows {
+		for x := 0; x < len(row); x++ {
+			if !row[x] {
+				continue
+			}
+			from := x
+			for x+1 < len(row) && row[x+1] {
+				x++
+			}
+			n := int64(x - from + 1)
+			d = strconv.AppendInt(append(d, 'M'), int64(from), 10)
+			d = strconv.AppendInt(append(d, ' '), int64(y), 10)
+			d = strconv.AppendInt(append(d, 'h'), n, 10)
+			d = strconv.AppendInt(append(d, "v1h"...), -n, 10)
+			d = append(d, 'z')
+		}
+	}
+	return string(d)
 }

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/cli/qr"
-	"github.com/hermes-connector/hermes-connector/cli/web/html"
 )
 
 // TestSquares: the path covers the dark modules, and no others.
@@ -28,14 +26,5 @@ func TestSquares(t *testing.T) {
 				t.Fatalf("module %d, %d: drawn %t, want %t", x, y, !dark, dark)
 			}
 		}
-	}
-}
-
-func TestQR(t *testing.T) {
-	if got := string(html.Fragment(code("https://t.me/our_bot?start=x", "a link"))); !strings.HasPrefix(got, `<svg class="qr" role="img" aria-label="a link"`) || len(got) > 8<<10 {
-		t.Errorf("%d bytes: %.200s", len(got), got)
-	}
-	if code(strings.Repeat("x", 5000), "too long") != nil {
-		t.Error("5,000 bytes fit a code")
 	}
 }

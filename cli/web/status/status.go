@@ -9,19 +9,15 @@
 package status
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/cli/web/day"
-	"github.com/hermes-connector/hermes-connector/cli/web/html"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -29,7 +25,13 @@ import (
 //go:embed status.js
 var scriptText []byte
 
-var script = page.NewAsset("status.js", scriptText)
+//go:embed status.html
+var markup string
+
+var (
+	script    = page.NewAsset("status.js", scriptText)
+	templates = page.Parse(markup, words)
+)
 
 // Service is what can be asked of the connector. *manage.Service satisfies it.
 type Service interface {
@@ -56,16 +58,14 @@ type Options struct {
 	Machine func() Machine
 	Labels  map[relay.PlatformID]string // what people call a network; one that is missing goes by its id
 	Now     func() time.Time            // nil means time.Now
-	// Every is the pause between two looks of an open page; 0 means 2 s, as pages expect (page.StreamBeat).
-	Every time.Duration
 }
 
 // Section is the status page. Make one with New; what it shows of the last day comes from Run.
 type Section struct {
 	// Set once, by New.
-	o     Options
-	share *limit.Share // of open pages
-	book  day.Book
+	o       Options
+	streams page.Streams
+	history history
 
 	mu     sync.Mutex // guards the fields below, and is held while the state is asked for
 	seen   view
@@ -77,10 +77,7 @@ func New(o Options) *Section {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Every == 0 {
-		o.Every = 2 * time.Second
-	}
-	return &Section{o: o, share: limit.NewShare(maxPages, 0)}
+	return &Section{o: o, streams: page.NewStreams(maxPages)}
 }
 
 // Mount adds the pages: see web.Section.
@@ -93,12 +90,13 @@ func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handle
 
 // view is what a page shows, asked for at one moment.
 type view struct {
-	at       time.Time
-	status   manage.Status
-	gateways []manage.Gateway // those that are not revoked, with what they hold
-	verdicts []gate.Decision  // the newest first
-	machine  Machine
-	lines    []day.Line
+	At       time.Time
+	Status   manage.Status
+	Gateways []manage.Gateway // those that are not revoked, with what they hold
+	Verdicts []gate.Decision  // the newest first
+	Machine  Machine
+	labels   map[relay.PlatformID]string
+	lines    []line
 }
 
 const (
@@ -123,12 +121,12 @@ func (s *Section) look(ctx context.Context) (view, error) {
 
 // ask asks for everything that the page shows.
 func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
-	v = view{at: now, machine: s.o.Machine()}
-	if v.status, err = s.o.Service.Status(ctx, struct{}{}); err != nil {
+	v = view{At: now, Machine: s.o.Machine(), labels: s.o.Labels}
+	if v.Status, err = s.o.Service.Status(ctx, struct{}{}); err != nil {
 		return v, err
 	}
-	s.note(v.status)
-	v.lines = s.book.Lines(now)
+	s.note(v.Status)
+	v.lines = s.history.lines(now)
 	all, err := s.o.Service.Gateways(ctx, struct{}{})
 	if err != nil {
 		return v, err
@@ -140,31 +138,13 @@ func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
 		if g, err = s.o.Service.Gateway(ctx, manage.Named{Name: string(g.ID)}); err != nil {
 			return v, err
 		}
-		v.gateways = append(v.gateways, g)
+		v.Gateways = append(v.Gateways, g)
 	}
 	decisions, err := s.o.Service.Explain(ctx, manage.Explain{})
-	for i := len(decisions) - 1; i >= 0 && len(v.verdicts) < maxVerdicts; i-- {
-		v.verdicts = append(v.verdicts, decisions[i])
+	for i := len(decisions) - 1; i >= 0 && len(v.Verdicts) < maxVerdicts; i-- {
+		v.Verdicts = append(v.Verdicts, decisions[i])
 	}
 	return v, err
-}
-
-// part is a piece of the page that is replaced as a whole when it changes.
-type part struct {
-	id      string
-	content html.Node
-}
-
-// parts are the page, from above.
-func (s *Section) parts(v view) []part {
-	return []part{
-		{"summary", s.summary(v)},
-		{"bots", s.bots(v)},
-		{"gateways", s.gateways(v)},
-		{"day", theDay(v)},
-		{"verdicts", s.verdicts(v)},
-		{"machine", machine(v)},
-	}
 }
 
 // show is the page.
@@ -175,35 +155,5 @@ func (s *Section) show(w http.ResponseWriter, r *http.Request) {
 			"The database does not answer. hermes-connector doctor says why."))
 		return
 	}
-	p := page.Page{Title: "Status", Here: page.Status, Scripts: []string{script.Path}, Main: []html.Node{page.Lost()}}
-	for _, part := range s.parts(v) {
-		var live, now html.Node
-		if part.id == "summary" {
-			live, now = html.Attr("role", "status"), html.Attr("class", "now")
-		}
-		p.Main = append(p.Main, html.El("section", html.Attr("id", part.id), live, now, part.content))
-	}
-	p.Main = append(p.Main, html.Form(`<p id="live" class="dim now">As of {}. Load the page again for news.</p>`, page.Clock(v.at)))
-	page.Answer(w, http.StatusOK, p)
-}
-
-// rendered are the parts as bytes.
-func (s *Section) rendered(v view) (ids []string, fragments [][]byte) {
-	for _, p := range s.parts(v) {
-		ids, fragments = append(ids, p.id), append(fragments, html.Fragment(p.content))
-	}
-	return ids, fragments
-}
-
-// event is a fragment as a server-sent event: its id on the first line, the markup on the others.
-func event(id string, fragment []byte) []byte {
-	var b bytes.Buffer
-	b.WriteString("data: " + id + "\n")
-	for line := range bytes.SplitSeq(fragment, []byte("\n")) {
-		b.WriteString("data: ")
-		b.Write(bytes.TrimSuffix(line, []byte("\r")))
-		b.WriteByte('\n')
-	}
-	b.WriteByte('\n')
-	return b.Bytes()
+	page.Answer(w, http.StatusOK, page.Page{Title: "Status", Here: page.Status, Scripts: []string{script.Path}, Main: templates.HTML("status", v)})
 }

@@ -30,7 +30,7 @@
   }
 
   shared.stream(() => "/events", {
-    message(event) {
+    part(event) {
       const cut = event.data.indexOf("\n");
       put(event.data.slice(0, cut), event.data.slice(cut + 1));
       live.textContent = "This page is live.";

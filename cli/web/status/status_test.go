@@ -136,14 +136,14 @@ func serve(s *Section, r *http.Request) *httptest.ResponseRecorder {
 
 func get(s *Section) string { return serve(s, httptest.NewRequest("GET", "/", nil)).Body.String() }
 
-// words are what a page says, without its markup.
-func words(page string) string {
+// textOf is what a page says, without its markup.
+func textOf(page string) string {
 	return strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, " ")), " ")
 }
 
 func TestThePage(t *testing.T) {
 	page := get(newSection(healthy()))
-	said := words(page)
+	said := textOf(page)
 	for _, want := range []string{
 		"Everything works", "Telegram @our_bot", "✓ connected", "Since 3 hours ago", "Last event 2 minutes ago",
 		"home ✓ connected", "People Telegram 4242", "Chats Telegram chat -1001", "Hears everybody in its chats", "Last wake failed",
@@ -190,7 +190,7 @@ func TestTheSentence(t *testing.T) {
 			tc.change(&f.status)
 			_, page, _ := strings.Cut(get(newSection(f)), `<section id="summary"`)
 			page, _, _ = strings.Cut(page, "</section>")
-			if got := strings.ReplaceAll(words("<p"+page), " Copy", ""); got != tc.want {
+			if got := strings.ReplaceAll(textOf("<p"+page), " Copy", ""); got != tc.want {
 				t.Errorf("it says %q, want %q", got, tc.want)
 			}
 		})
@@ -272,6 +272,9 @@ func TestLink(t *testing.T) {
 	if strings.Contains(page, "javascript:") {
 		t.Error("an address that is none is linked")
 	}
+	if len(page) > 10<<10 {
+		t.Errorf("a page with a code has %d bytes", len(page))
+	}
 	f.err = &manage.Error{Why: manage.NotFound, Message: "no gateway is called that"}
 	if w := post(f, "nobody"); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "no gateway is called that") {
 		t.Errorf("a refusal: %d %s", w.Code, w.Body)
@@ -299,6 +302,20 @@ func TestManyPagesAskOnceASecond(t *testing.T) { // invariant 3
 	}
 }
 
+// browser notes what is written to it, by the pieces.
+type browser struct {
+	*httptest.ResponseRecorder
+	mu  sync.Mutex // guards all
+	all []string
+}
+
+func (b *browser) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, string(p))
+	return len(p), nil
+}
+
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := healthy()
@@ -306,23 +323,17 @@ func TestEvents(t *testing.T) {
 		s.o.Now = time.Now
 		s.o.Machine = func() Machine { return Machine{} }
 		ctx, cancel := context.WithCancelCause(t.Context())
-		var mu sync.Mutex
-		var all []string
+		b := &browser{ResponseRecorder: httptest.NewRecorder()}
 		sent := func() []string {
 			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Clone(all)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return slices.Clone(b.all)
 		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			s.follow(ctx, func(b []byte) error {
-				mu.Lock()
-				defer mu.Unlock()
-				all = append(all, string(b))
-				return nil
-			})
+			s.events(b, httptest.NewRequestWithContext(ctx, "GET", "/events", nil))
 		}()
 		got := sent()
 		if len(got) != 1 || strings.Count(got[0], "data: summary\n") != 1 || strings.Count(got[0], "data: machine\n") != 1 {
@@ -330,7 +341,7 @@ func TestEvents(t *testing.T) {
 		}
 		f.becomes(func(st *manage.Status) { st.Findings = []finding.Finding{{What: "line one\nline two"}} })
 		time.Sleep(2 * time.Second)
-		if got = sent(); len(got) != 2 || !strings.HasPrefix(got[1], "data: summary\n") || !strings.Contains(got[1], "Line one\ndata: line two") || strings.Contains(got[1], "data: bots") {
+		if got = sent(); len(got) != 2 || !strings.HasPrefix(got[1], "event: part\ndata: summary\n") || !strings.Contains(got[1], "Line one\ndata: line two") || strings.Contains(got[1], "data: bots") {
 			t.Fatalf("after a change: %q, want the part that changed alone", got[1:])
 		}
 		time.Sleep(4 * time.Second)
@@ -364,7 +375,7 @@ func TestRunReadsTheCounters(t *testing.T) {
 		})
 		time.Sleep(readEvery)
 		synctest.Wait()
-		lines := s.book.Lines(time.Now())
+		lines := s.history.lines(time.Now())
 		if got := lines[len(lines)-1]; got.In != 3 || got.Out != 2 || got.Waiting != 2 || got.Delay != 250*time.Millisecond {
 			t.Errorf("the newest line is %+v", got)
 		}
@@ -391,7 +402,7 @@ func TestHowAHeadingBegins(t *testing.T) {
 		"Über nichts":                          {What: "über nichts"},
 		"The clock is wrong":                   {What: "The clock is wrong"},
 	} {
-		if got := sentence(f); got != want {
+		if got := heading(f); got != want {
 			t.Errorf("%+v: %q, want %q", f, got, want)
 		}
 	}

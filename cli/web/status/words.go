@@ -1,17 +1,75 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
+	"html/template"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/hermes-connector/hermes-connector/cli/web/html"
-	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
+
+// words are what the templates say of values.
+var words = template.FuncMap{
+	"counted":     manage.Counted,
+	"span":        span,
+	"size":        size,
+	"heading":     heading,
+	"class":       class,
+	"says":        says,
+	"hears":       hears,
+	"botLook":     func(s platforms.State) look { return botLooks[s] },
+	"gatewayLook": gatewayLook,
+	"bare":        func(name string) string { return strings.TrimPrefix(name, "@") },
+	"isCommand":   func(fix string) bool { return strings.HasPrefix(fix, "hermes-connector ") },
+	"backticks":   func(text string) []string { return strings.Split(text, "`") },
+	"odd":         func(n int) bool { return n%2 == 1 },
+	"beyond":      func(most int, all []string) int { return max(0, len(all)-most) },
+}
+
+// heading is what was found, as doctor says it, as a heading begins.
+func heading(f finding.Finding) string {
+	words := f.What
+	if f.About != "" {
+		words = f.About + ": " + f.What
+	}
+	first, n := utf8.DecodeRuneInString(words)
+	return string(unicode.ToUpper(first)) + words[n:]
+}
+
+// class is how bad a finding looks.
+func class(f finding.Finding) string {
+	if f.Severity == finding.Fault {
+		return "bad"
+	}
+	return "warn"
+}
+
+// says is a decision in words.
+func says(d gate.Decision) string {
+	if d.Says == "" && d.Hint != "" {
+		return string(d.Reason) + ": " + d.Hint
+	}
+	return cmp.Or(d.Says, string(d.Reason))
+}
+
+// hears says whose messages reach a gateway.
+func hears(p manage.Principal) string {
+	switch p.Policy {
+	case relay.AnyOne:
+		return "everybody in its chats"
+	case relay.AllowList:
+		return "who is linked, and " + manage.Counted(len(p.Allow), "person", "people") + " on its list"
+	}
+	return "only who is linked"
+}
 
 // span is a distance in time as one would say it, in steps so coarse that a page does not change with every second.
 func span(d time.Duration) string {
@@ -24,14 +82,6 @@ func span(d time.Duration) string {
 		return manage.Counted(int(d/time.Hour), "hour", "hours")
 	}
 	return manage.Counted(int(d/(24*time.Hour)), "day", "days")
-}
-
-// ago is how long ago t was, as a node that also holds the exact time; none says what a zero t means.
-func ago(t, now time.Time, none string) html.Node {
-	if t.IsZero() {
-		return html.Text(none)
-	}
-	return html.Form(`<time datetime="{}">{} ago</time>`, finding.Stamp(t), span(max(0, now.Sub(t))))
 }
 
 // size is bytes as people say them.
@@ -57,7 +107,7 @@ func delay(d time.Duration) string {
 }
 
 // look is a state's mark, its class and its words.
-type look struct{ mark, class, words string }
+type look struct{ Mark, Class, Words string }
 
 var botLooks = map[platforms.State]look{
 	platforms.Connected:      {"✓", "good", "connected"},
@@ -80,64 +130,4 @@ func gatewayLook(g manage.Gateway) look {
 		return look{"!", "warn", "never connected"}
 	}
 	return gatewayLooks[g.State]
-}
-
-// badge shows a look: the mark is for the eye, the words are for everybody.
-func badge(l look) html.Node {
-	return html.Form(`<span class="{}"><span class="mark" aria-hidden="true">{} </span>{}</span>`, l.class, l.mark, l.words)
-}
-
-// command is text to copy. The button needs the script, which shows it.
-func command(text string) html.Node {
-	return html.Form(`<div class="copy"><code>{}</code><button type="button" class="quiet" hidden="" data-copy="{}" aria-label="Copy {}">Copy</button></div>`,
-		text, text, text)
-}
-
-// fix is how something is mended: a command to copy, or words with commands between backticks.
-func fix(text string) html.Node {
-	if strings.HasPrefix(text, "hermes-connector ") {
-		return command(text)
-	}
-	var words []html.Node
-	for n, part := range strings.Split(text, "`") {
-		if n%2 == 0 {
-			words = append(words, html.Text(part))
-		} else {
-			words = append(words, html.Form("<code>{}</code>", part))
-		}
-	}
-	return html.Form("<p>{}</p>", html.Group(words...))
-}
-
-// label is what people call a network.
-func (s *Section) label(p relay.PlatformID) string {
-	if l, ok := s.o.Labels[p]; ok {
-		return l
-	}
-	return string(p)
-}
-
-// row is a term and what is to be said of it; nothing without words.
-func row(term string, about html.Node) html.Node {
-	if about == nil {
-		return nil
-	}
-	return html.Form("<dt>{}</dt><dd>{}</dd>", term, about)
-}
-
-// section is a part of the page: its heading, and what stands below it.
-func section(heading string, below ...html.Node) html.Node {
-	return html.Form("<h2>{}</h2>{}", heading, html.Group(below...))
-}
-
-// warning is a sentence to be looked at.
-func warning(text string) html.Node { return html.Form(`<p class="warn">{}</p>`, page.Sentence(text)) }
-
-// cards are a list of cards.
-func cards(class string, all []html.Node) html.Node {
-	items := make([]html.Node, len(all))
-	for i, n := range all {
-		items[i] = html.Form(`<li class="card">{}</li>`, n)
-	}
-	return html.Form(`<ul class="{}">{}</ul>`, class, html.Group(items...))
 }

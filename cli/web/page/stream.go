@@ -1,0 +1,88 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/login"
+)
+
+const (
+	// Look is how often a stream looks at what it shows, and says that it does: a page on which nothing comes shows that the server is gone.
+	Look = 2 * time.Second
+	// WriteWithin bounds one write of a stream.
+	WriteWithin = 30 * time.Second
+	// StreamBeat is sent where there is nothing else to send.
+	StreamBeat = "event: beat\ndata:\n\n"
+	// StreamEnd is the end of the session: the page then leads to the login.
+	StreamEnd = "event: end\ndata:\n\n"
+)
+
+// Event is one server-sent event. Mark, if it is not empty, is what the browser knows of how far it came.
+func Event(name, mark, data string) string {
+	var b strings.Builder
+	if mark != "" {
+		b.WriteString("id: " + mark + "\n")
+	}
+	b.WriteString("event: " + name + "\n")
+	for line := range strings.SplitSeq(data, "\n") {
+		b.WriteString("data: " + line + "\n")
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// Streams are pages that are kept fresh.
+type Streams struct{ places chan struct{} }
+
+// NewStreams has room for as many as most at a time.
+func NewStreams(most int) Streams { return Streams{make(chan struct{}, most)} }
+
+// Follow sends the events that next says, until the request ends: it is asked at every look, and when changed is closed. Where a look
+// brings nothing to send, a beat is sent; where it fails nothing is, and the page shows that.
+func (s Streams) Follow(w http.ResponseWriter, r *http.Request, next func(looking bool) (events string, changed <-chan struct{}, ok bool)) {
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	default:
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front passes on what it gets
+	send := func(events string) error {
+		_ = conn.SetWriteDeadline(time.Now().Add(WriteWithin))
+		if _, err := w.Write([]byte(events)); err != nil {
+			return err
+		}
+		return conn.Flush()
+	}
+	tick := time.NewTicker(Look)
+	defer tick.Stop()
+	for looking := true; ; {
+		events, changed, ok := next(looking)
+		if looking && ok && events == "" {
+			events = StreamBeat
+		}
+		if events != "" && send(events) != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			if errors.Is(context.Cause(r.Context()), login.ErrNotGood) {
+				_ = send(StreamEnd) // whoever asked may be gone
+			}
+			return
+		case <-changed:
+			looking = false
+		case <-tick.C:
+			looking = true
+		}
+	}
+}

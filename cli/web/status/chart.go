@@ -1,0 +1,63 @@
+package status
+
+import (
+	"strconv"
+	"time"
+)
+
+// height is a chart's, in its own units, as it stands in its template; a slot is one unit wide.
+const height = 40
+
+// chart is a line, one point per slot, from zero to the largest value. Words say what it shows.
+type chart struct {
+	Title, Words string
+	Line         string // a path
+	Width        int
+}
+
+// Charts are those of the last day.
+func (v view) Charts() []chart {
+	n := len(v.lines)
+	in, out, waiting, took := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	var allIn, allOut, most int
+	var longest time.Duration
+	for i, l := range v.lines {
+		in[i], out[i], waiting[i], took[i] = float64(l.In), float64(l.Out), float64(l.Waiting), float64(l.Delay)
+		allIn, allOut, most, longest = allIn+int(l.In), allOut+int(l.Out), max(most, int(l.Waiting)), max(longest, l.Delay)
+	}
+	took24 := "no message yet"
+	if longest > 0 {
+		took24 = "at most " + delay(longest) + ", the average of " + span(slotFor)
+	}
+	return []chart{
+		{"Messages in", strconv.Itoa(allIn) + " in all", outline(in), n - 1},
+		{"Messages out", strconv.Itoa(allOut) + " in all", outline(out), n - 1},
+		{"Waiting", "at most " + strconv.Itoa(most), outline(waiting), n - 1},
+		{"Delivery delay", took24, outline(took), n - 1},
+	}
+}
+
+// outline is the path through values. A point on the line between its neighbours takes no bytes.
+func outline(values []float64) string {
+	top := 0.0
+	for _, v := range values {
+		top = max(top, v)
+	}
+	ys := make([]int, len(values))
+	for i, v := range values {
+		if ys[i] = height; top > 0 {
+			ys[i] -= int(v/top*height + 0.5)
+		}
+	}
+	var d []byte
+	for i, y := range ys {
+		if i > 0 && i+1 < len(ys) && y == ys[i-1] && y == ys[i+1] {
+			continue
+		}
+		d = append(d, "ML"[min(i, 1)])
+		d = strconv.AppendInt(d, int64(i), 10)
+		d = append(d, ' ')
+		d = strconv.AppendInt(d, int64(y), 10)
+	}
+	return string(d)
+}

@@ -1,0 +1,93 @@
+package status
+
+import (
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// Troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says. What
+// could not be looked at is not known to be wrong.
+func (v view) Troubles() (all []finding.Finding) {
+	for _, f := range v.Status.Findings {
+		if f.Wrong() {
+			all = append(all, f)
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	for _, b := range v.Status.Bots {
+		if b.State != platforms.Connected {
+			all = append(all, finding.Finding{
+				Severity: finding.Fault, What: "The bot of " + v.Label(b.Platform) + " is not connected", Why: b.Reason, Fix: "hermes-connector doctor",
+			})
+		}
+	}
+	switch {
+	case len(all) > 0:
+	case !v.Status.Ready:
+		all = append(all, finding.Finding{Severity: finding.Fault, What: "The connector is not ready", Fix: "hermes-connector doctor"})
+	case len(v.Status.Instances) == 0:
+		all = append(all, finding.Finding{Severity: finding.Warning, What: "No gateway is enrolled yet", Fix: "hermes-connector enroll home"})
+	}
+	return all
+}
+
+// Label is what people call a network.
+func (v view) Label(p relay.PlatformID) string { return label(v.labels, p) }
+
+func label(labels map[relay.PlatformID]string, p relay.PlatformID) string {
+	if l, ok := labels[p]; ok {
+		return l
+	}
+	return string(p)
+}
+
+// Ago is how long ago something was, for the template of that name; none says what a zero time means.
+func (v view) Ago(at time.Time, none string) any {
+	return struct {
+		At   time.Time
+		Age  time.Duration
+		None string
+	}{at, max(0, v.At.Sub(at)), none}
+}
+
+// Instance is the state of an instance.
+func (v view) Instance(id relay.InstanceID) manage.InstanceStatus {
+	for _, i := range v.Status.Instances {
+		if i.ID == id {
+			return i
+		}
+	}
+	return manage.InstanceStatus{ID: id}
+}
+
+// SeveralTenants reports whether a gateway's tenant has to be named.
+func (v view) SeveralTenants() bool {
+	for _, i := range v.Status.Instances {
+		if i.Tenant != v.Status.Instances[0].Tenant {
+			return true
+		}
+	}
+	return false
+}
+
+// People are those whose messages a gateway gets.
+func (v view) People(h *manage.Holdings) (people []string) {
+	for _, b := range h.People {
+		people = append(people, v.Label(b.Platform)+" "+string(b.User))
+	}
+	return people
+}
+
+// Chats are those that a gateway was granted.
+func (v view) Chats(h *manage.Holdings) (chats []string) {
+	for _, g := range h.Grants {
+		chats = append(chats, v.Label(g.Platform)+" "+g.Where())
+	}
+	return chats
+}

@@ -1,0 +1,165 @@
+package facts
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Knows reports whether something is stored that lets the instance act on the chat with p. No platform is asked.
+func (fs *Facts) Knows(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) bool {
+	bot := p.Bot()
+	if _, ok, err := fs.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat}); ok && err == nil {
+		return true
+	}
+	if g, ok, err := fs.Covering(ctx, relay.Place{Platform: bot.Platform, Chat: chat}); ok && err == nil && g.Instance == i {
+		return true
+	}
+	direct, err := fs.direct(ctx, i, p, chat)
+	return err == nil && len(direct) > 0
+}
+
+// Act gathers what decides whether the instance may act on chat with p.
+func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (gate.ActFacts, error) {
+	f := gate.ActFacts{Now: time.Now()}
+	if chat == "" {
+		return f, nil
+	}
+	bot := p.Bot()
+	chat, err := fs.CurrentChat(ctx, bot.Platform, chat)
+	if err != nil {
+		return f, err
+	}
+	direct, err := fs.direct(ctx, i, p, chat)
+	if f.DirectWithBound = len(direct) > 0; err != nil || f.DirectWithBound {
+		return f, err // nothing else needs to be known
+	}
+	place := relay.Place{Platform: bot.Platform, Chat: chat}
+	c, known, err := fs.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat})
+	if err != nil {
+		return f, err
+	}
+	if known {
+		place.Scope, place.Parent = c.Scope, c.Parent
+	}
+	if f.HoldsGrant, err = fs.holds(ctx, i, p, place, known); err != nil {
+		return f, err
+	}
+	if known && !f.HoldsGrant {
+		if f, err = fs.talkFacts(ctx, c); err != nil {
+			return f, err
+		}
+	}
+	if f.Stands() {
+		f.PersonSees, err = fs.personSees(ctx, p, place, c)
+	}
+	return f, err
+}
+
+// talkFacts are the facts that a conversation speaks for, but for who sees its chat.
+func (fs *Facts) talkFacts(ctx context.Context, c store.Conversation) (gate.ActFacts, error) {
+	bound, err := fs.Bound(ctx, c.Instance, c.Bot.Platform, c.By)
+	return gate.ActFacts{Now: time.Now(), Conversation: true, ConversationAt: c.LastAt, JustificationStands: bound}, err
+}
+
+// holds reports whether the instance holds the grant covering place. If only the chat of the place is known, the
+// platform completes it, which is asked only for an instance that holds some grant there: no other can make it ask.
+// Where the platform does not know either, only a grant that names the chat counts.
+func (fs *Facts) holds(ctx context.Context, i relay.InstanceID, p platforms.Platform, place relay.Place, known bool) (bool, error) {
+	if !known {
+		some, err := fs.Grants(ctx, store.GrantFilter{Instance: i, Platform: place.Platform, Limit: 1})
+		if err != nil || len(some) == 0 {
+			return false, err
+		}
+		if place, known = Locate(ctx, p, place); !known {
+			naming, err := fs.Grants(ctx, store.GrantFilter{Platform: place.Platform, Chat: place.Chat})
+			return slices.ContainsFunc(naming, func(g store.Grant) bool { return g.Instance == i && g.Chat == place.Chat }), err
+		}
+	}
+	g, ok, err := fs.Covering(ctx, place)
+	return ok && g.Instance == i, err
+}
+
+// Alone reports whether nobody but the instance may act on the chat. No network is asked who can see the chat: an
+// instance that may turn out to be allowed counts.
+func (fs *Facts) Alone(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
+	if held, err := fs.heldByOther(ctx, i, p, chat); err != nil || held {
+		return false, err
+	}
+	direct, err := fs.direct(ctx, "", p, chat)
+	if err != nil || slices.ContainsFunc(direct, func(b store.Binding) bool { return b.Instance != i }) {
+		return false, err
+	}
+	talks, err := fs.Conversations(ctx, store.ConversationFilter{Chat: relay.Chat{Bot: p.Bot(), ID: chat}})
+	if err != nil {
+		return false, err
+	}
+	for _, c := range talks {
+		if c.Instance == i {
+			continue
+		}
+		if f, err := fs.talkFacts(ctx, c); err != nil || f.Stands() {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// heldByOther reports whether another instance holds the grant covering the chat, or may, where nobody can place it.
+func (fs *Facts) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
+	place := relay.Place{Platform: p.Bot().Platform, Chat: chat}
+	c, known, err := fs.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
+	if err != nil {
+		return false, err
+	}
+	if known {
+		place.Scope, place.Parent = c.Scope, c.Parent
+	} else if place, known = Locate(ctx, p, place); !known {
+		may, err := fs.Grants(ctx, store.GrantFilter{Platform: place.Platform, Chat: chat})
+		return slices.ContainsFunc(may, func(g store.Grant) bool { return g.Instance != i }), err
+	}
+	g, ok, err := fs.Covering(ctx, place)
+	return ok && g.Instance != i, err
+}
+
+// personSees reports whether the person who justified the conversation sees its chat now.
+func (fs *Facts) personSees(ctx context.Context, p platforms.Platform, place relay.Place, c store.Conversation) (bool, error) {
+	if c.Type == relay.ChatDM {
+		return true, nil
+	}
+	sees, err := fs.Visible.Ask(ctx, p, visibility.Of{Bot: c.Bot, Place: place, User: c.By}, time.Now().Add(visibility.Within))
+	if err == nil {
+		return sees, nil
+	}
+	out := &relay.ActionError{Outcome: relay.NotSent, Public: "network: whether the person can see the chat is not known yet", Err: err}
+	var muted *platforms.MutedError
+	if errors.As(err, &muted) {
+		out.RetryAfter = time.Until(muted.Until)
+	}
+	return false, out
+}
+
+// locateWithin bounds the question where a chat stands.
+const locateWithin = 5 * time.Second
+
+// Locate completes a place that is known by its chat only, if the platform knows it.
+func Locate(ctx context.Context, p platforms.Platform, place relay.Place) (relay.Place, bool) {
+	l, ok := p.(platforms.Locator)
+	if !ok {
+		return place, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, locateWithin)
+	defer cancel()
+	found, err := l.Locate(ctx, place.Chat)
+	if err != nil {
+		return place, false
+	}
+	return found, true
+}

@@ -1,0 +1,94 @@
+package inbound
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxContext is how many lines of context an event brings.
+	maxContext = 30
+	// maxContextBytes bounds their texts and names.
+	maxContextBytes = 16 << 10
+	// contextWithin bounds the question what was said in a chat.
+	contextWithin = 10 * time.Second
+)
+
+// bringsContext reports whether an event brings what was said before it, by the policy of an instance which holds the
+// grant that covers its chat, or to which its author is bound. Direct messages and presses never do.
+func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool) bool {
+	if !ev.Traits.Addressed || ev.Source.ChatType == relay.ChatDM || ev.Traits.Press || ev.Prompt != nil {
+		return false
+	}
+	switch policy {
+	case relay.ContextOff:
+		return false
+	case relay.ContextAll:
+		return grant || bound
+	default:
+		return grant
+	}
+}
+
+// BringContext puts what was said before ev into it, if it is to bring that to the instance as things stand
+// now. What cannot be learned is told as an error of the context: the event does not fail for it.
+func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *relay.Event) {
+	p, ok := in.bots.Bot(ev.Bot).(platforms.Historian)
+	if !ok || !ev.Traits.Addressed || !in.wantsContext(ctx, i, *ev) {
+		return
+	}
+	asking, cancel := context.WithTimeout(platforms.For(ctx, i), contextWithin)
+	defer cancel()
+	lines, whole, err := p.History(asking, *ev, maxContext)
+	if err != nil && ctx.Err() == nil {
+		in.log.Warn("context not read; the event goes without", "bot", ev.Bot.String(), "event", ev.ID, "err", err)
+	}
+	if err != nil {
+		lines = nil
+	}
+	ev.Context, ev.ContextError = newest(besides(*ev, lines), maxContext, maxContextBytes), err != nil || !whole
+}
+
+// besides are the lines that ev does not say itself: it may be joined of messages that came before its newest.
+func besides(ev relay.Event, lines []relay.ContextLine) []relay.ContextLine {
+	return slices.DeleteFunc(lines, func(l relay.ContextLine) bool {
+		return l.UserID == ev.Source.UserID && l.Text != ev.Text && strings.Contains("\n"+ev.Text+"\n", "\n"+l.Text+"\n")
+	})
+}
+
+// wantsContext reports whether the instance is told what was said before ev.
+func (in *Inbound) wantsContext(ctx context.Context, i relay.InstanceID, ev relay.Event) (wants bool) {
+	src := ev.Source
+	err := in.db.View(ctx, func(ctx context.Context) error {
+		is, err := in.facts.Instances(ctx, i)
+		if err != nil {
+			return err
+		}
+		grant, granted, err := in.facts.Covering(ctx, src.Place())
+		if err != nil {
+			return err
+		}
+		bound, err := in.facts.Bound(ctx, i, src.Platform, src.UserID)
+		wants = bringsContext(ev, is[0].Relevance[src.Platform].Context, granted && grant.Instance == i, bound)
+		return err
+	})
+	return err == nil && wants
+}
+
+// newest are the last lines, at most so many and of at most so many bytes.
+func newest(lines []relay.ContextLine, most, bytes int) []relay.ContextLine {
+	first := len(lines)
+	for first > 0 && len(lines)-first < most {
+		l := lines[first-1]
+		if bytes -= len(l.Text) + len(l.UserName) + len(l.UserID); bytes < 0 {
+			break
+		}
+		first--
+	}
+	return lines[first:]
+}

@@ -1,0 +1,313 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
+)
+
+// judgement is what is to happen with one event.
+type judgement struct {
+	event    relay.Event
+	frame    []byte         // of the event; nil when nobody gets it
+	forward  *store.Forward // what goes in place of the frame; nil: nothing
+	verdicts []verdict      // at least one
+	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
+	consumed  bool
+	context   bool // somebody who gets it is to be told what was said before it
+	to        []store.Recipient
+	undecided relay.InstanceID      // whose verdict waits for the network; empty: none
+	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
+	answer    string                // of the connector's own: to a control message, or a notice; empty: silence
+	told      relay.EventID         // the mark of the notice that answer is; empty: it is none
+	press     *prompt.Press         // the prompt that it answers, if it is the first; nil: none
+	came      *platforms.Capability // what the event came with; nil: none
+	holder    relay.InstanceID      // whose that capability is if the event is stored for it; empty: nobody's
+}
+
+// verdict is one instance's, or with an empty instance the event's.
+type verdict struct {
+	Instance relay.InstanceID
+	Tenant   relay.TenantID
+	Reason   gate.Reason
+	buffer   relay.BufferID // what it was stored under; zero: it was not
+}
+
+func dropped(ev relay.Event, why gate.Reason) judgement {
+	return judgement{event: ev, verdicts: []verdict{{Reason: why}}}
+}
+
+// judge decides about one event, in the order: own message, duplicate, control, another bot's command, then the
+// candidates. before are the judgements about the events before it in its batch. An error is the store's.
+func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
+	if ev.Traits.Own {
+		return dropped(ev, gate.OwnMessage), nil
+	}
+	code, control := link.Command(ev)
+	control = control && ev.Prompt == nil // an option may be called "link"
+	err = in.db.View(ctx, func(ctx context.Context) error {
+		seen, err := in.db.Seen.Has(ctx, ev.Bot, ev.ID)
+		switch {
+		case err != nil:
+			return err
+		case seen:
+			control, j = false, dropped(ev, gate.Duplicate)
+		case control:
+		case ev.Traits.OtherCommand:
+			j = dropped(ev, gate.OtherCommand)
+		default:
+			if j, err = in.judgeCandidates(ctx, ev, before); err == nil {
+				err = in.greet(ctx, &j, before)
+			}
+		}
+		return err
+	})
+	if err != nil || !control {
+		return j, err
+	}
+	// What changed nothing and gets no answer writes nothing either, however often it is sent.
+	j = dropped(ev, gate.Control)
+	j.answer, err = in.desk.Redeem(ctx, ev, code)
+	j.consumed = j.answer != ""
+	return j, err
+}
+
+// judgeCandidates puts the gate's question for every instance that could receive ev.
+func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
+	cs, err := in.candidates(ctx, ev)
+	if err != nil {
+		return judgement{}, err
+	}
+	if len(cs) == 0 {
+		return dropped(ev, nobody(ev)), nil
+	}
+	j, fits := judgement{event: ev}, false
+	for _, c := range cs {
+		ev = c.completed(ev)
+		j.event = ev
+		j.ofOwner = j.ofOwner || c.bound && ev.Source.ChatType != relay.ChatDM
+		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant}
+		if v.Reason, err = in.decideFor(ctx, ev, c, before); err != nil {
+			return judgement{}, err
+		}
+		switch v.Reason {
+		case gate.Undecided:
+			j.undecided, j.consumed = c.instance.ID, true
+		case gate.Delivered:
+			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
+				j.frame, fits = wire.Pack(ev)
+			}
+			if v.Reason, err = in.give(ctx, &j, c, fits); err != nil {
+				return judgement{}, err
+			}
+			if err = in.excuse(ctx, &j, c.instance, before); err != nil {
+				return judgement{}, err
+			}
+			j.consumed = true
+		}
+		j.verdicts = append(j.verdicts, v)
+	}
+	return j, nil
+}
+
+// give adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
+func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
+	ev := j.event
+	j.press = c.press(ev)
+	profile := "" // of its gateway's, the one that acted on the chat last
+	if c.instance.Profiles {
+		talk, _, err := in.facts.Conversation(ctx, c.instance.ID, ev.Chat())
+		if err != nil {
+			return "", err
+		}
+		profile = talk.Profile
+	}
+	if profile != "" && fits {
+		ev.Source.Profile = profile
+		_, fits = wire.Pack(ev)
+	}
+	j.to = append(j.to, store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(j.event), Oversize: !fits, Profile: profile})
+	if !fits {
+		return gate.Oversize, nil
+	}
+	if _, ok := in.bots.Bot(ev.Bot).(platforms.Historian); ok {
+		j.context = j.context || bringsContext(ev, c.instance.Relevance[ev.Source.Platform].Context, c.grant, c.bound)
+	}
+	return gate.Delivered, nil
+}
+
+// pack notes what goes in place of the event's frame, if it is a forward that fits and somebody gets it.
+func (j *judgement) pack(d relay.Delivery) {
+	if f, ok := d.(relay.Forward); ok && j.frame != nil {
+		if line, fits := wire.Pack(f); fits {
+			j.forward = &store.Forward{Frame: line, Until: f.Until}
+		}
+	}
+}
+
+// candidate is an instance that could receive an event, with what is stored about it.
+type candidate struct {
+	instance store.Instance
+	bound    bool           // the author is bound to it, and it is the one of his that gets the event
+	grant    bool           // it holds the grant covering the chat
+	asked    *prompt.Record // what it asked, and the event answers; nil: the event is no press on a prompt
+}
+
+// candidates are the instance of the author's own that gets the event, and the holder of the
+// grant covering the chat, if that is none of his own. A button press is for one of them only; one that answers a prompt,
+// for whoever asked.
+func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
+	if ev.Prompt != nil {
+		return in.asker(ctx, ev)
+	}
+	src := ev.Source
+	grant, granted, err := in.facts.Covering(ctx, src.Place())
+	if err != nil {
+		return nil, err
+	}
+	var owned []gate.Owned
+	foreign := granted
+	if src.UserID != "" {
+		bindings, err := in.facts.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range bindings {
+			owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault})
+			foreign = foreign && b.Instance != grant.Instance
+		}
+	}
+	add := func(i relay.InstanceID, c candidate) error {
+		c.instance, err = store.Only(in.facts.Instances(ctx, i))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return nil
+		case err == nil:
+			out = append(out, c)
+		}
+		return err
+	}
+	own, bound := gate.OwnInstance(owned, grant.Instance, src.ChatType == relay.ChatDM)
+	if bound {
+		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
+			return nil, err
+		}
+	}
+	if foreign && !(ev.Traits.Press && bound) {
+		if err := add(grant.Instance, candidate{grant: true}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// ask puts the gate's question about one candidate, from what is known: the network is not asked here.
+// known is false where only the network's word on who sees the chat is missing; without it the answer is no.
+func (in *Inbound) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
+	f := c.facts(ev)
+	f.Visible = true
+	if why := c.decide(ev, f); why != gate.Delivered || f.Direct {
+		return why, true, nil
+	}
+	sees, known, err := in.knownToSee(ctx, ev, c)
+	f.Visible = sees && known
+	return c.decide(ev, f), known, err
+}
+
+// decideFor is ask for an event that just came: it is Undecided where only the network's word is missing, and
+// where an earlier event of the chat waits for it.
+func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
+	why, known, err := in.ask(ctx, ev, c)
+	if err != nil || known && why != gate.Delivered || ev.Source.ChatType == relay.ChatDM {
+		return why, err
+	}
+	chat := ev.Chat()
+	waiting, err := in.db.Pending.Count(ctx, store.PendingFilter{Chat: chat, Instance: c.instance.ID, Limit: MaxUndecided})
+	if err != nil {
+		return "", err
+	}
+	for _, j := range before {
+		if j.undecided == c.instance.ID && j.event.Source.ChatID == chat.ID {
+			waiting++
+		}
+	}
+	switch {
+	case known && waiting == 0:
+		return gate.Delivered, nil
+	case waiting >= MaxUndecided && !known: // who is known to see the chat, as its owner who writes there, is let in
+		return gate.NotVisible, nil
+	}
+	return gate.Undecided, nil
+}
+
+// knownToSee is whether somebody who is bound to the candidate can see the event's chat now, if that is
+// known without asking. Who writes in a chat sees it.
+func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
+	if c.bound {
+		return true, true, nil
+	}
+	p := in.bots.Bot(ev.Bot)
+	if _, asks := p.(platforms.Roster); !asks {
+		return false, true, nil
+	}
+	known, n := true, 0
+	for u, err := range in.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
+		if err != nil {
+			return false, false, err
+		}
+		s, k := in.facts.Visible.Get(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
+		if k && s {
+			return true, true, nil
+		}
+		known = known && k
+		if n++; !known && n >= facts.SomeWatchers {
+			break // the network is to say it of all of them
+		}
+	}
+	return false, known, nil
+}
+
+func (c candidate) facts(ev relay.Event) gate.Facts {
+	src := ev.Source
+	policy, declared := c.instance.Relevance[src.Platform]
+	if !declared {
+		policy.RequireAddress = true // what newer gateways assume, and the safe one
+	}
+	return gate.Facts{
+		Direct:      src.ChatType == relay.ChatDM,
+		AuthorBound: c.bound,
+		HoldsGrant:  c.grant,
+		Principal:   c.instance.Principal.Policy,
+		AuthorListed: slices.Contains(c.instance.Principal.Allow, store.Person{
+			Platform: src.Platform, User: src.UserID,
+		}),
+		Approval:         gate.IsApproval(ev.Text),
+		AuthorIsBot:      ev.Traits.AuthorIsBot,
+		Addressed:        ev.Traits.Addressed,
+		RequireAddress:   policy.RequireAddress,
+		FreeResponse:     slices.Contains(policy.FreeResponseScopes, src.ChatID) || src.ParentChatID != "" && slices.Contains(policy.FreeResponseScopes, src.ParentChatID),
+		AllowOtherBots:   policy.AllowOtherBots,
+		OwnerMustAddress: policy.OwnerMustAddress,
+	}
+}
+
+// conversation records why the candidate may act on the event's chat from now on.
+func (c candidate) conversation(ev relay.Event) store.Conversation {
+	conv := store.Conversation{
+		Scope: ev.Source.Scope, Parent: ev.Source.ParentChatID, Type: ev.Source.ChatType, ByGrant: c.grant,
+	}
+	if c.bound {
+		conv.By = ev.Source.UserID
+	}
+	return conv
+}

@@ -1,0 +1,101 @@
+package inbound
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Replies are what the connector itself tells people in direct messages; the zero value is silence.
+type Replies struct {
+	// Unbound is told to a person who is bound to nobody, at most once on a day (UTC); empty: nothing.
+	Unbound string
+	// Away: who writes to a gateway that is away is told so, once while that lasts.
+	Away bool
+}
+
+// absence is how long this process must be up before anybody is told of a gateway that was here before: it may be on its
+// way back.
+const absence = time.Minute
+
+const answerAway = "`%s` is not reachable; your message is kept."
+
+// notice is something that is told a person once: the answer, and the event whose seen mark says that it was told.
+// The mark is stored with the batch, so that a restart tells nobody twice.
+type notice struct {
+	answer string
+	mark   relay.EventID
+}
+
+// answers sets the notice as j's answer, if it was not told before. before are the judgements of the same batch.
+func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before []judgement) error {
+	for _, b := range before {
+		if b.told == n.mark {
+			return nil
+		}
+	}
+	told, err := in.db.Seen.Has(ctx, j.event.Bot, n.mark)
+	if err != nil || told {
+		return err
+	}
+	j.answer, j.told = n.answer, n.mark
+	return nil
+}
+
+// greet has a stranger told how he gets a code, where that is wanted.
+func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) error {
+	ev, says := j.event, in.replies.Load().Unbound
+	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
+		return nil
+	}
+	now := time.Now()
+	n := notice{says, relay.EventID(fmt.Sprintf("unbound/%s/%s", now.UTC().Format(time.DateOnly), ev.Source.UserID))}
+	if err := n.answers(ctx, in, j, before); err != nil || j.answer == "" {
+		return err
+	}
+	if j.answer = in.desk.Ration(ev, j.answer); j.answer == "" {
+		j.told = "" // tomorrow's strangers may have more luck today
+	}
+	return nil
+}
+
+// excuse has a bound person told that i, to whom his message goes, is away, where that is wanted. A gateway that sleeps
+// is woken, and so needs no excuse.
+func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
+	since := i.LastSeenAt
+	if !since.IsZero() && in.began.After(since) {
+		since = in.began.Add(absence)
+	}
+	if !in.replies.Load().Away || i.Asleep || !addressable(j.event) || in.gateways.Connected(i.ID) || time.Now().Before(since) {
+		return nil
+	}
+	// The mark of what was told outlives some days only; the conversation says the same of what was said later.
+	talk, known, err := store.First(in.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID, Chat: j.event.Chat()}))
+	if err != nil || known && talk.LastAt.After(since) {
+		return err
+	}
+	name := strings.ReplaceAll(string(i.ID), "`", "'")
+	return notice{
+		fmt.Sprintf(answerAway, name), relay.EventID(fmt.Sprintf("away/%s/%d/%s", i.ID, i.LastSeenAt.Unix(), j.event.Source.ChatID)),
+	}.answers(ctx, in, j, before)
+}
+
+// addressable reports whether ev is what a person wrote directly to the bot.
+func addressable(ev relay.Event) bool {
+	return ev.Source.ChatType == relay.ChatDM && ev.Source.UserID != "" && !ev.Traits.AuthorIsBot && !ev.Traits.Press && ev.Prompt == nil
+}
+
+// toldItems are the marks of what people were told because of a batch.
+func toldItems(bot relay.Bot, judged []judgement) (out []store.AcceptItem) {
+	for _, j := range judged {
+		if j.told != "" {
+			out = append(out, store.AcceptItem{Delivery: relay.Event{ID: j.told, Bot: bot}})
+		}
+	}
+	return out
+}

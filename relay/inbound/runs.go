@@ -1,0 +1,110 @@
+package inbound
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+)
+
+const (
+	// maxRuns bounds how much is remembered in each of two generations: up to two entries for a session key, of which
+	// a conversation has up to three.
+	maxRuns = 10_000
+	// runsFor is how long after its last delivery a key is taken to run something that a person's /stop can end.
+	runsFor = time.Hour
+)
+
+// runs remembers which instance runs which session key, so that an interrupt finds its way. After a restart it fills
+// again with the next events.
+type runs struct {
+	mu    sync.Mutex // guards the fields below
+	young map[runKey]run
+	old   map[runKey]run
+}
+
+type runKey struct {
+	tenant   relay.TenantID
+	instance relay.InstanceID // empty: whichever of the tenant received the last event
+	key      relay.SessionKey
+}
+
+type run struct {
+	instance relay.InstanceID
+	chat     relay.ChatID
+	at       time.Time // of the last delivery
+}
+
+// remember notes that an instance of the tenant runs one of the keys.
+func (t *runs) remember(tenant relay.TenantID, keys []relay.SessionKey, v run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.young == nil || len(t.young) >= maxRuns {
+		t.old, t.young = t.young, make(map[runKey]run)
+	}
+	for _, key := range keys {
+		t.young[runKey{tenant, v.instance, key}] = v
+		t.young[runKey{tenant, "", key}] = v
+	}
+}
+
+// find is the run of the key that is the instance's own, else one of its tenant. Several
+// instances may run one key: an owner's and the holder of the chat received the same message.
+func (t *runs) find(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey) (run, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range []runKey{{tenant, i, key}, {tenant, "", key}} {
+		if v, ok := t.atLocked(k); ok {
+			return v, true
+		}
+	}
+	return run{}, false
+}
+
+// atLocked is what is remembered under k. t.mu must be held.
+func (t *runs) atLocked(k runKey) (v run, ok bool) {
+	if v, ok = t.young[k]; !ok {
+		v, ok = t.old[k]
+	}
+	return v, ok
+}
+
+// recent is the instance's own run of the key, if something was delivered there for it a short while before now.
+func (t *runs) recent(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey, now time.Time) (run, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v, ok := t.atLocked(runKey{tenant, i, key})
+	return v, ok && now.Sub(v.at) <= runsFor
+}
+
+// interruptFor has every instance that is about to get a person's /stop stop its run first. It comes before the message
+// is stored: once that is in the lane, nothing could overtake it any more; and it must not wait behind a backlog. Which
+// settings the gateway has we cannot know: every key that may be meant is told, and one that runs nothing does nothing.
+func (in *Inbound) interruptFor(j judgement) {
+	if !gate.IsStop(j.event) {
+		return
+	}
+	src := j.event.Source
+	keys := sessionkey.Forms(src)
+	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // else those of a forward are of the chat around the thread
+		keys = append(keys, sessionkey.Forwarded(src)...)
+	}
+	for _, v := range j.verdicts {
+		if v.Reason != gate.Delivered {
+			continue
+		}
+		for _, key := range keys {
+			if t, ok := in.runs.recent(v.Tenant, v.Instance, key, time.Now()); ok {
+				in.gateways.Interrupt(v.Instance, key, t.chat)
+			}
+		}
+	}
+}
+
+// RunOf is the instance of the tenant that runs the key, i's own run before others', and the chat of it.
+func (in *Inbound) RunOf(t relay.TenantID, i relay.InstanceID, key relay.SessionKey) (relay.InstanceID, relay.ChatID, bool) {
+	v, ok := in.runs.find(t, i, key)
+	return v.instance, v.chat, ok
+}

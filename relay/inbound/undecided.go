@@ -1,0 +1,241 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	// MaxUndecided is how many events of one chat wait for the network's word. Those past it are not visible.
+	MaxUndecided = 1000
+	// decidedTogether is how many verdicts share a commit.
+	decidedTogether = 64
+	// judgeRetry is the pause before the database is asked again.
+	judgeRetry = time.Second
+)
+
+// judges are the workers that decide about undecided events, those that lack only the network's word on who can
+// see their chat: one per chat that has some, so that a chat about which the network says nothing holds up nobody
+// else. The zero value is ready; before begin and after end it only notes the chats.
+type judges struct {
+	mu    sync.Mutex // guards the fields below
+	start func(relay.Chat)
+	by    map[relay.Chat]bool // the chats with a worker, if start is set; true: it must look once more
+}
+
+func (j *judges) begin(start func(relay.Chat)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.start, j.by = start, nil
+}
+
+func (j *judges) end() { j.begin(nil) }
+
+// call makes a worker look at the chat. It does not block.
+func (j *judges) call(c relay.Chat) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.by == nil {
+		j.by = make(map[relay.Chat]bool)
+	}
+	_, busy := j.by[c]
+	j.by[c] = busy
+	if !busy && j.start != nil {
+		j.start(c)
+	}
+}
+
+// chats are those with a worker, or that wait for one.
+func (j *judges) chats() []relay.Chat {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Collect(maps.Keys(j.by))
+}
+
+// done ends the worker of a chat that has nothing undecided left, unless it is to look once more.
+func (j *judges) done(c relay.Chat) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.by[c] {
+		j.by[c] = false
+		return false
+	}
+	delete(j.by, c)
+	return true
+}
+
+// Begin has what is undecided judged, each chat by a worker that start starts, until ctx ends: what was so at the last stop
+// and what comes.
+func (in *Inbound) Begin(ctx context.Context, start func(worker func())) error {
+	in.judges.begin(func(c relay.Chat) { start(func() { in.judgeChat(ctx, c) }) })
+	return in.Resume(ctx)
+}
+
+// End starts no worker any more.
+func (in *Inbound) End() { in.judges.end() }
+
+// Resume has what was undecided at the last stop judged again: its bot may be here now.
+func (in *Inbound) Resume(ctx context.Context) error {
+	all, err := in.db.Pending.List(ctx, store.PendingFilter{})
+	if err != nil {
+		return err
+	}
+	for _, u := range all {
+		in.judges.call(u.Delivery.About().Chat())
+	}
+	return nil
+}
+
+// Undecided are the chats of which events wait for their verdict.
+func (in *Inbound) Undecided() []relay.Chat { return in.judges.chats() }
+
+// judgeChat is a chat's worker: it decides until nothing is left.
+func (in *Inbound) judgeChat(ctx context.Context, c relay.Chat) {
+	for {
+		err := in.Judge(ctx, c)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		pause := judgeRetry
+		if muted, ok := errors.AsType[*platforms.MutedError](err); ok {
+			pause = max(time.Until(muted.Until), pause)
+		} else {
+			in.log.Warn("undecided events not judged; trying again", "bot", c.Bot.String(), "chat", c.ID, "in", pause, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Judge decides about the undecided events of one chat, in order, until none is left. The error says why it cannot be
+// decided about one now: a *platforms.MutedError, or the store's.
+func (in *Inbound) Judge(ctx context.Context, c relay.Chat) error {
+	for ctx.Err() == nil {
+		left, err := in.judgeSome(ctx, in.bots.Bot(c.Bot), c)
+		if err != nil || !left && in.judges.done(c) {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
+// not hosted here any more.
+func (in *Inbound) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
+	waiting, err := in.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
+	if err != nil || len(waiting) == 0 || p == nil {
+		return false, err
+	}
+	var verdicts []store.Verdict
+	var judged []judgement
+	var unclear error
+	for _, u := range waiting {
+		j, err := in.judgeUndecided(ctx, p, u)
+		if err != nil {
+			unclear = err
+			break
+		}
+		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), Press: j.press}
+		if len(j.to) > 0 {
+			v.To = &j.to[0]
+		}
+		in.cameBefore(ctx, &j, u)
+		verdicts, judged = append(verdicts, v), append(judged, j)
+	}
+	if len(verdicts) == 0 {
+		return true, unclear
+	}
+	out, err := in.db.Pending.Decide(ctx, c, verdicts)
+	if err != nil {
+		return true, err
+	}
+	in.noteLost(out)
+	for n, j := range judged {
+		if out.Items[n].Duplicate { // its chat has another id now, and another worker
+			continue
+		}
+		if out.Items[n].Late {
+			j.late()
+		}
+		in.tell(j, in.presses.decided(pressID{j.event.Bot, j.event.ID}), nil)
+		in.announce(j, out.Items[n].Buffers)
+	}
+	return true, unclear
+}
+
+// cameBefore gives j the capability that came in u's event, if it is u's instance's. One that cannot be read must not
+// keep the event from its verdict.
+func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending) {
+	stored, ok, err := in.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
+	if err != nil || !ok {
+		return
+	}
+	if c, ok := in.capabilities.Open(stored); ok {
+		j.came, j.holder = &c, u.Instance
+	}
+}
+
+// judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
+// word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
+func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Pending) (judgement, error) {
+	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
+	for {
+		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
+		cs, err := in.candidates(ctx, j.event)
+		if err != nil {
+			return j, err
+		}
+		if i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance }); i >= 0 {
+			c, known := cs[i], false
+			v.Tenant = c.instance.Tenant
+			j.event = c.completed(j.event)
+			if v.Reason, known, err = in.ask(ctx, j.event, c); err != nil {
+				return j, err
+			}
+			if !known && time.Now().Before(until) {
+				if err := in.askOwners(ctx, p, j.event, c, until); err != nil {
+					return j, err
+				}
+				continue
+			}
+			if v.Reason == gate.Delivered {
+				fits := false
+				j.frame, fits = wire.Pack(j.event)
+				if v.Reason, err = in.give(ctx, &j, c, fits); err != nil {
+					return j, err
+				}
+				j.pack(u.Delivery)
+			}
+		}
+		j.verdicts = []verdict{v}
+		in.interruptFor(j)
+		return j, nil
+	}
+}
+
+// askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
+func (in *Inbound) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
+	ctx = platforms.OnBehalf(ctx, c.instance.ID)
+	for u, err := range in.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
+		if err != nil {
+			return err
+		}
+		if sees, err := in.facts.Visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
+			return err
+		}
+	}
+	return nil
+}

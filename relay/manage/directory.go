@@ -1,0 +1,107 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Named names a gateway or an instance; by default a gateway and its instance have the same name.
+type Named struct {
+	Name string `json:"name"`
+}
+
+// directory finds instances and gateways by the names that people type.
+type directory struct{ db *store.DB }
+
+// instance finds the instance a name stands for: its own, or that of the gateway of that name.
+func (d directory) instance(ctx context.Context, name string) (store.Instance, error) {
+	inst, err := store.Only(d.db.Instances(ctx, relay.InstanceID(name)))
+	if !errors.Is(err, store.ErrNotFound) {
+		return inst, err
+	}
+	switch g, err := store.Only(d.db.Gateways(ctx, relay.GatewayID(name))); {
+	case errors.Is(err, store.ErrNotFound):
+		return store.Instance{}, noGateway(name)
+	case err != nil:
+		return store.Instance{}, err
+	default:
+		return store.Only(d.db.Instances(ctx, g.Instance))
+	}
+}
+
+// maybe is instance, or no instance for no name.
+func (d directory) maybe(ctx context.Context, n Named) (store.Instance, error) {
+	if n.Name == "" {
+		return store.Instance{}, nil
+	}
+	return d.instance(ctx, n.Name)
+}
+
+// served is the instance that a name stands for, refused when no gateway can serve that instance any more:
+// nothing may be granted to a revoked instance.
+func (d directory) served(ctx context.Context, name string) (store.Instance, error) {
+	inst, err := d.instance(ctx, name)
+	if err != nil {
+		return inst, err
+	}
+	live, err := d.liveGateways(ctx)
+	if err == nil && !live[inst.ID] {
+		err = revoked(name)
+	}
+	return inst, err
+}
+
+// liveGateways are the instances that a gateway can serve.
+func (d directory) liveGateways(ctx context.Context) (map[relay.InstanceID]bool, error) {
+	all, err := d.db.Gateways(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live := make(map[relay.InstanceID]bool)
+	for _, g := range all {
+		if !g.Revoked {
+			live[g.Instance] = true
+		}
+	}
+	return live, nil
+}
+
+// grants are those of an instance; of an empty one: all.
+func (d directory) grants(ctx context.Context, i relay.InstanceID) ([]Grant, error) {
+	all, err := d.db.Grants(ctx, store.GrantFilter{Instance: i})
+	return each(all, grant), err
+}
+
+// gateway finds a gateway by its name, or by its instance's when that has no other one.
+func (d directory) gateway(ctx context.Context, name string) (store.Gateway, error) {
+	g, err := store.Only(d.db.Gateways(ctx, relay.GatewayID(name)))
+	if !errors.Is(err, store.ErrNotFound) {
+		return g, err
+	}
+	all, listed := d.db.Gateways(ctx)
+	if listed != nil {
+		return g, listed
+	}
+	var its []store.Gateway // a gateway that provisions itself brings its own name
+	for _, other := range all {
+		if string(other.Instance) == name && !other.Revoked {
+			its = append(its, other)
+		}
+	}
+	switch len(its) {
+	case 0:
+		return g, noGateway(name)
+	case 1:
+		return its[0], nil
+	}
+	names := strings.Join(each(its, func(g store.Gateway) string { return string(g.ID) }), ", ")
+	return g, refuse(NotFound, "%q is an instance with several gateways: name one of them (%s)", name, names)
+}
+
+func noGateway(name string) error {
+	return refuse(NotFound, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
+}

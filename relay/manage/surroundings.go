@@ -1,0 +1,85 @@
+package manage
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// surroundings are what the records do not say: the configuration, and the server, if one runs.
+type surroundings struct {
+	live Live // nil: the database was opened without a server
+	set  Settings
+}
+
+// bots are the hosted bots, running or not.
+func (a *surroundings) bots() []platforms.Platform {
+	if a.live != nil {
+		return a.live.Bots()
+	}
+	return a.set.Bots
+}
+
+func (a *surroundings) state(i store.Instance) State {
+	switch {
+	case i.Asleep: // also while its socket is still open: nothing is delivered
+		return Asleep
+	case a.live != nil && a.live.Connected(i.ID):
+		return Connected
+	}
+	return Away
+}
+
+// kind is the network p. A network that this program does not speak is refused: its ids would never match anything.
+func (a *surroundings) kind(p relay.PlatformID) (platforms.Kind, error) {
+	names := make([]string, len(a.set.Kinds))
+	for i, k := range a.set.Kinds {
+		if k.Name == p {
+			return k, nil
+		}
+		names[i] = string(k.Name)
+	}
+	return platforms.Kind{}, unfit("platform", "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
+}
+
+// person refuses what cannot be a user.
+func (a *surroundings) person(p relay.PlatformID, user relay.UserID) error {
+	_, err := a.kind(p)
+	return cmp.Or(err, checkID("userId", "person", string(user)))
+}
+
+// typed refuses what cannot be an id on that network.
+func (a *surroundings) typed(field string, p relay.PlatformID, id string) error {
+	kind, err := a.kind(p)
+	if err == nil && kind.CheckID != nil && id != "" {
+		if err = kind.CheckID(id); err != nil {
+			return unfit(field, "%q: %v", id, err)
+		}
+	}
+	return err
+}
+
+// botless is a warning when no configured bot is on a network: what was said about it has no effect yet.
+func (a *surroundings) botless(n relay.PlatformID) []string {
+	for _, p := range a.bots() {
+		if p.Bot().Platform == n {
+			return nil
+		}
+	}
+	return []string{"No " + string(n) + " bot is configured, so nothing comes from there yet."}
+}
+
+// frontLine says what is missing in the .env of a gateway that does not front bots: what `enroll` prints.
+func (a *surroundings) frontLine(bots ...relay.Bot) string {
+	if !slices.ContainsFunc(a.bots(), func(p platforms.Platform) bool { return slices.Contains(bots, p.Bot()) }) {
+		return "that bot is not configured here any more"
+	}
+	env := a.env("")
+	lines := envLines(env, envPlatforms, envBotIDs)
+	return "the gateway does not front it. Its .env needs " + strings.Join(lines, " and ") +
+		" (one of June 2026: " + envPlatform + "=" + string(relay.RelayPlatform) + " and no " + envBotID + ")"
+}

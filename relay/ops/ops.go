@@ -1,0 +1,104 @@
+// Package ops is the table of everything that can be asked of the connector. Each operation stands there once: its name,
+// its arguments and its result as types, who may ask for it and how, and the method of package manage that carries it
+// out. The command line and the admin socket, the HTTP API and the man pages are made from it.
+//
+// Who may ask stands in two columns. What has a command is the operator's: whoever can open the admin socket, or the
+// database. What has a route is a gateway's, or of whoever manages it, about its own instance and no other; relay/api
+// proves which that is. Words are the front end's: the table has none.
+//
+// Invariants:
+//
+//  1. A name and a route are one operation's, and never another's.
+//  2. An operation that changes something leaves a row in the audit list, in the name of who asked for it.
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+// Row is an operation, whatever its arguments and its result are.
+type Row struct {
+	Name    string // on the admin socket
+	Command string // how the operator types it, behind the program's name, with its arguments; empty: it is not the operator's
+	Route   string // method and path where a gateway asks for it; empty: it is not a gateway's
+	Changes bool   // it changes the database
+	carry   func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error)
+}
+
+// Op is an operation with arguments A and the result R.
+type Op[A, R any] struct {
+	*Row
+	do func(*manage.Service, context.Context, audit.Actor, A) (R, error)
+}
+
+// Do carries the operation out, in the name of by. Refusals are *manage.Error.
+func (o Op[A, R]) Do(ctx context.Context, svc *manage.Service, by audit.Actor, args A) (R, error) {
+	return o.do(svc, ctx, by, args)
+}
+
+// ErrMalformed is the refusal of arguments that cannot be read.
+var ErrMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
+
+// Words are the words of the command, and the arguments and flags that stand behind them.
+func (r *Row) Words() (words, args []string) {
+	all := strings.Fields(r.Command)
+	n := slices.IndexFunc(all, func(w string) bool {
+		return strings.HasPrefix(w, "-") || strings.ToLower(w) != w || strings.HasPrefix(w, "[")
+	})
+	if n < 0 {
+		n = len(all)
+	}
+	return all[:n], all[n:]
+}
+
+// Carry carries the operation out with arguments in JSON. Refusals are *manage.Error.
+func (r *Row) Carry(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error) {
+	return r.carry(ctx, svc, by, args)
+}
+
+// rows are all operations. Each adds itself while the package is set up, and nothing changes them after that.
+var rows []*Row
+
+// All are all operations, in the order of the table.
+func All() []*Row { return rows }
+
+// Operators is the operation of that name, if it is the operator's.
+func Operators(name string) (*Row, bool) {
+	for _, r := range rows {
+		if r.Name == name && r.Command != "" {
+			return r, true
+		}
+	}
+	return nil, false
+}
+
+// change is an operation that leaves a row in the audit list, in the name of who asked for it.
+func change[A, R any](name, command, route string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
+	return enter(&Row{Name: name, Command: command, Route: route, Changes: true}, do)
+}
+
+// look is an operation that changes nothing.
+func look[A, R any](name, command, route string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
+	return enter(&Row{Name: name, Command: command, Route: route},
+		func(svc *manage.Service, ctx context.Context, _ audit.Actor, args A) (R, error) {
+			return do(svc, ctx, args)
+		})
+}
+
+func enter[A, R any](r *Row, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
+	r.carry = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
+		var args A
+		if json.Unmarshal(raw, &args) != nil {
+			return nil, ErrMalformed
+		}
+		return do(svc, ctx, by, args)
+	}
+	rows = append(rows, r)
+	return Op[A, R]{r, do}
+}

@@ -1,0 +1,58 @@
+package ops
+
+import "github.com/hermes-connector/hermes-connector/relay/manage"
+
+// The operations: the name, the command that the operator types, the route where a gateway asks for it, and what carries
+// it out. Where one is empty, the operator, or a gateway, cannot ask for it.
+var (
+	// Gateways and their credentials.
+	Enroll       = change("enroll", "enroll NAME", "", (*manage.Service).Enroll)
+	EnrollToken  = change("enroll-token", "enroll [NAME] --token", "", (*manage.Service).EnrollToken)
+	Gateways     = look("gateways", "gateway list", "", (*manage.Service).Gateways)
+	Gateway      = look("gateway", "gateway show NAME", "", (*manage.Service).Gateway)
+	Rotate       = change("rotate", "gateway rotate NAME", "", (*manage.Service).Rotate)
+	Revoke       = change("revoke", "gateway revoke NAME", "", (*manage.Service).Revoke)
+	Identity     = change("identity", "gateway identity NAME", "", (*manage.Service).Identity)
+	DropIdentity = change("drop-identity", "gateway identity NAME --revoke", "", (*manage.Service).DropIdentity)
+	Self         = look("self", "", "GET /manage/self", (*manage.Service).Self)
+	Deprovision  = change("deprovision", "", "POST /manage/deprovision", (*manage.Service).Deprovision)
+
+	// Gateways that make themselves: whoever asks has proved who they are, or holds an enrollment token.
+	EnrollByToken = change("enroll-by-token", "", "POST /relay/enroll", (*manage.Service).EnrollByToken)
+	Provision     = change("provision", "", "POST /relay/provision", (*manage.Service).Provision)
+
+	// People, and what they say to whom.
+	Link         = change("link", "link NAME", "POST /manage/link", (*manage.Service).Link)
+	Bind         = change("bind", "bind NAME PLATFORM PERSON", "", (*manage.Service).Bind)
+	Unbind       = change("unbind", "unbind NAME PLATFORM PERSON", "", (*manage.Service).Unbind)
+	SetDMDefault = change("dm-default", "dm-default NAME PLATFORM PERSON", "POST /manage/dm-default", (*manage.Service).SetDMDefault)
+	SetPrincipal = change("principal", "principal NAME [owner-only|allow-list|any]", "POST /manage/principal", (*manage.Service).SetPrincipal)
+	SetRelevance = change("relevance", "policy NAME --platform PLATFORM", "POST /relay/policy", (*manage.Service).SetRelevance)
+
+	// Chats.
+	Claim      = change("claim", "scope claim NAME PLATFORM [CHAT]", "", (*manage.Service).Claim)
+	ClaimOwned = change("claim-owned", "", "POST /manage/scope", (*manage.Service).ClaimOwned)
+	Release    = change("release", "scope release NAME PLATFORM [CHAT]", "POST /manage/scope/release", (*manage.Service).Release)
+	Scopes     = look("scopes", "scope list [NAME]", "", (*manage.Service).Scopes)
+	Routes     = look("routes", "route list [NAME]", "", (*manage.Service).Routes)
+	DropRoute  = change("drop-route", "route drop PLATFORM KEY", "", (*manage.Service).DropRoute)
+
+	// What waits, and what was given up.
+	Entries    = look("entries", "buffer list NAME", "", (*manage.Service).Entries)
+	Dead       = look("dead", "buffer dead NAME", "", (*manage.Service).Dead)
+	Replay     = change("replay", "buffer replay NAME [BUFFERID]...", "", (*manage.Service).Replay)
+	Drop       = change("drop", "buffer drop NAME [BUFFERID]...", "", (*manage.Service).Drop)
+	Quarantine = look("quarantine", "buffer quarantine", "", (*manage.Service).Quarantine)
+
+	// How everything is, and what was.
+	Status   = look("status", "status", "", (*manage.Service).Status)
+	Diagnose = look("diagnose", "doctor", "", (*manage.Service).Diagnose)
+	Explain  = look("explain", "explain [EVENT]", "", (*manage.Service).Explain)
+	Audit    = look("audit", "audit [NAME]", "", (*manage.Service).Audit)
+	Health   = look("health", "healthcheck", "", (*manage.Service).Health)
+
+	// The running server itself.
+	Reload    = change("reload", "reload", "", (*manage.Service).Reload)
+	WebLink   = change("web", "web", "", (*manage.Service).WebLink)
+	WebLogout = change("web-logout", "web logout --all", "", (*manage.Service).WebLogout)
+)

@@ -1,0 +1,166 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+)
+
+const (
+	// recordWithin bounds what must still be stored after an action's own time ran out.
+	recordWithin = 5 * time.Second
+	// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
+	allowedFor = time.Second
+)
+
+// action is one thing that a gateway asks for, on its way; see session.Action.
+type action struct {
+	// Set once, by Caller.Action.
+	who     *Caller
+	request relay.Request
+	line    relay.Chat
+
+	// Set by Allow.
+	target target
+	at     time.Time // when it was allowed
+
+	file relay.File // of a send_media; set by Do
+}
+
+// Action implements session.Handler.
+func (who *Caller) Action(ctx context.Context, r relay.Request) session.Action {
+	a := &action{who: who, request: r, line: who.line(ctx, r)}
+	a.heard(delivery.Alive)
+	return a
+}
+
+// Line implements session.Action.
+func (a *action) Line() relay.Chat { return a.line }
+
+// Allow implements session.Action. A follow-up names no chat, and is decided about when it is carried out.
+func (a *action) Allow(ctx context.Context) (err error) {
+	a.who.attachment.Asks(ctx, a.request)
+	if _, ok := a.request.Action.(relay.FollowUp); ok {
+		return nil
+	}
+	a.at = time.Now()
+	a.target, err = a.who.allowed(platforms.For(ctx, a.who.instance), a.request)
+	if err != nil {
+		return a.who.failed(a.request.Action, err)
+	}
+	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}
+	a.who.keepProfile(ctx, at, a.target.action)
+	return nil
+}
+
+// Do implements session.Action.
+func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
+	who := a.who
+	done, err := a.find(ctx)
+	defer done()
+	if err != nil {
+		return relay.Result{}, who.failed(a.request.Action, err)
+	}
+	if g, ok := a.target.bot.(platforms.Limited); ok && waits(a.request.Action) {
+		if err := g.WaitOpen(platforms.For(ctx, who.instance), a.target.action.Target()); err != nil {
+			if _, ok := errors.AsType[*relay.ActionError](err); !ok { // nothing has left yet, whatever the error
+				err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time", Err: err}
+			}
+			return relay.Result{}, who.failed(a.request.Action, err)
+		}
+	}
+	running, r, ok := pick()
+	if !ok {
+		return relay.Result{}, nil // the session answers
+	}
+	res, err := a.do(platforms.For(running, who.instance), r)
+	a.heard(signOf(r.Action, err))
+	if err != nil {
+		return relay.Result{}, who.failed(r.Action, err)
+	}
+	who.out.counters.Add(count.ActionOK, 1)
+	if says(r.Action) {
+		who.out.counters.Add(count.MessageSent, 1)
+	}
+	return res, nil
+}
+
+// says reports whether a person reads a as a message.
+func says(a relay.Action) bool {
+	switch a.(type) {
+	case relay.Send, relay.FollowUp, relay.SendMedia, relay.Prompt:
+		return true
+	}
+	return false
+}
+
+// waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are of no use later.
+func waits(a relay.Action) bool {
+	switch a.(type) {
+	case relay.Typing, relay.React, relay.Draft:
+		return false
+	}
+	return true
+}
+
+// do carries out r, which is a's own request or one alike.
+func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err error) {
+	t := a.target
+	switch act := r.Action.(type) {
+	case relay.FollowUp:
+		return a.who.followUp(ctx, act)
+	case relay.Edit, relay.Typing, relay.Draft: // it may be a newer one, about the same
+		t.action = act.Aimed(t.action.Target())
+	}
+	if a.who.attachment.Revoked() || time.Since(a.at) > allowedFor {
+		if t, err = a.who.allowed(ctx, r); err != nil {
+			return relay.Result{}, err
+		}
+	}
+	if m, ok := t.action.(relay.SendMedia); ok {
+		m.File = a.file
+		t.action = m
+	}
+	if p, ok := t.action.(relay.Prompt); ok {
+		return a.who.ask(ctx, t, p)
+	}
+	if e, ok := t.action.(relay.React); ok {
+		return a.who.react(ctx, t, e, relay.Declined(a.who.speaksOf(r)))
+	}
+	return a.who.carryOut(ctx, t)
+}
+
+// find finds the file that a send_media names: before the chat's limiter is waited for, so that nobody waits for a slow
+// server. done lets go of it, and is never nil.
+func (a *action) find(ctx context.Context) (done func(), err error) {
+	m, ok := a.request.Action.(relay.SendMedia)
+	if !ok {
+		return func() {}, nil
+	}
+	if _, ok := a.target.bot.(platforms.MediaSender); !ok || a.who.out.files == nil {
+		return func() {}, relay.Unsupported(m.Op())
+	}
+	a.file, done, err = a.who.out.files.Source(ctx, a.who.instance, m.SourceURL, m.Filename)
+	return done, err
+}
+
+// failed counts an action that came to nothing, or not to all, and is its error as the gateway is told it.
+func (who *Caller) failed(a relay.Action, err error) error {
+	ae := relay.Explain(err)
+	switch {
+	case ae.Code == relay.CodeEgressDeclined:
+		who.out.counters.Add(count.ActionDeclined, 1)
+	case ae.Outcome == relay.NotSent:
+		who.out.counters.Add(count.ActionNotSent, 1)
+	default:
+		who.out.counters.Add(count.ActionMaybeSent, 1)
+	}
+	who.out.log.Debug("action failed", "op", a.Op(), "chat", a.Target(), "err", err)
+	return ae
+}

@@ -1,0 +1,203 @@
+package outbound
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/background"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/capability"
+)
+
+// Capabilities are what networks let be answered with, each once or for a while. Its methods may be called from any
+// goroutine.
+type Capabilities struct {
+	db         *store.DB
+	bots       Bots
+	tasks      *background.Queue
+	seal       Sealer // nil: none is kept
+	log        *slog.Logger
+	answerings answerings
+}
+
+// Bind is the capability that came in an event as it is stored with it, for the instance that is to receive the event; nil:
+// none is kept. undecided: its event waits for a verdict, until which nobody can use it.
+func (cs *Capabilities) Bind(c platforms.Capability, ev relay.Event, t relay.TenantID, i relay.InstanceID, undecided bool) *capability.Record {
+	if cs.seal == nil {
+		return nil
+	}
+	src := ev.Source
+	r := capability.Record{
+		Instance: i, Bot: ev.Bot, Event: ev.ID, Tenant: t, Chat: src.ChatID, Kind: c.Kind, ID: c.ID,
+		Sessions:    append(sessionkey.Forms(src), sessionkey.Forwarded(src)...),
+		Placeholder: c.Placeholder, Undecided: undecided, ExpiresAt: c.ExpiresAt.UTC(),
+	}
+	bucket, key := r.Place()
+	r.Sealed = cs.seal.Seal(bucket, key, c.Token)
+	cs.answerings.came(r)
+	return &r
+}
+
+// Open is c with its credential; ok is false if that does not open.
+func (cs *Capabilities) Open(c capability.Record) (_ platforms.Capability, ok bool) {
+	if cs.seal == nil {
+		return platforms.Capability{}, false
+	}
+	bucket, key := c.Place()
+	token, err := cs.seal.Unseal(bucket, key, c.Sealed)
+	return platforms.Capability{
+		Event: c.Event, Kind: c.Kind, ID: c.ID, Placeholder: c.Placeholder, Token: token, ExpiresAt: c.ExpiresAt,
+	}, err == nil
+}
+
+// DropUseless drops the capabilities that do not open: another data key sealed them.
+func (cs *Capabilities) DropUseless(ctx context.Context) error {
+	all, err := cs.db.Capabilities.Of(ctx, "")
+	if err != nil {
+		return err
+	}
+	useless := slices.DeleteFunc(all, func(c capability.Record) bool {
+		_, ok := cs.Open(c)
+		return ok
+	})
+	if len(useless) == 0 {
+		return nil
+	}
+	cs.log.Warn("capabilities that do not open were dropped; what they were for is answered by ordinary messages", "capabilities", len(useless))
+	return cs.db.Capabilities.Remove(ctx, useless)
+}
+
+// Held are the capabilities that the instance may use, the oldest first.
+func (cs *Capabilities) Held(ctx context.Context, i relay.InstanceID) ([]capability.Record, error) {
+	all, err := cs.db.Capabilities.Of(ctx, i)
+	return slices.DeleteFunc(all, func(c capability.Record) bool {
+		return c.Undecided || cs.answerings.of(c).now() == gone
+	}), err
+}
+
+// reply is the capability that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
+func (cs *Capabilities) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (c capability.Record, ok bool, err error) {
+	all, err := cs.Held(ctx, i)
+	all = slices.DeleteFunc(all, func(c capability.Record) bool { return c.Bot != chat.Bot || c.Chat != chat.ID })
+	n := -1
+	if replyTo != "" {
+		n = slices.IndexFunc(all, func(c capability.Record) bool { return c.ID == string(replyTo) })
+	}
+	if n < 0 {
+		n = slices.IndexFunc(all, func(c capability.Record) bool { return cs.answerings.of(c).now() != taken })
+	}
+	if n < 0 || err != nil {
+		return c, false, err
+	}
+	return all[n], true, nil
+}
+
+// bound is the newest capability of that kind bound to the tenant's and instance's session. Whatever the session and
+// the kind are, it reads the same.
+func (cs *Capabilities) bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (c capability.Record, ok bool) {
+	all, err := cs.Held(ctx, i)
+	if err != nil {
+		return c, false
+	}
+	for _, x := range all {
+		if x.Tenant == t && x.Kind == kind && slices.Contains(x.Sessions, s) && kind != "" && s != "" {
+			c, ok = x, true
+		}
+	}
+	return c, ok
+}
+
+// right is the right to put an answer in the place of a capability's placeholder.
+type right int
+
+const (
+	unsure right = iota // nobody knows: after a restart, or after an answer of which it is unknown whether it was sent
+	free                // nobody took it
+	taken               // somebody did: his answer stands there, or is on its way
+	gone                // there is none: the network no longer honours the capability
+)
+
+// answering is about the answers given through a capability. One at a time is given, since the network puts whichever
+// comes first in the placeholder's place. The right to be that one is taken once, and given back only if certainly
+// nothing was sent: no other may replace what may stand there.
+type answering struct {
+	underWay chan struct{} // capacity 1: full while one is given
+	until    time.Time     // the capability's end
+
+	mu    sync.Mutex // guards the field below
+	state right
+}
+
+// now is what is known about the right.
+func (a *answering) now() right {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
+}
+
+// take takes the right, if there is one, and returns what it was before.
+func (a *answering) take() (before right) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if before = a.state; before != gone {
+		a.state = taken
+	}
+	return before
+}
+
+// becomes sets what is known about the right.
+func (a *answering) becomes(r right) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = r
+}
+
+// answerings are those of the capabilities that came since the start or were asked for since. The zero value is ready.
+type answerings struct {
+	mu    sync.Mutex            // guards the fields below
+	by    map[string]*answering // by the key of the capability
+	clear int                   // how many there may be before those of expired capabilities go
+}
+
+// answeringsKept is how many answerings there may be before expired ones are looked for.
+const answeringsKept = 1024
+
+// of is c's answering.
+func (a *answerings) of(c capability.Record) *answering {
+	state := unsure
+	if c.Answered {
+		state = taken
+	}
+	return a.find(c, state)
+}
+
+// came notes that c is new: nobody has answered through it.
+func (a *answerings) came(c capability.Record) { a.find(c, free) }
+
+// find is c's answering, made in that state if there is none yet.
+func (a *answerings) find(c capability.Record, state right) *answering {
+	_, k := c.Place()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if x, ok := a.by[k]; ok {
+		return x
+	}
+	if a.by == nil {
+		a.by = make(map[string]*answering)
+	}
+	if len(a.by) >= max(a.clear, answeringsKept) {
+		now := time.Now()
+		maps.DeleteFunc(a.by, func(_ string, x *answering) bool { return !now.Before(x.until) })
+		a.clear = 2 * len(a.by)
+	}
+	x := &answering{underWay: make(chan struct{}, 1), until: c.ExpiresAt, state: state}
+	a.by[k] = x
+	return x
+}

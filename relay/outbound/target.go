@@ -1,0 +1,143 @@
+package outbound
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+)
+
+// threadWithin bounds the question where a thread stands.
+const threadWithin = 5 * time.Second
+
+// target is what a request is about: the bot, and the action on the chat or thread that is meant.
+type target struct {
+	bot     platforms.Platform
+	action  relay.Action
+	movedTo relay.ChatID // the id the chat has now, where the frame gave a former one; else empty
+}
+
+// allowed finds what r is about and asks the gate. A chat may have got another id in the middle of a conversation,
+// as a Telegram group does that becomes a supergroup. What names the former id is meant for the chat of now and
+// judged by that alone, and its result says which that is.
+func (who *Caller) allowed(ctx context.Context, r relay.Request) (t target, err error) {
+	declined := relay.Declined(who.speaksOf(r))
+	if who.attachment.Revoked() {
+		return t, declined
+	}
+	t.action = r.Action
+	t.bot, _, err = who.route(r, func(p platforms.Platform) (bool, error) {
+		f, err := who.out.facts.Act(ctx, who.instance, p, r.Action.Target())
+		return gate.MayAct(f), err
+	})
+	if err != nil {
+		return t, internal(err)
+	}
+	now, err := who.out.facts.CurrentChat(ctx, t.bot.Bot().Platform, r.Action.Target())
+	if err != nil {
+		return t, internal(err)
+	}
+	if now != r.Action.Target() {
+		t.movedTo, t.action = now, r.Action.Aimed(now)
+	}
+	f, ok, err := who.aim(ctx, &t)
+	if ok && err == nil {
+		ok, err = who.mayTouch(ctx, t.bot, f, t.action, t.movedTo != "")
+		if !ok && err == nil && t.movedTo != "" {
+			return t, who.leftBehind(ctx, t, r.Action, declined)
+		}
+	}
+	switch {
+	case err != nil:
+		return t, internal(err)
+	case !ok:
+		return t, declined
+	case t.movedTo != "":
+		t.action, err = unquoted(t.action)
+	}
+	return t, err
+}
+
+// aim points t at the thread that its action's metadata names, where threads are chats of their own. f is what
+// lets the instance act there. ok is false when the instance may not, and when the thread is not known or lies in
+// another chat; a thread that not everybody in its chat sees needs a reason of its own. The platform is asked only
+// for an instance that may act on the chat or the thread.
+func (who *Caller) aim(ctx context.Context, t *target) (f gate.ActFacts, ok bool, err error) {
+	chat, thread := t.action.Target(), t.action.Within()
+	if f, err = who.out.facts.Act(ctx, who.instance, t.bot, chat); err != nil {
+		return f, false, err
+	}
+	network, threads := t.bot.(platforms.Threader)
+	if !threads || thread == "" || relay.ChatID(thread) == chat {
+		return f, gate.MayAct(f), nil
+	}
+	own, err := who.out.facts.Act(ctx, who.instance, t.bot, relay.ChatID(thread))
+	if err != nil || !gate.MayAct(f) && !gate.MayAct(own) {
+		return f, false, err
+	}
+	asking, cancel := context.WithTimeout(ctx, threadWithin)
+	defer cancel()
+	place, open, err := network.Thread(asking, thread)
+	if err != nil || place.Parent != chat || !open && !gate.MayAct(own) {
+		return f, false, nil
+	}
+	t.action = t.action.Aimed(relay.ChatID(thread))
+	if gate.MayAct(own) {
+		f = own
+	}
+	return f, true, nil
+}
+
+// errLeftBehind is the answer to an action on a message that stayed in the former chat, in Telegram's words.
+func errLeftBehind(op relay.Op) *relay.ActionError {
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message to " + string(op) + " not found"}
+}
+
+// leftBehind is why an instance may not do a in a former chat: its own message stayed behind, or declined.
+func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, declined *relay.ActionError) error {
+	var m relay.MessageID
+	switch a := a.(type) {
+	case relay.Edit:
+		m = a.Message
+	case relay.Delete:
+		m = a.Message
+	default:
+		return declined
+	}
+	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
+	switch {
+	case err != nil:
+		return internal(err)
+	case known && sender == who.instance:
+		return errLeftBehind(a.Op())
+	}
+	return declined
+}
+
+// unquoted is a, which a gateway aimed at a former id, without the messages it names: those stayed behind, and
+// their numbers mean other messages in the new chat. So replies go without their quote, and reactions nowhere.
+func unquoted(a relay.Action) (relay.Action, error) {
+	switch a := a.(type) {
+	case relay.Send:
+		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
+		return a, nil
+	case relay.SendMedia:
+		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
+		return a, nil
+	case relay.Prompt:
+		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
+		return a, nil
+	case relay.React:
+		return a, errLeftBehind(a.Op())
+	default:
+		return a, nil
+	}
+}
+
+// withoutMessages is m without the messages it hints at.
+func withoutMessages(m relay.Metadata) relay.Metadata {
+	m.ReplyToMessageID, m.TelegramReplyTo = "", ""
+	return m
+}

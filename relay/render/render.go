@@ -1,0 +1,185 @@
+// Package render makes of an event and its files the event as a gateway reads it: its type, its media, and in its text what
+// no gateway says otherwise: names of files, what text files hold, and why a file is not there. It fetches nothing.
+//
+// Invariants:
+//
+//  1. An event never names a file that is not held, and is never empty.
+//  2. No name, however it is written, forges a line of ours or ends one.
+//  3. What is told of text files is at most MaxInline of each and MaxInlined of all, valid UTF-8, and the first that is given up when
+//     the event does not fit.
+//  4. A command stays a command: its text begins with what the person wrote.
+package render
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/filename"
+)
+
+const (
+	// MaxInline is how much of one text file is told, in bytes: all of it or nothing.
+	MaxInline = 100 << 10
+	// MaxInlined is how much of all text files of an event is told, in bytes.
+	MaxInlined = 200 << 10
+)
+
+// File is a file of an event, as it is to be shown.
+type File struct {
+	relay.Held
+	// URL is where the gateway gets it. Empty: it is not shown as a file.
+	URL string
+	// Content is all of a file that Inlines picked; nil: it could not be read.
+	Content []byte
+}
+
+// Options are what an event's gateway is like.
+type Options struct {
+	// TooOld: it cannot fetch files. It gets pictures that have an URL, text files' content, and lines.
+	TooOld bool
+	// Fits reports whether an event fits a frame; nil: every event does.
+	Fits func(relay.Event) bool
+}
+
+// Inlines reports whether a file's content is wanted: a text of at most MaxInline bytes.
+func Inlines(h relay.Held) bool {
+	return h.State == relay.MediaHeld && h.Facts.Size > 0 && h.Facts.Size <= MaxInline && isText(h)
+}
+
+// Event is ev as its gateway reads it, with Media, Type and Text made of its files, which are in order. What does not
+// fit is given up: text files' content first, the last file's first, then the oldest lines of context; that sets
+// ContextError. Nothing else changes. ev's own slices are left alone.
+func Event(ev relay.Event, files []File, o Options) relay.Event {
+	tell := inlined(files)
+	for {
+		out := told(ev, files, tell, o)
+		if o.Fits == nil || o.Fits(out) {
+			return out
+		}
+		last := slices.Index(reversed(tell), true)
+		if last < 0 {
+			return withLessContext(out, o.Fits)
+		}
+		tell[len(tell)-1-last] = false
+	}
+}
+
+func reversed(b []bool) []bool {
+	b = slices.Clone(b)
+	slices.Reverse(b)
+	return b
+}
+
+// withLessContext gives up as many of the oldest lines of context as it takes.
+func withLessContext(ev relay.Event, fits func(relay.Event) bool) relay.Event {
+	for len(ev.Context) > 0 && !fits(ev) {
+		ev.Context, ev.ContextError = ev.Context[1:], true
+	}
+	return ev
+}
+
+// inlined picks the files whose content is told.
+func inlined(files []File) []bool {
+	tell, left := make([]bool, len(files)), MaxInlined
+	for i, f := range files {
+		if Inlines(f.Held) && len(f.Content) > 0 && len(f.Content) <= min(left, MaxInline) && utf8.Valid(f.Content) {
+			tell[i] = true
+			left -= len(f.Content)
+		}
+	}
+	return tell
+}
+
+// told is ev with the files, and the content of those that tell picks.
+func told(ev relay.Event, files []File, tell []bool, o Options) relay.Event {
+	ev.Media = nil
+	var kinds []relay.MessageType
+	var contents, lines []string
+	for i, f := range files {
+		shown := f.State == relay.MediaHeld && f.URL != "" && (!o.TooOld || kindOf(f.Held) == relay.TypePhoto)
+		if shown {
+			ev.Media = append(ev.Media, media(f))
+			kinds = append(kinds, kindOf(f.Held))
+		}
+		if tell[i] {
+			contents = append(contents, contentOf(f))
+		}
+		lines = append(lines, linesOf(f, shown, tell[i], o)...)
+	}
+	ev.Type = typeOf(ev.Type, kinds)
+	ev.Text = textOf(ev.Text, contents, lines)
+	if strings.TrimSpace(ev.Text) == "" && len(ev.Media) == 0 {
+		ev.Text = empty
+	}
+	return ev
+}
+
+// typeOf is the type of a message with files of those kinds: theirs, if they are all of one. Older gateways take every
+// file for what the message is, so that a mixture is documents.
+func typeOf(was relay.MessageType, kinds []relay.MessageType) relay.MessageType {
+	switch {
+	case was == relay.TypeCommand:
+		return was
+	case len(kinds) == 0 && was == relay.TypeLocation:
+		return was
+	case len(kinds) == 0:
+		return relay.TypeText
+	case slices.ContainsFunc(kinds, func(k relay.MessageType) bool { return k != kinds[0] }):
+		return relay.TypeDocument
+	}
+	return kinds[0]
+}
+
+// textOf puts a text and what is told of the files together. Content comes before the text, as gateways expect it, but
+// never before a command.
+func textOf(text string, contents, lines []string) string {
+	told := strings.Join(contents, "\n\n")
+	said := strings.Join(without("", append([]string{text}, lines...)), "\n")
+	if strings.HasPrefix(strings.TrimSpace(text), "/") {
+		return strings.Join(without("", []string{said, told}), "\n\n")
+	}
+	return strings.Join(without("", []string{told, said}), "\n\n")
+}
+
+func without(s string, from []string) []string {
+	return slices.DeleteFunc(from, func(t string) bool { return t == s })
+}
+
+// kindOf is what a file is to a gateway: what its bytes say, but that sound is a voice note only the network knows.
+func kindOf(h relay.Held) relay.MessageType {
+	switch {
+	case h.State != relay.MediaHeld && h.Kind != "":
+		return h.Kind
+	case h.Kind == relay.TypeVoice && h.Facts.Kind == relay.TypeAudio:
+		return relay.TypeVoice
+	case h.Facts.Kind != "":
+		return h.Facts.Kind
+	}
+	return relay.TypeDocument
+}
+
+// nameOf is a held file's name, or what it is if it has none: "voice.ogg". Another's is what the network says.
+func nameOf(h relay.Held) string {
+	name := filename.Clean(h.Name)
+	if h.State != relay.MediaHeld {
+		return name
+	}
+	if name == "" {
+		name = string(kindOf(h))
+	}
+	return filename.Fit(name, h.Facts)
+}
+
+// media is a file as newer gateways read it. They show models whatever is called an image; models refuse what is no photo.
+func media(f File) relay.Media {
+	mime := f.Facts.Mime
+	if f.Facts.Kind != relay.TypePhoto && strings.HasPrefix(mime, "image/") {
+		mime = "application/octet-stream"
+	}
+	return relay.Media{
+		URL: f.URL, Mime: mime, Kind: string(kindOf(f.Held)), Size: f.Facts.Size, Filename: nameOf(f.Held),
+		Caption: strings.ToValidUTF8(f.Caption, "\uFFFD"),
+	}
+}

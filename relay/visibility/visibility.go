@@ -1,0 +1,157 @@
+// Package visibility remembers who can see which chat, by the platforms' word. What cannot be learned counts as no.
+//
+// A person's own message in a shared chat proves for a minute that they see it, for what is done there too: where Telegram
+// hides who is a member, nobody could be answered otherwise.
+package visibility
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// Believed is how long a platform's answer is believed, unless it reports a change.
+	Believed = time.Minute
+	// Within bounds how long one fact is asked for, repetitions included. No answer is no.
+	Within = 10 * time.Second
+	// Retry is the pause before a question that failed is put again.
+	Retry = time.Second
+	// Unknown is how long a fact that could not be had counts as no, without being asked for again.
+	Unknown = 30 * time.Second
+	// maxVisible bounds the cache; when it is full it starts over.
+	maxVisible = 10_000
+)
+
+// Cache is what the platforms said of late. The zero value knows nothing. Its methods may be called from any goroutine.
+type Cache struct {
+	mu    sync.Mutex // guards the fields below
+	known map[Of]fact
+	// asked are the questions under way. A change that a platform reports takes out those that it is about: their
+	// answers may be older than the change.
+	asked map[*Of]struct{}
+}
+
+// Of is somebody looking at a chat through a bot.
+type Of struct {
+	Bot   relay.Bot
+	Place relay.Place
+	User  relay.UserID
+}
+
+// fact is an answer, and until when it is believed.
+type fact struct {
+	sees  bool
+	until time.Time
+}
+
+// Get is what is known without asking.
+func (c *Cache) Get(key Of) (sees, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, hit := c.known[key]
+	return f.sees, hit && time.Now().Before(f.until)
+}
+
+// Ask asks p, unless the answer is known. No answer until the given time is a no. The error is a
+// *platforms.MutedError, or ctx's; then nothing is known.
+func (c *Cache) Ask(ctx context.Context, p platforms.Platform, key Of, until time.Time) (bool, error) {
+	roster, ok := p.(platforms.Roster)
+	if !ok {
+		return false, nil
+	}
+	asking, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	for {
+		if sees, known := c.Get(key); known {
+			return sees, nil
+		}
+		q := c.begin(key)
+		sees, err := roster.CanSee(asking, key.Place, key.User)
+		var f *fact
+		if err == nil {
+			f = &fact{sees, time.Now().Add(Believed)}
+		}
+		if c.end(q, f) && err == nil {
+			return sees, nil
+		}
+		if _, muted := errors.AsType[*platforms.MutedError](err); muted && ctx.Err() == nil {
+			return false, err
+		}
+		select { // a failure, or an answer from before a change
+		case <-time.After(Retry):
+		case <-asking.Done():
+			if ctx.Err() == nil {
+				c.end(c.begin(key), &fact{false, time.Now().Add(Unknown)})
+			}
+			return false, ctx.Err()
+		}
+	}
+}
+
+// Observe notes that somebody wrote in a chat and so saw it, as if the platform had said so at that moment.
+func (c *Cache) Observe(key Of, at time.Time) {
+	now := time.Now()
+	if at.After(now) {
+		at = now // their clock is ahead of ours
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until := at.Add(Believed); now.Before(until) {
+		c.rememberLocked(key, fact{true, until})
+	}
+}
+
+// begin notes that a question is put.
+func (c *Cache) begin(key Of) *Of {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked == nil {
+		c.asked = make(map[*Of]struct{})
+	}
+	c.asked[&key] = struct{}{}
+	return &key
+}
+
+// end ends a question; f is nil if it has no answer. It reports whether the answer counts.
+func (c *Cache) end(q *Of, f *fact) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, counts := c.asked[q]
+	delete(c.asked, q)
+	if counts && f != nil {
+		c.rememberLocked(*q, *f)
+	}
+	return counts
+}
+
+func (c *Cache) rememberLocked(key Of, f fact) {
+	if c.known == nil || len(c.known) >= maxVisible {
+		c.known = make(map[Of]fact)
+	}
+	c.known[key] = f
+}
+
+// Forget drops what changes say no longer holds for bot.
+func (c *Cache) Forget(bot relay.Bot, changes []platforms.RosterChange) {
+	if len(changes) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	concerns := func(key Of) bool {
+		return key.Bot == bot && slices.ContainsFunc(changes, func(c platforms.RosterChange) bool {
+			return (c.Scope == "" || c.Scope == key.Place.Scope) &&
+				(c.Chat == "" || c.Chat == key.Place.Chat || c.Chat == key.Place.Parent) &&
+				(c.User == "" || c.User == key.User)
+		})
+	}
+	maps.DeleteFunc(c.known, func(key Of, _ fact) bool { return concerns(key) })
+	maps.DeleteFunc(c.asked, func(key *Of, _ struct{}) bool { return concerns(*key) })
+}
