@@ -52,6 +52,7 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	a.at = time.Now()
 	a.target, err = a.who.allowed(platforms.For(ctx, a.who.instance), a.request)
 	if err != nil {
+		a.heard(signOf(a.request.Action, err))
 		return a.who.failed(a.request.Action, err)
 	}
 	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}

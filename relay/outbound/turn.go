@@ -16,8 +16,8 @@ func (a *action) heard(sign delivery.Sign) {
 }
 
 // signOf is what an action says of its gateway's turn once it was carried out, or failed. The last answer is sent with a
-// sound; a reaction takes the place of the one that says that the gateway works. Older gateways do not react, and who
-// edits a message until it is whole does not say that it is.
+// sound, and ends the turn also where it cannot be sent, unless the gateway will try again; a reaction takes the place of the
+// one that says that the gateway works. Older gateways do not react, and an edit does not say that the message is whole.
 func signOf(a relay.Action, err error) delivery.Sign {
 	notify := false
 	switch a := a.(type) {
@@ -37,7 +37,7 @@ func signOf(a relay.Action, err error) delivery.Sign {
 		return delivery.Alive
 	}
 	switch {
-	case err != nil:
+	case err != nil && (!notify || relay.Explain(err).Retried()):
 		return delivery.Alive
 	case notify:
 		return delivery.Final
