@@ -44,11 +44,9 @@ func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
 			return out, err
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
-		if s, _, ok := ls.db.order.next(i, 0); ok {
-			k := entryKey(s.arrival, i, s.seq)
-			if e, _, err := decodeEntry(k, t.Bucket([]byte(bucketEntries)).Get(k)); err == nil { // a damaged one is Next's to handle
-				out.OldestAt = e.At
-			}
+		_, k, v := ls.db.order.see(t, i, 0)
+		if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is Next's to handle
+			out.OldestAt = e.At
 		}
 		return out, nil
 	})
@@ -64,22 +62,14 @@ func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (En
 	for {
 		var broken []byte // key of a damaged entry
 		e, err := table.Get(ctx, ls.db.records, "next delivery of "+string(i), func(t *bolt.Tx) (e Entry, err error) {
-			for at := after; ; {
-				s, epoch, ok := ls.db.order.next(i, at)
-				if !ok {
-					return e, nil
-				}
-				k := entryKey(s.arrival, i, s.seq)
-				v := t.Bucket([]byte(bucketEntries)).Get(k)
-				if v == nil { // it has left since, or came after what is read
-					at = s.seq
-					continue
-				}
-				if e, err = readEntry(epoch, k, v, ls.db.run); err != nil {
-					broken = k
-				}
+			epoch, k, v := ls.db.order.see(t, i, after)
+			if k == nil {
 				return e, nil
 			}
+			if e, err = readEntry(epoch, k, v, ls.db.run); err != nil {
+				broken = k
+			}
+			return e, nil
 		})
 		if err != nil || broken == nil {
 			return e, !e.Buffer.IsZero(), err
@@ -214,14 +204,12 @@ type EntryFilter struct {
 func (ls *Lanes) Entries(ctx context.Context, i relay.InstanceID, f EntryFilter) ([]Entry, error) {
 	return table.Get(ctx, ls.db.records, fmt.Sprintf("entries of %s", i), func(t *bolt.Tx) (out []Entry, err error) {
 		if !f.Dead {
-			epoch := ls.db.order.lane(i).Epoch
-			for _, k := range ls.db.order.keys(i) {
-				if f.Limit > 0 && len(out) == f.Limit {
-					break
-				}
-				if e, err := readEntry(epoch, k, t.Bucket([]byte(bucketEntries)).Get(k), ls.db.run); err == nil {
+			epoch, k, v := ls.db.order.see(t, i, 0)
+			for k != nil && (f.Limit == 0 || len(out) < f.Limit) {
+				if e, err := readEntry(epoch, k, v, ls.db.run); err == nil {
 					out = append(out, e)
 				}
+				_, k, v = ls.db.order.see(t, i, table.Number(k))
 			}
 			return out, nil
 		}

@@ -74,14 +74,19 @@ func (o *order) next(i relay.InstanceID, after uint64) (s slot, epoch uint64, ok
 	return s, b.Epoch, ok
 }
 
-// keys are those of i's entries, in their order.
-func (o *order) keys(i relay.InstanceID) (out [][]byte) {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	for _, s := range o.lanes[i].slots {
-		out = append(out, entryKey(s.arrival, i, s.seq))
+// see is the first of them that t sees, with its key; k is nil when there is none.
+func (o *order) see(t *bolt.Tx, i relay.InstanceID, after uint64) (epoch uint64, k, value []byte) {
+	for {
+		s, epoch, ok := o.next(i, after)
+		if !ok {
+			return epoch, nil, nil
+		}
+		k := entryKey(s.arrival, i, s.seq)
+		if v := t.Bucket([]byte(bucketEntries)).Get(k); v != nil {
+			return epoch, k, v
+		}
+		after = s.seq // it has left since, or came after what t reads
 	}
-	return out
 }
 
 // stored takes over what a transaction did to lanes, once it is on disk.
