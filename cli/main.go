@@ -24,6 +24,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/cli/usage"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -66,6 +67,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	code, text := exitCode(err, a.began), err.Error()
+	if refused, ok := errors.AsType[*manage.Error](err); ok {
+		text += words.Help(refused)
+	}
 	if !a.began {
 		text = usage.Misused(cmd, err)
 	}

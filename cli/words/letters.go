@@ -1,0 +1,45 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// givenUp is what is said of dead letters of each reason behind their number, and what helps; the ones that nothing helps first.
+var givenUp = []struct {
+	why        store.DeadReason
+	said, help string
+}{
+	{store.DeadOversize, "too large for a gateway, which takes 1 MiB", "what is too large cannot be delivered: ask for it in parts, or as a file"},
+	{store.DeadPoison, "that could not be put into a form that gateways read", "that is a fault of the connector: report it, and replay after an update"},
+	{store.DeadDeaths, "at which the gateway's connection ended again and again", "look into the gateway's log for what ends it"},
+	{store.DeadOverflow, "because too many waited", "keep the gateway running, or raise max_entries or max_bytes under [delivery]"},
+	{store.DeadAge, "that waited too long for the gateway", "keep the gateway running, or raise max_age under [delivery]"},
+	{store.DeadRemoved, "because the gateway was revoked", "enroll it again before you replay"},
+	{store.DeadUnbound, "because the person was unlinked", "link the person again before you replay"},
+}
+
+// lettersOf says why an instance has dead letters, with numbers, and what helps.
+func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) finding.Finding {
+	var said, help []string
+	for _, g := range givenUp {
+		if n := reasons[g.why]; n > 0 {
+			said, help = append(said, fmt.Sprint(n, " ", g.said)), append(help, g.help)
+		}
+	}
+	name := string(i.ID)
+	switch {
+	case i.Revoked:
+		help = []string{quoted(ops.Enroll.Row, name) + " makes a gateway that can get them"}
+	case i.Dead > reasons[store.DeadOversize]:
+		help = append(help, quoted(ops.Replay.Row, name)+" tries again")
+	}
+	help = append(help, quoted(ops.Drop.Row, name)+" deletes them")
+	return finding.DeadLetters.Of("gateway "+name,
+		manage.Counted(i.Dead, "message was given up", "messages were given up")+": "+strings.Join(said, ", "), strings.Join(help, "; "))
+}

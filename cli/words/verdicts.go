@@ -1,0 +1,171 @@
+package words
+
+import (
+	"cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// phrase puts one decision into words: what became of the event, and the command that would change that the next time.
+type phrase struct {
+	d *gate.Decision
+	manage.Verdict
+}
+
+// Verdict sets the words of a decision.
+func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
+	switch {
+	case d.Reason == gate.Undecided:
+		d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
+	case v.Unserved.Bots != nil:
+		d.Hint = "messages of " + names(v.Unserved.Bots) + " wait: " + unserved(v.Unserved)
+	}
+	p := phrase{d, v}
+	if d.Reason == gate.Delivered {
+		d.Says, d.Change = p.accepted()
+	} else {
+		d.Says, d.Change = p.refused()
+	}
+}
+
+// accepted are the words about an event that was stored for its gateway.
+func (p phrase) accepted() (words, change string) {
+	to, d := p.whom(), p.d
+	switch why := d.State; why {
+	case gate.Taken:
+		return "delivered to " + to + " at " + finding.Stamp(d.DeliveredAt), ""
+	case gate.Waits:
+		return "waiting for " + to + " (" + p.wait() + ")", ""
+	case gate.Dead:
+		reason := p.Dead
+		words = "given up for " + to + ": " + gaveUp(reason)
+		switch {
+		case reason == store.DeadOversize:
+			return words, ""
+		case p.Revoked: // what was given up can be replayed to a gateway only
+			return words, Line(ops.Enroll.Row, string(d.Instance))
+		}
+		return words, Line(ops.Replay.Row, string(d.Instance))
+	}
+	return "not in the buffer of " + to + " any more", ""
+}
+
+// wait is what a message waits for.
+func (p phrase) wait() string {
+	seen := p.Instance.LastSeenAt
+	switch {
+	case p.Unserved.Bots != nil:
+		return p.d.Hint
+	case p.State == manage.Connected:
+		return "connected; it has not taken the message yet"
+	case seen.IsZero():
+		return "it has never connected"
+	}
+	return string(p.State) + " since " + finding.Stamp(seen)
+}
+
+// gaveUp says why a message is a dead letter.
+func gaveUp(why store.DeadReason) string {
+	switch why {
+	case store.DeadDeaths:
+		return "the gateway's connection ended again and again when it got this message"
+	case store.DeadAge:
+		return "it waited for too long"
+	case store.DeadOverflow:
+		return "too many messages waited"
+	case store.DeadOversize:
+		return "it is too large for a gateway, which takes 1 MiB at most"
+	case store.DeadRemoved:
+		return "the gateway was revoked"
+	case store.DeadUnbound:
+		return "the person was unbound"
+	}
+	return "it could not be put into a form that gateways read"
+}
+
+// refused are the words about an event that no gateway, or not this one, gets.
+func (p phrase) refused() (words, change string) {
+	d, to := p.d, p.whom()
+	gateway, user, platform := string(d.Instance), string(d.User), string(d.Platform)
+	switch d.Reason {
+	case gate.NoBinding:
+		switch {
+		case gateway != "":
+			return to + " did not get it: it was revoked, or the person was unbound, in that moment", ""
+		case d.ChatType == relay.ChatDM || d.ChatType == "":
+			return "nobody got it: this person is bound to no gateway", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
+		}
+		return "nobody got it: this person is bound to no gateway, and the chat is granted to none", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
+	case gate.NotPrincipal:
+		return to + " did not get it: the chat is granted to it, but this person may not speak to it there", p.admit(platform + ":" + user)
+	case gate.NotVisible:
+		return to + " did not get it: nobody who is bound to it is known to see this chat. Let somebody join it who is, or make the bot an administrator there", ""
+	case gate.NotAddressed:
+		return to + " did not get it: the bot was not addressed", p.free(string(d.Chat))
+	case gate.OtherBot:
+		return to + " did not get it: a bot wrote it", Line(ops.SetRelevance.Row, gateway, "--platform", platform, "--allow-bots")
+	case gate.PromptForeign:
+		return to + " did not get it: the question is not this person's to answer", Line(ops.Bind.Row, gateway, platform, user)
+	case gate.PromptClosed:
+		return "nobody got it: the question was answered before, is past its time, or was never asked like that", ""
+	case gate.Undecided:
+		return "waiting: the network has not said yet whether anybody of " + to + " can see this chat", ""
+	case gate.Oversize:
+		return "given up for " + to + ": " + gaveUp(store.DeadOversize), ""
+	}
+	return aside(d.Reason), ""
+}
+
+// admit is the command that lets one more person speak. The list that it gives takes the place of the former one.
+func (p phrase) admit(person string) string {
+	args := []string{string(p.d.Instance), string(relay.AllowList)}
+	for _, a := range p.Instance.Principal.Allow {
+		args = append(args, "--allow", string(a.Platform)+":"+string(a.User))
+	}
+	return Line(ops.SetPrincipal.Row, append(args, "--allow", person)...)
+}
+
+// free is the command that frees one more chat of being addressed, as admit.
+func (p phrase) free(chat string) string {
+	args := []string{string(p.d.Instance), "--platform", string(p.d.Platform)}
+	for _, c := range p.Instance.Relevance[p.d.Platform].FreeResponseScopes {
+		args = append(args, "--free", string(c))
+	}
+	return Line(ops.SetRelevance.Row, append(args, "--free", chat)...)
+}
+
+// aside are the words about what is no gateway's message at all.
+func aside(why gate.Reason) string {
+	switch why {
+	case gate.Duplicate:
+		return "left out: the network brought it a second time"
+	case gate.Control:
+		return "answered here: it was a /link command"
+	case gate.OwnMessage:
+		return "left out: the bot wrote it itself"
+	case gate.OtherCommand:
+		return "left out: it was a command for another bot"
+	case gate.StoreError:
+		return "not accepted: the database could not store it; the network brings it again"
+	case gate.Reason(platforms.BadSignature):
+		return "a call was refused: its signature was wrong"
+	case gate.Reason(platforms.StaleTimestamp):
+		return "a call was refused: its time was too far from this machine's"
+	case gate.Reason(platforms.WrongRecipient):
+		return "a call was left out: it was for another account, number or app"
+	case gate.Reason(platforms.Unreadable):
+		return "a call was refused: it could not be read"
+	case gate.Reason(platforms.NotStored):
+		return "a call was put off: the database could not store it; the network calls again"
+	}
+	return string(why)
+}
+
+// whom is the gateway in quotes.
+func (p phrase) whom() string { return `"` + string(p.d.Instance) + `"` }

@@ -1,0 +1,44 @@
+// Package limits keeps callers from getting in each other's way: it counts the credentials that failed per address,
+// the requests per credential, and the strangers' connections and requests at a time. It answers nobody: it says
+// how long to wait.
+//
+// Invariants:
+//
+//  1. Whatever is kept per caller is bounded, however many callers there are.
+//  2. What one address or one credential does changes no answer for another, as long as fewer than
+//     maxTracked of them are at it.
+package limits
+
+import "net/netip"
+
+// maxTracked is how many addresses, or credentials, are remembered at least, and at most twice as many. An
+// attacker with more addresses than that is beyond a table.
+const maxTracked = 10_000
+
+// table remembers the keys that were asked for last. The zero value is ready.
+type table[K comparable, V any] struct{ young, old map[K]*V }
+
+// at is the place of key's value, which begins as the zero value.
+func (t *table[K, V]) at(key K) *V {
+	if v, ok := t.young[key]; ok {
+		return v
+	}
+	v, ok := t.old[key]
+	if !ok {
+		v = new(V)
+	}
+	delete(t.old, key)
+	if t.young == nil || len(t.young) >= maxTracked {
+		t.old, t.young = t.young, make(map[K]*V)
+	}
+	t.young[key] = v
+	return v
+}
+
+// Neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose
+// address is unknown (the zero Addr) share one.
+func Neighbourhood(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	p, _ := a.Prefix(min(a.BitLen(), 64)) // cannot fail
+	return p
+}

@@ -1,0 +1,55 @@
+package routes
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// unreadTime is how long an answer waits for what was not read of the request's body: net/http
+// takes the rest of a small one off the connection first.
+const unreadTime = time.Second
+
+// Answer writes body as JSON.
+func Answer(w http.ResponseWriter, status int, body any) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)                 // links stay readable
+	if err := enc.Encode(body); err != nil { // no type here can fail
+		status = http.StatusInternalServerError
+		buf.Reset()
+		buf.WriteString(`{"error":"the answer has no JSON form"}`)
+	}
+	// A connection without deadlines of its own is the server's to cut.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTime))
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(buf.Len())) // where it ends is known before linger has ended
+	h.Set("Cache-Control", "no-store")               // many answers are credentials
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes()) // the peer may be gone; there is nobody else to tell
+}
+
+// Refuse answers with an error, in words a stranger may read.
+func Refuse(w http.ResponseWriter, status int, text string) {
+	Answer(w, status, map[string]string{"error": text})
+}
+
+// TooMany answers 429 to a caller who may come again after wait.
+func TooMany(w http.ResponseWriter, wait time.Duration, text string) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+	Refuse(w, http.StatusTooManyRequests, text)
+}
+
+// Bearer is the request's bearer token; empty when there is none.
+func Bearer(r *http.Request) string {
+	scheme, t, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(t)
+}

@@ -1,0 +1,46 @@
+package routes
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Most callers send their whole body before they read an answer. A connection that is closed meanwhile loses them the
+// answer: they see a reset and never why. So what is still coming of a body that is too large is thrown away for a while.
+const (
+	lingerTime  = 10 * time.Second
+	lingerBytes = 32 << 20
+)
+
+// body is a request's body with the bound of its route.
+type body struct {
+	io.ReadCloser           // with the bound
+	sent          io.Reader // without
+	tooLarge      bool
+}
+
+func newBody(w http.ResponseWriter, r *http.Request, most int64) *body {
+	return &body{http.MaxBytesReader(w, r.Body, most), r.Body, r.ContentLength > most}
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		b.tooLarge = true
+	}
+	return n, err
+}
+
+// linger sends the answer to a body that is too large, and throws away what its caller still sends.
+func (b *body) linger(w http.ResponseWriter) {
+	if !b.tooLarge {
+		return
+	}
+	conn := http.NewResponseController(w)
+	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, b.sent, lingerBytes) // who sends more, or more slowly, is cut off
+}

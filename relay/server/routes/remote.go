@@ -1,0 +1,52 @@
+package routes
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Proxies are the peers whose X-Forwarded-For counts.
+type Proxies []netip.Prefix
+
+// From is who is calling: the socket's peer, or, if that is a trusted proxy, the nearest
+// forwarded address that is not one. The zero Addr when the transport has none (a Unix socket).
+func (p Proxies) From(r *http.Request) netip.Addr {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr := ap.Addr().Unmap()
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) { // the nearest proxy wrote the last one
+		if !p.Trust(addr) {
+			break
+		}
+		next, ok := parseHop(strings.TrimSpace(hop))
+		if !ok {
+			break // what a stranger wrote in front of it counts even less
+		}
+		addr = next.Unmap()
+	}
+	return addr
+}
+
+// parseHop reads what a proxy wrote about who called it: an address, with some proxies in brackets
+// or with the port.
+func parseHop(hop string) (netip.Addr, bool) {
+	if ap, err := netip.ParseAddrPort(hop); err == nil {
+		return ap.Addr(), true
+	}
+	if inner, ok := strings.CutPrefix(hop, "["); ok {
+		hop = strings.TrimSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(hop)
+	return a, err == nil
+}
+
+// Trust reports whether a is a proxy's.
+func (p Proxies) Trust(a netip.Addr) bool {
+	a = a.Unmap().WithZone("") // a network contains no address with one
+	return slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(a) })
+}

@@ -1,0 +1,145 @@
+// Package routes is what stands before every handler that a stranger can reach: a table of routes, each with a policy,
+// the callers' addresses, and the form of an answer. What listens, and the order of start and stop, is relay/server's.
+//
+// Invariants:
+//
+//  1. A request is judged in one order: upgrade, path, method, origin, share; then its handler sees it.
+//  2. Paths match as they were sent, without cleaning, decoding or redirecting: the gateway's client turns
+//     a redirected POST into a GET.
+//  3. Every request has a time by which it must have come and one by which its answer must have been read,
+//     also one that is refused; and its handler reads no more of its body than its route allows. The rest of
+//     one that is too large is thrown away, within bounds, so that the caller reads the answer (linger.go).
+package routes
+
+import (
+	"cmp"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+)
+
+// What holds for a route that says nothing else.
+const (
+	// ReadTime is how long a request may take to come, also with a body that nobody wants.
+	ReadTime = 20 * time.Second
+	// AnswerTime is how long the caller may take to read the answer.
+	AnswerTime = time.Minute
+)
+
+// Route is what is served at a path.
+type Route struct {
+	Path    string // exact; one that ends in "/" has one more part
+	Methods []string
+	Policy  Policy
+	Serve   Handler
+}
+
+// Handler answers the requests of a route. from is who is calling, proxies taken off.
+type Handler func(w http.ResponseWriter, r *http.Request, from netip.Addr)
+
+// Policy is what holds for the requests of a route. The zero value is for programs that send no body. The server
+// bounds the header, which is read before there is a path.
+type Policy struct {
+	Sockets  bool // for gateways, which ask for a WebSocket
+	Browsers bool // serve requests with an Origin too
+	// KeepAlive lets a connection serve more requests than one. Only for callers who are few: it takes the bound of
+	// connections off requests.
+	KeepAlive bool
+	Body      int64         // the largest body, in bytes
+	Read      time.Duration // for the request to come, and its context ends; 0 means ReadTime
+	Answer    time.Duration // for the answer to be made and read; 0 means AnswerTime
+	// Share bounds the requests under way at a time: long ones must not take the place of quick ones. nil means no
+	// bound but that of the connections.
+	Share *limits.Share
+}
+
+// Table is a table of routes. It is an http.Handler.
+type Table struct {
+	routes  map[string]Route
+	also    func(path string) (Route, bool)
+	proxies Proxies
+}
+
+// New makes a table. Of two routes with one path the later counts.
+func New(proxies Proxies, all ...Route) *Table {
+	d := &Table{routes: make(map[string]Route), also: func(string) (Route, bool) { return Route{}, false }, proxies: proxies}
+	for _, m := range all {
+		d.routes[m.Path] = m
+	}
+	return d
+}
+
+// Also makes find name the route at a path that is not in the table, for what comes and goes while it is served. It
+// is called before the first request.
+func (d *Table) Also(find func(path string) (Route, bool)) *Table {
+	d.also = find
+	return d
+}
+
+// find is the route at a path as it was sent.
+func (d *Table) find(path string) (m Route, ok bool) {
+	if strings.HasSuffix(path, "/") {
+		return Route{}, false
+	}
+	if m, ok = d.routes[path]; !ok {
+		m, ok = d.routes[path[:strings.LastIndexByte(path, '/')+1]]
+	}
+	if !ok {
+		m, ok = d.also(path)
+	}
+	return m, ok
+}
+
+// ServeHTTP lets a request in to its route, or refuses it.
+func (d *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m, found := d.find(r.URL.EscapedPath())
+	p := m.Policy
+	body := newBody(w, r, p.Body)
+	r.Body = body
+	if !p.KeepAlive {
+		w.Header().Set("Connection", "close")
+	}
+	now, conn := time.Now(), http.NewResponseController(w)
+	_ = conn.SetReadDeadline(now.Add(cmp.Or(p.Read, ReadTime))) // a connection without deadlines is a test's
+	_ = conn.SetWriteDeadline(now.Add(cmp.Or(p.Answer, AnswerTime)))
+	switch {
+	case upgrades(r) && !p.Sockets: // whatever else is there (wire.md 2.1)
+		Refuse(w, http.StatusBadRequest, "gateways dial /relay")
+		return
+	case !found:
+		Refuse(w, http.StatusNotFound, "not found")
+		return
+	case !slices.Contains(m.Methods, r.Method):
+		w.Header().Set("Allow", strings.Join(m.Methods, ", "))
+		Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
+		return
+	case !p.Browsers && r.Header.Get("Origin") != "":
+		Refuse(w, http.StatusForbidden, "browsers are not served here")
+		return
+	}
+	m.serve(w, r, d.proxies.From(r))
+	body.linger(w)
+}
+
+// serve lets a request in to its handler, if the route's share has a place for it.
+func (m Route) serve(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+	if share := m.Policy.Share; share != nil {
+		leave, ok := share.Enter(from)
+		if !ok {
+			TooMany(w, time.Second, "too many requests at once")
+			return
+		}
+		defer leave()
+	}
+	m.Serve(w, r, from)
+}
+
+// upgrades reports whether r asks for a WebSocket. Some proxies put a Connection: upgrade into every
+// request, so that says nothing.
+func upgrades(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}

@@ -1,0 +1,264 @@
+// Package webhooks receives web hooks, the requests that chat networks make over HTTP. It finds the bot by the
+// path, reads the body within the bot's bounds, has the bot's platform judge the request, and writes the answer.
+//
+// It knows no network: who may call, and what was said, the platform knows. What a bot hands in takes the one
+// way of all events, through platforms.Inbox.
+//
+// Invariants:
+//
+//  1. A request is judged in one order: path, method, size, then what the platform judges, the signature first.
+//  2. Whoever has not proved that they may call leaves nothing behind but a count and a line in the ring of refusals,
+//     learns nothing, and changes no bot's state.
+//  3. No body, query or header is logged.
+//
+// Refusals have a ring of their own, beside that of verdicts, so that strangers cannot push verdicts out.
+package webhooks
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
+)
+
+const (
+	// smallBody is how much of a body is read of any number of callers at a time, in bytes: as many as the listener
+	// lets in, 1,024 strangers. Larger ones are read of so many at a time only, and so many of one address. A text
+	// message has at most 20 KiB, few have more than 2.
+	smallBody     = 16 << 10
+	maxLarge      = 32
+	maxLargeOfOne = 8
+	retryLarge    = 5 * time.Second
+	maxRefusals   = 200
+	// answerTime is for the body to come, the platform to judge it and store what it says, and the answer to be read.
+	answerTime = 50 * time.Second
+)
+
+// Options of a Receiver.
+type Options struct {
+	Log   *slog.Logger
+	Count func(count.Counter)
+}
+
+// Receiver answers web hooks. Its methods may be called from any goroutine.
+type Receiver struct {
+	// Set once, by New.
+	count func(count.Counter)
+	log   *slog.Logger
+	large *limits.Share
+
+	mu       sync.Mutex // guards the fields below
+	hooks    []*hooked
+	refusals []Refusal // the newest last
+}
+
+// hooked is one bot that its network calls.
+type hooked struct {
+	bot   relay.Bot
+	hook  platforms.Hook
+	rules platforms.HookRules
+
+	mu    sync.Mutex // guards state
+	state State
+}
+
+// State is how the requests for a bot go.
+type State struct {
+	LastRequestAt time.Time // when the network called last, and proved it; zero: not since the start
+	Refused       uint64    // requests since the start
+	Unsigned      uint64    // requests since LastRequestAt whose signature was wrong
+	// Skew is that of the newest request since LastRequestAt whose time was too far from ours, see
+	// platforms.HookAnswer; 0: there was none.
+	Skew time.Duration
+	// Strayed: the newest request that was proved was for another recipient.
+	Strayed bool
+}
+
+// Refusal is a request that was refused.
+type Refusal struct {
+	At     time.Time             `json:"at"`
+	Bot    relay.Bot             `json:"bot"`
+	Reason platforms.HookRefusal `json:"reason"`
+}
+
+// New makes the receiver of those bots whose networks call them.
+func New(bots []platforms.Platform, o Options) *Receiver {
+	p := &Receiver{count: o.Count, log: o.Log, large: limits.NewShare(maxLarge, maxLargeOfOne)}
+	p.Host(bots)
+	return p
+}
+
+// Host makes the receiver that of bots. What is known of the requests for those that stay is kept; a request under way is
+// answered by the bot it came for.
+func (p *Receiver) Host(bots []platforms.Platform) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var hooks []*hooked
+	for _, b := range bots {
+		h, rules, ok := platforms.Called(b)
+		if !ok {
+			continue
+		}
+		if i := slices.IndexFunc(p.hooks, func(x *hooked) bool { return x.hook == h }); i >= 0 {
+			hooks = append(hooks, p.hooks[i])
+			continue
+		}
+		hooks = append(hooks, &hooked{bot: b.Bot(), hook: h, rules: rules})
+	}
+	p.hooks = hooks
+}
+
+// hooked is the first bot of whom is says yes; nil: none.
+func (p *Receiver) hooked(is func(relay.Bot) bool) *hooked {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.IndexFunc(p.hooks, func(h *hooked) bool { return is(h.bot) }); i >= 0 {
+		return p.hooks[i]
+	}
+	return nil
+}
+
+// Route is what is served at the path of a bot that is hosted now; see routes.Table.Also.
+func (p *Receiver) Route(path string) (m routes.Route, ok bool) {
+	h := p.hooked(func(b relay.Bot) bool { return platforms.HookPath(b) == path })
+	if h == nil {
+		return m, false
+	}
+	return routes.Route{
+		Path: path, Methods: h.rules.Methods,
+		Policy: routes.Policy{Body: h.rules.MaxBody, Browsers: true, Answer: answerTime}, // a signature is proof enough
+		Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+			p.serve(h, w, r, from)
+		},
+	}, true
+}
+
+// serve answers one request for h.
+func (p *Receiver) serve(h *hooked, w http.ResponseWriter, r *http.Request, from netip.Addr) {
+	if r.ContentLength > h.rules.MaxBody {
+		tooLarge(w, h.rules.MaxBody)
+		return
+	}
+	// What a body has is known only when it is read: proxies pass on small ones in chunks, too.
+	body, err := io.ReadAll(io.LimitReader(r.Body, smallBody+1))
+	if err == nil && len(body) > smallBody {
+		leave, ok := p.large.Enter(from)
+		if !ok {
+			write(w, platforms.HookAnswer{Status: http.StatusServiceUnavailable, RetryAfter: retryLarge})
+			return
+		}
+		defer leave()
+		var rest []byte
+		rest, err = io.ReadAll(r.Body)
+		body = append(body, rest...)
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		tooLarge(w, h.rules.MaxBody)
+		return
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the caller is gone, or too slow: no answer, which would be 200, but a closed connection
+	}
+	a := h.hook.Receive(r.Context(), platforms.HookRequest{
+		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
+		Verified: func() {
+			limits.Verified(r.Context())
+			// Who proved it may go on using the connection, until a request on it proves nothing.
+			w.Header().Del("Connection")
+			h.proved()
+		},
+	})
+	if a.Note != "" {
+		p.count(count.HookNote(a.Note))
+	}
+	if a.Refused != "" {
+		p.refused(h, a)
+	}
+	write(w, a)
+}
+
+func tooLarge(w http.ResponseWriter, most int64) {
+	size := fmt.Sprintf("%d KiB", most>>10)
+	if most >= 1<<20 {
+		size = fmt.Sprintf("%d MiB", most>>20)
+	}
+	routes.Refuse(w, http.StatusRequestEntityTooLarge, "the body is larger than "+size)
+}
+
+// proved notes that the network has called.
+func (h *hooked) proved() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state = State{LastRequestAt: time.Now(), Refused: h.state.Refused}
+}
+
+// refused counts and remembers a refusal.
+func (p *Receiver) refused(h *hooked, a platforms.HookAnswer) {
+	p.count(count.HookRefused(string(a.Refused)))
+	h.mu.Lock()
+	h.state.Refused++
+	switch a.Refused {
+	case platforms.BadSignature:
+		h.state.Unsigned++
+	case platforms.StaleTimestamp:
+		h.state.Skew = a.Skew
+	case platforms.WrongRecipient:
+		h.state.Strayed = true
+	}
+	h.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.refusals) >= maxRefusals {
+		p.refusals = append(p.refusals[:0], p.refusals[1:]...)
+	}
+	p.refusals = append(p.refusals, Refusal{At: time.Now(), Bot: h.bot, Reason: a.Refused})
+	p.log.Debug("web hook refused", "bot", h.bot.String(), "reason", a.Refused)
+}
+
+// Refusals are the newest, oldest first.
+func (p *Receiver) Refusals() []Refusal {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Refusal(nil), p.refusals...)
+}
+
+// State is how the requests for a bot go; ok is false for one that no network calls.
+func (p *Receiver) State(b relay.Bot) (s State, ok bool) {
+	h := p.hooked(func(one relay.Bot) bool { return one == b })
+	if h == nil {
+		return State{}, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state, true
+}
+
+// write answers a request.
+func write(w http.ResponseWriter, a platforms.HookAnswer) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	if a.Type != "" {
+		h.Set("Content-Type", a.Type)
+	}
+	if a.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(a.RetryAfter.Seconds()))))
+	}
+	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // the caller may be gone; there is nobody else to tell
+	// Before the request's context ends: a platform may wait for that with what must come after the answer.
+	_ = http.NewResponseController(w).Flush() // as above
+}
