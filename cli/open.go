@@ -45,7 +45,7 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}
 	db, err := store.Open(cfg.Database(), store.Options{
-		Limits:  limits(cfg),
+		Limits:  bufferLimits(cfg),
 		Compact: server,
 		Log:     log,
 	})
@@ -59,8 +59,8 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 	return db, v, nil
 }
 
-// limits are those of each gateway's buffer.
-func limits(cfg *config.Config) store.Limits {
+// bufferLimits are those of each gateway's buffer.
+func bufferLimits(cfg *config.Config) store.Limits {
 	return store.Limits{MaxEntries: cfg.Delivery.MaxEntries, MaxBytes: cfg.Delivery.MaxBytes, MaxAge: cfg.Delivery.MaxAge}
 }
 

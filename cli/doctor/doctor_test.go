@@ -343,7 +343,7 @@ func TestOtherServers(t *testing.T) {
 	wantFound(t, o, "HC503 /srv/fifth", "HC503 /srv/other", "HC503 /srv/renamed")
 }
 
-// TestOneBotInTwoServers (issue 21, point 22): another server is worth a word, and a warning only if it hosts a bot of ours.
+// TestOneBotInTwoServers: another server is worth a word, and a warning only if it hosts a bot of ours.
 func TestOneBotInTwoServers(t *testing.T) {
 	o, other := newHouse(t), newHouse(t)
 	db, err := store.Open(other.Config.Database(), store.Options{})
@@ -364,7 +364,7 @@ func TestOneBotInTwoServers(t *testing.T) {
 	}
 }
 
-// TestWhatAGuestIsTold (issue 21, point 22): nothing of the server's is to be given away for a look at it.
+// TestWhatAGuestIsTold: nothing of the server's is to be given away for a look at it.
 func TestWhatAGuestIsTold(t *testing.T) {
 	o := newHouse(t)
 	o.machine.may = func(string) error { return syscall.EACCES }

@@ -184,7 +184,7 @@ func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending
 		return
 	}
 	if c, ok := in.capabilities.Open(stored); ok {
-		j.came, j.holder = &c, u.Instance
+		j.capability, j.holder = &c, u.Instance
 	}
 }
 

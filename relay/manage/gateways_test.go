@@ -124,7 +124,7 @@ func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 		t.Errorf("token (-want +got):\n%s", diff)
 	}
 	if ok, err := regexp.MatchString(`^[a-z][a-z2-7]{51}$`, tok.Token); !ok || err != nil {
-		t.Errorf("a token of %d characters has another form", len(tok.Token)) // issue 9, point 25
+		t.Errorf("a token of %d characters has another form", len(tok.Token))
 	}
 	if w.inDatabase(t, tok.Token) {
 		t.Error("the token lies in the database in the clear")

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -42,7 +42,7 @@ func (s *observer) called(b *BotStatus, p platforms.Platform) {
 	}
 	b.Hook.LastRequestAt, b.Hook.Refused = st.LastRequestAt.UTC(), st.Refused
 	if b.State == platforms.Connected && b.Reason == "" && st.LastRequestAt.IsZero() {
-		b.Reason = "no request yet" // which the plane knows, so that no platform need say it
+		b.Reason = "no request yet" // which relay/webhooks knows, so that no platform need say it
 		if rules.Enter != "" {
 			b.Reason += ": enter " + b.Hook.URL + " at " + rules.Enter
 		}
@@ -51,7 +51,7 @@ func (s *observer) called(b *BotStatus, p platforms.Platform) {
 }
 
 // doubts are what the operator should look at after such requests.
-func doubts(st passthrough.State, doubt string) (out []string) {
+func doubts(st webhooks.State, doubt string) (out []string) {
 	if st.Unsigned >= manyUnsigned {
 		if doubt != "" {
 			doubt = ": " + doubt

@@ -19,7 +19,7 @@
 //     if it did not exist.
 //
 // Decided: A route reserves a key and does nothing else; delivery follows the gate alone. What a gateway declares about
-// its wake URL is judged like what the operator writes: he is refused, the gateway gets its credentials and a warning.
+// its wake URL is judged like what the operator writes: the operator is refused, the gateway gets its credentials and a warning.
 package manage
 
 import (
@@ -34,9 +34,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/media"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -108,9 +108,9 @@ type Files interface {
 // Hooks is what networks call over HTTP. Its methods are called from any goroutine, and do not block.
 type Hooks interface {
 	// State is how the calls for a bot go; ok is false for one that no network calls.
-	State(relay.Bot) (s passthrough.State, ok bool)
+	State(relay.Bot) (s webhooks.State, ok bool)
 	// Refusals are the newest calls that were refused, newest last.
-	Refusals() []passthrough.Refusal
+	Refusals() []webhooks.Refusal
 }
 
 // Service is all that can be asked for, by what it is about. Its methods are its parts', and may be called from any goroutine.
