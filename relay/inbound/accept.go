@@ -75,6 +75,30 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	return nil
 }
 
+// interruptFor has every instance that is about to get a person's /stop stop its run first. It comes before the message
+// is stored: once that is in the lane, nothing could overtake it any more; and it must not wait behind a backlog. Which
+// settings the gateway has we cannot know: every key that may be meant is told, and one that runs nothing does nothing.
+func (in *Inbound) interruptFor(j judgement) {
+	if !gate.IsStop(j.event) {
+		return
+	}
+	src := j.event.Source
+	keys := sessionkey.Forms(src)
+	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // else those of a forward are of the chat around the thread
+		keys = append(keys, sessionkey.Forwarded(src)...)
+	}
+	for _, v := range j.verdicts {
+		if v.Reason != gate.Delivered {
+			continue
+		}
+		for _, key := range keys {
+			if t, ok := in.runs.recent(v.Tenant, v.Instance, key, time.Now()); ok {
+				in.gateways.Interrupt(v.Instance, key, t.chat)
+			}
+		}
+	}
+}
+
 // announceAll says what became of a batch's events. stored has one for each that was consumed, and then those of marks.
 func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b platforms.Batch) {
 	for _, j := range judged {

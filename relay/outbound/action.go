@@ -12,12 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 )
 
-const (
-	// recordWithin bounds what must still be stored after an action's own time ran out.
-	recordWithin = 5 * time.Second
-	// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
-	allowedFor = time.Second
-)
+// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
+const allowedFor = time.Second
 
 // action is one thing that a gateway asks for, on its way; see session.Action.
 type action struct {

@@ -46,14 +46,6 @@ func (who *Caller) carryOut(ctx context.Context, t target) (relay.Result, error)
 	return res, nil
 }
 
-// internal is what a gateway reads when the database could not be asked: not sent, worth trying again.
-func internal(err error) error {
-	if _, ok := errors.AsType[*relay.ActionError](err); ok {
-		return err
-	}
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
-}
-
 // ask stores a prompt and then posts it: no button that somebody can press is unknown here. What certainly was not
 // posted is withdrawn.
 func (who *Caller) ask(ctx context.Context, t target, a relay.Prompt) (relay.Result, error) {
