@@ -103,7 +103,7 @@ var mayImport = map[string]string{
 	"cli/web":             "relay relay/door relay/limit relay/login cli/web/page cli/web/* cli/lan",
 	"cli/service":         "", // the unit, and where it is
 	".":                   "cli",
-	"cli/web/chat":        "cli/web/page platforms/web platforms/markdown relay relay/finding relay/manage store/audit",
+	"cli/web/chat":        "cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
 	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
 	"cli/pointer":         "store/files",
@@ -145,7 +145,7 @@ func TestStrays(t *testing.T) {
 		"what the table says":      {"relay/gate", module + "/relay", ""},
 		"a pattern":                {"platforms/matrix", module + "/platforms/pace", ""},
 		"a pattern on the right":   {"cli", module + "/platforms/matrix", ""},
-		"a platform and the store": {"platforms/loopback", module + "/store", "platforms/loopback imports store, which mayImport does not allow"},
+		"a platform and the store": {"platforms/local", module + "/store", "platforms/local imports store, which mayImport does not allow"},
 		"the exact name wins":      {"platforms/pace", module + "/platforms/backoff", "platforms/pace imports platforms/backoff, which mayImport does not allow"},
 		"the root":                 {".", module + "/relay", ". imports relay, which mayImport does not allow"},
 		"nobody imports the root":  {"cli", module, "cli imports ., which mayImport does not allow"},

@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	webchat "github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -78,7 +78,7 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 		bots = append(bots, p)
 	}
 	if cfg.WebListen != "" {
-		bots = append(bots, webchat.New(webchat.NewRooms(), log))
+		bots = append(bots, local.NewWeb(local.NewRooms(), log))
 	}
 	return bots, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -74,8 +74,8 @@ func content(a relay.SendMedia) string {
 func newPosterRig(t *testing.T, has map[string]string) (*rig, *poster, *drawer) {
 	t.Helper()
 	p := &poster{&responder{}}
-	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform {
-		p.Platform = l
+	r := newRigWith(t, func(l *local.Loopback) platforms.Platform {
+		p.Loopback = l
 		return p
 	})
 	files := &drawer{has: has, slow: make(chan struct{})}
@@ -129,7 +129,7 @@ func TestASlowFileHoldsUpItsChatOnly(t *testing.T) {
 
 // TestABotWithoutFilesIsAskedForNone: the gateway is told at once, and no server is.
 func TestABotWithoutFilesIsAskedForNone(t *testing.T) {
-	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform {
+	r := newRigWith(t, func(l *local.Loopback) platforms.Platform {
 		return struct {
 			platforms.Platform
 			platforms.DirectChats
@@ -200,7 +200,7 @@ func TestARightThatWentWhileTheFileCame(t *testing.T) {
 		done <- err
 	}()
 	eventually(t, "the question", func() bool { return files.asked.Load() == 1 })
-	if err := r.db.Unbind(t.Context(), nil, "home", loopback.ID, "ann"); err != nil {
+	if err := r.db.Unbind(t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	close(files.slow)
