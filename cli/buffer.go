@@ -22,7 +22,7 @@ func newBufferCmd(a *app) *cobra.Command {
 }
 
 func (a *app) bufferList() *cobra.Command {
-	return asking(a, a.named("list", "List the messages that wait, oldest first"), ops.Entries, nameArg, func(w io.Writer, n manage.Named, all []manage.Entry) {
+	return command(a, ops.Entries, "List the messages that wait, oldest first").asking(nameArg, func(w io.Writer, n manage.Named, all []manage.Entry) {
 		list(a, w, all, "Nothing waits for "+n.Name+".", entryHead, entryRow)
 	})
 }
@@ -34,8 +34,7 @@ func entryRow(e manage.Entry) []any {
 }
 
 func (a *app) bufferDead() *cobra.Command {
-	c := a.named("dead", "List the messages that were given up, and why")
-	return asking(a, c, ops.Dead, nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
+	return command(a, ops.Dead, "List the messages that were given up, and why").asking(nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
 		list(a, w, all, n.Name+" has no dead letters.", slices.Concat(entryHead, []any{"REASON"}), func(d manage.DeadEntry) []any {
 			return append(entryRow(d.Entry), d.Reason)
 		})
@@ -53,9 +52,7 @@ func letters(pos []string) (manage.Letters, error) {
 }
 
 func (a *app) bufferReplay() *cobra.Command {
-	c := a.named("replay", "Deliver dead letters after all: those named, or all")
-	c.Use, c.Args = "replay NAME [BUFFERID]...", cobra.MinimumNArgs(1)
-	return asking(a, c, ops.Replay, letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
+	return command(a, ops.Replay, "Deliver dead letters after all: those named, or all").asking(letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
 		if moved.Count > 0 || moved.Oversize == 0 {
 			_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
 		}
@@ -70,8 +67,7 @@ func (a *app) bufferReplay() *cobra.Command {
 }
 
 func (a *app) bufferDrop() *cobra.Command {
-	c := a.named("drop", "Delete messages for good: those named, or all dead letters")
-	c.Use, c.Args = "drop NAME [BUFFERID]...", cobra.MinimumNArgs(1)
+	c := command(a, ops.Drop, "Delete messages for good: those named, or all dead letters")
 	yes := c.Flags().Bool("yes", false, "do not ask")
 	args := func(pos []string) (manage.Letters, error) {
 		what := "all dead letters"
@@ -83,14 +79,14 @@ func (a *app) bufferDrop() *cobra.Command {
 		}
 		return letters(pos)
 	}
-	return asking(a, c, ops.Drop, args, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
+	return c.asking(args, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
 		_, _ = fmt.Fprintf(w, "✓ %d deleted\n", moved.Count)
 	})
 }
 
 func (a *app) bufferQuarantine() *cobra.Command {
-	c := &cobra.Command{Use: "quarantine", Short: "List what could not be read and was put aside, without showing it", Args: cobra.NoArgs}
-	return listing(a, c, ops.Quarantine, noArgs, "Nothing was put aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
+	c := command(a, ops.Quarantine, "List what could not be read and was put aside, without showing it")
+	return listing(c, noArgs, "Nothing was put aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
 		bot := "-" // a record of ours
 		if q.Platform != "" {
 			bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()

@@ -183,7 +183,7 @@ func shownEnv(dir string) []string {
 	return env
 }
 
-// serveShown starts a server, waits until it listens, and returns what ends it.
+// serveShown starts a server, waits until its bot is connected, and returns what ends it.
 func serveShown(t *testing.T, dir string) (end func()) {
 	t.Helper()
 	cmd := exec.Command("hermes-connector", "serve")
@@ -202,6 +202,14 @@ func serveShown(t *testing.T, dir string) (end func()) {
 		_ = cmd.Process.Kill()
 		t.Fatalf("the server does not listen: %v, %v", lines.Err(), cmd.Wait())
 	}
+	var said []byte
+	within(func() (ok bool) {
+		said, ok = connectedIn(dir, cmd.Env, nil)
+		return ok
+	}, func() {
+		_ = cmd.Process.Kill()
+		t.Fatalf("its bot is not connected: %s, %v", said, cmd.Wait())
+	})
 	return func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 			t.Errorf("the server ends: %v", err)

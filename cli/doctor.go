@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/files"
@@ -30,19 +32,16 @@ import (
 )
 
 func newDoctorCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "doctor", Short: "Find what is wrong, and say what mends it", Args: cobra.NoArgs,
-		Long: `Looks, within five seconds, for what is wrong: with the configuration, the bots at their networks, the
+	c := command(a, ops.Diagnose, "Find what is wrong, and say what mends it")
+	c.Long = `Looks, within five seconds, for what is wrong: with the configuration, the bots at their networks, the
 addresses and the certificate, the clock, the data folder and its disk, the snapshots, and the gateways. It changes
 nothing, and works whether or not the server runs. Each finding has a code that never changes, and says what it means
 for people's messages and what mends it; the worst comes first.
 
-Exits with 0 when nothing is wrong, with 1 when something is, and with 2 when the configuration has faults.`,
-	}
-	asJSON := jsonFlag(c)
+Exits with 0 when nothing is wrong, with 1 when something is, and with 2 when the configuration has faults.`
 	offline := c.Flags().Bool("offline", false, "ask no network")
-	c.RunE = func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), *offline, *asJSON) }
-	return c
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), *offline, *c.asJSON) }
+	return c.Command
 }
 
 func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
@@ -106,7 +105,13 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 func (a *app) guest() string {
 	file := abs(config.File(a.source()))
 	st, err := os.Stat(file)
-	if err != nil || os.Geteuid() == 0 || files.Owner(st) == os.Geteuid() {
+	return guestOf(file, st, err, os.Geteuid())
+}
+
+// guestOf is guest for a user, and what looking for the file said: where its folder is closed to them, it is another's.
+func guestOf(file string, st os.FileInfo, err error, uid int) string {
+	switch {
+	case uid == 0, err != nil && !errors.Is(err, fs.ErrPermission), err == nil && files.Owner(st) == uid:
 		return ""
 	}
 	if filepath.Dir(file) == service.Config {

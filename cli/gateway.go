@@ -23,10 +23,9 @@ import (
 
 func newEnrollCmd(a *app) *cobra.Command {
 	var args manage.Enroll
-	c := &cobra.Command{
-		Use:   "enroll NAME",
-		Short: "Make credentials for a new gateway",
-		Long: `Makes a gateway and prints its credentials as the lines of its .env file. The credentials are
+	c := command(a, ops.Enroll, "Make credentials for a new gateway")
+	c.Args, c.ValidArgsFunction = cobra.MaximumNArgs(1), nil // it is a new name
+	c.Long = `Makes a gateway and prints its credentials as the lines of its .env file. The credentials are
 shown this once, and gateways of every age take them.
 
 With --token the command makes no gateway yet, and prints a single-use token. A gateway of August
@@ -37,17 +36,14 @@ With --token the command makes no gateway yet, and prints a single-use token. A 
 For that the gateway must know where to prove who it is: from GATEWAY_RELAY_URL and
 GATEWAY_RELAY_IDP_TOKEN_URL, which are printed too unless [identity] in the configuration names
 another service. A gateway that has these two lines needs no token: it gets fresh credentials at
-every start. Without NAME any gateway may use the token, and the second line expires with it.`,
-		Example: "  hermes-connector enroll home >> ~/.hermes/.env\n" +
-			"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
-			"  hermes-connector enroll attic --token",
-		Args: cobra.MaximumNArgs(1),
-	}
+every start. Without NAME any gateway may use the token, and the second line expires with it.`
+	c.Example = "  hermes-connector enroll home >> ~/.hermes/.env\n" +
+		"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
+		"  hermes-connector enroll attic --token"
 	c.Flags().StringVar(&args.Tenant, "tenant", "", "isolation domain (default home)")
 	c.Flags().StringVar(&args.WakeURL, "wake-url", "", "`URL` to GET when messages wait and the gateway is away")
 	tokenOnly := c.Flags().Bool("token", false, "print a single-use enrollment token")
-	asJSON := jsonFlag(c)
-	a.maker(c)
+	a.maker(c.Command)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		if len(pos) > 0 {
 			args.Name = pos[0]
@@ -55,11 +51,11 @@ every start. Without NAME any gateway may use the token, and the second line exp
 			return usageError{errors.New("a gateway needs a name: hermes-connector enroll NAME")}
 		}
 		if *tokenOnly {
-			return show(cmd.Context(), a, ops.EnrollToken, args, *asJSON, a.printToken)
+			return show(cmd.Context(), a, ops.EnrollToken, args, *c.asJSON, a.printToken)
 		}
-		return newCredentials(cmd.Context(), a, ops.Enroll, args, *asJSON, "enrolled", afterEnroll)
+		return newCredentials(cmd.Context(), c, args, "enrolled", afterEnroll)
 	}
-	return c
+	return c.Command
 }
 
 // printToken prints the token and the .env lines on stdout and everything else on stderr.
@@ -122,15 +118,16 @@ func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
 // newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr, with what is
 // next at the end.
-func newCredentials[A any](ctx context.Context, a *app, op ops.Op[A, manage.Enrolled], args A, asJSON bool, done string, next func(manage.Enrolled) string) error {
-	e, err := ask(ctx, a, op, args)
+func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled], args A, done string, next func(manage.Enrolled) string) error {
+	a := c.app
+	e, err := ask(ctx, a, c.op, args)
 	if err != nil {
 		return err
 	}
-	err = a.print(asJSON, e, func(w io.Writer) {
+	err = a.print(*c.asJSON, e, func(w io.Writer) {
 		a.say("✓ gateway %s %s%s. Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, ofTenant(e.Tenant))
 		_, _ = fmt.Fprintln(w, a.below()+strings.Join(e.EnvLines(), "\n"))
-		a.say("\nThe secret is not shown again. %s", next(e))
+		a.say("\nThe secret is not shown again. %s", terminal.Text(next(e)))
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
 			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
 		}
@@ -164,8 +161,7 @@ func newGatewayCmd(a *app) *cobra.Command {
 }
 
 func (a *app) gatewayList() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
-	return listing(a, c, ops.Gateways, noArgs, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
+	return listing(command(a, ops.Gateways, "List all gateways"), noArgs, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
 }
 
 var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
@@ -176,23 +172,17 @@ func gatewayRow(g manage.Gateway) []any {
 	}
 }
 
-// named is a command with one gateway's name as its argument.
-func (a *app) named(verb, short string) *cobra.Command {
-	return &cobra.Command{Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways}
-}
-
 func (a *app) gatewayRotate() *cobra.Command {
-	c := a.named("rotate", "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
-	asJSON := jsonFlag(c)
+	c := command(a, ops.Rotate, "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		return newCredentials(cmd.Context(), a, ops.Rotate, manage.Named{Name: pos[0]}, *asJSON, "has a new secret", afterRotate)
+		return newCredentials(cmd.Context(), c, manage.Named{Name: pos[0]}, "has a new secret", afterRotate)
 	}
-	return c
+	return c.Command
 }
 
 func (a *app) gatewayRevoke() *cobra.Command {
-	c := a.named("revoke", "Kill a gateway's credentials at once; with it goes what was bound and granted to it")
-	yes, asJSON := c.Flags().Bool("yes", false, "do not ask"), jsonFlag(c)
+	c := command(a, ops.Revoke, "Kill a gateway's credentials at once; with it goes what was bound and granted to it")
+	yes := c.Flags().Bool("yes", false, "do not ask")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}
 		g, err := ask(cmd.Context(), a, ops.Gateway, n)
@@ -207,35 +197,34 @@ func (a *app) gatewayRevoke() *cobra.Command {
 		if !*yes && !a.confirmed(question+".") {
 			return errors.New("nothing was revoked: answer y, or give --yes")
 		}
-		if g, err = ask(cmd.Context(), a, ops.Revoke, n); err != nil {
+		if g, err = ask(cmd.Context(), a, c.op, n); err != nil {
 			return err
 		}
-		return a.print(*asJSON, g, func(w io.Writer) {
+		return a.print(*c.asJSON, g, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
 			if goes != "" {
 				_, _ = fmt.Fprintf(w, "  gone with it: %s\n", goes)
 			}
 		})
 	}
-	return c
+	return c.Command
 }
 
 func (a *app) gatewayIdentity() *cobra.Command {
-	c := a.named("identity", "Make a new identity URL, with which a gateway gets credentials at every start; the former URL dies")
+	c := command(a, ops.Identity, "Make a new identity URL, with which a gateway gets credentials at every start; the former URL dies")
 	revoke := c.Flags().Bool("revoke", false, "make no new URL, and revoke the one there is")
-	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}
 		if *revoke {
-			return show(cmd.Context(), a, ops.DropIdentity, n, *asJSON, func(w io.Writer, moved manage.Moved) {
+			return show(cmd.Context(), a, ops.DropIdentity, n, *c.asJSON, func(w io.Writer, moved manage.Moved) {
 				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
 			})
 		}
-		return show(cmd.Context(), a, ops.Identity, n, *asJSON, func(w io.Writer, u manage.IdentityURL) {
+		return show(cmd.Context(), a, c.op, n, *c.asJSON, func(w io.Writer, u manage.IdentityURL) {
 			a.say("✓ a new identity URL for %s%s. Put this line into ~/.hermes/.env on the gateway's machine:", u.Instance, ofTenant(u.Tenant))
 			_, _ = fmt.Fprintln(w, u.EnvLine())
 			a.say("The URL is a secret, and it is not shown again. Gateways older than August 2026 cannot use it.")
 		})
 	}
-	return c
+	return c.Command
 }

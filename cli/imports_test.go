@@ -40,34 +40,28 @@ var mayImport = map[string]string{
 	"store/files":                "",               // the lowest: whoever makes a file
 	"store/boltfile":             "store/files",    // knows no record, so no id either
 	"store/table":                "store/boltfile", // records, whatever they say
-	"store/seen":                 "relay store/boltfile store/table",
+	"store/table/tabletest":      "store/boltfile store/table",
+	"store/dedupe":               "relay store/boltfile store/table",
 	"store/audit":                "relay store/boltfile store/table",
-	"store/reseal":               "store/boltfile store/table",
-	"store/capability":           "relay store/table store/reseal",
-	"store/sent":                 "relay store/table",
+	"store/rekey":                "store/boltfile store/table",
+	"store/capability":           "relay store/table store/rekey",
+	"store/authors":              "relay store/table",
 	"store/prompt":               "relay store/boltfile store/table",
 	"store/media":                "relay store/table",
-	"store/route":                "relay store/table",
-	"store/undecided":            "relay store/table",
-	"store/binding":              "relay store/table",
-	"store/moved":                "relay store/table",
-	"store/grant":                "relay store/moved store/table",
-	"store/entry":                "relay store/boltfile store/table",
-	"store":                      "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/binding store/grant store/moved store/entry store/reseal",
+	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/media store/rekey",
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":             "relay platforms platforms/backoff",
 	"platforms/platformtest":     "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,    // never the store, the hub or one another
 	"platforms/discord":          "relay platforms " + kit + " platforms/hook platforms/discord/*",
-	"platforms/discord/absent":   "relay",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",
 	"platforms/discord/*":        "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":                 "relay relay/gate store store/audit",
 	"relay/login":                "relay store store/audit",
-	"relay/token":                "relay store store/audit store/reseal",
+	"relay/token":                "relay store store/audit store/rekey",
 	"relay/delivery":             "relay store",
 	"relay/session":              "relay relay/wire relay/count",
 	"relay/visibility":           "relay platforms",
@@ -88,7 +82,7 @@ var mayImport = map[string]string{
 	"relay/ops":           "relay/manage store/audit", // a table
 	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage relay/ops store store/audit",
 	"relay/metrics":       "relay/count relay/limit relay/manage platforms store",
-	"store/restore":       "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
+	"store/restore":       "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files vault",

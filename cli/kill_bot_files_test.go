@@ -100,7 +100,7 @@ type question struct {
 }
 
 // postedLocked books a message with buttons, whose person presses twice: the first button at once, the second then or
-// when he next writes. a.mu must be held.
+// when they next write. a.mu must be held.
 func (a *botAPI) postedLocked(user, message int64, markup string) {
 	var keys struct {
 		Rows [][]struct {

@@ -152,7 +152,7 @@ func (m *hostile) links(ctx context.Context) {
 	})
 }
 
-// others aims at what others said, in chats that mallory's person sees and in such as he does not.
+// others aims at what others said, in chats that mallory's person sees and in such as they do not.
 func (m *hostile) others(ctx context.Context) {
 	m.flood(ctx, m.every, func(n int) {
 		network, walls := telegram.Name, &m.w.tg.walls
@@ -284,7 +284,7 @@ func (m *hostile) manifests(ctx context.Context) {
 	})
 }
 
-// kicked: mallory's person is thrown out of the chats of others, and his agent writes on.
+// kicked: mallory's person is thrown out of the chats of others, and their agent writes on.
 func (m *hostile) kicked(ctx context.Context) {
 	say := func(n int) (landed int) {
 		for _, chat := range append(sharedGroups, sharedChannels...) {

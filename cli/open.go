@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
@@ -21,11 +20,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/vault"
-	"github.com/spf13/cobra"
 )
 
 func (a *app) config() (*config.Config, error) {
@@ -106,20 +103,6 @@ func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *gua
 	}
 }
 
-// ask carries out one operation: in the running server or, when none runs, over the database opened
-// for this one command.
-func ask[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A) (result R, err error) {
-	c, done, err := a.client(ctx, op.Changes)
-	if err != nil {
-		return result, err
-	}
-	result, err = admin.Ask(ctx, c, op, args)
-	if err = errors.Join(err, done()); err == nil && op.Changes && c.Database() != "" {
-		a.say("no server is running: changed %s directly", c.Database())
-	}
-	return result, err
-}
-
 // client is the way to the running server or, when none runs, to the database opened for one command. Where there is no
 // database, who changes is refused, unless the command may make one; who only looks sees an empty one, of which nothing
 // stays. The caller ends it with done.
@@ -175,24 +158,4 @@ func emptied(cfg *config.Config) (of *config.Config, remove func() error, err er
 	c := *cfg
 	c.DataDir, c.Vault = dir, config.Vault{KeyFile: filepath.Join(dir, "vault.key")}
 	return &c, func() error { return os.RemoveAll(dir) }, nil
-}
-
-// completeGateways offers the gateways' names for the first argument, and networks where the second is one. It makes no
-// database.
-func (a *app) completeGateways(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 1 && strings.Contains(cmd.Use, " NAME PLATFORM ") {
-		return platformNames(networks()), cobra.ShellCompDirectiveNoFileComp
-	}
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	all, err := ask(cmd.Context(), a, ops.Gateways, struct{}{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	names := make([]string, len(all))
-	for i, g := range all {
-		names[i] = string(g.ID)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

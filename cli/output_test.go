@@ -8,9 +8,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
 // TestNothingReachesTheTerminalRaw: names come from networks and gateways.
@@ -53,6 +57,27 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})
+}
+
+// TestWarningsShowTheClockHere: moments stand in words as RFC 3339, which nobody reads on a clock.
+func TestWarningsShowTheClockHere(t *testing.T) {
+	at := time.Now().Add(-time.Minute)
+	warnings := []string{"refused once, at " + finding.Stamp(at)}
+	for name, show := range map[string]func(io.Writer){
+		"of a gateway in status": func(w io.Writer) { gatewayTable(w, []manage.InstanceStatus{{ID: "home", Warnings: warnings}}, at) },
+		"of a bot in status": func(w io.Writer) {
+			calledTable(w, []manage.BotStatus{{Hook: &manage.HookStatus{}, Warnings: warnings}}, at)
+		},
+		"of a gateway by itself": func(w io.Writer) { warn(w, warnings) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			show(&out)
+			if want := "refused once, at " + finding.Clock(at) + "\n"; !strings.HasSuffix(out.String(), want) {
+				t.Errorf("%q, want %q at the end", out.String(), want)
+			}
+		})
+	}
 }
 
 // TestWhatCannotBePrintedIsAFailure: a secret is shown once, and the disk its lines go to may be full.

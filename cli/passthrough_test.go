@@ -26,7 +26,7 @@ const presserBot = "1100000000000000001"
 
 type fields = map[string]any
 
-// presser is as much of Discord as it takes for one person to use slash commands in his direct messages.
+// presser is as much of Discord as it takes for one person to use slash commands in their direct messages.
 type presser struct {
 	server *httptest.Server
 

@@ -20,8 +20,9 @@ import (
 
 func newLinkCmd(a *app) *cobra.Command {
 	args := func(pos []string) (manage.LinkFor, error) { return manage.LinkFor{Name: pos[0]}, nil }
-	c := a.maker(a.named("link", "Make a code that binds whoever sends it to the bot"))
-	return asking(a, c, ops.Link, args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
+	c := command(a, ops.Link, "Make a code that binds whoever sends it to the bot")
+	a.maker(c.Command)
+	return c.asking(args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
 			_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, terminal.Plain(l.DeepLinks[p]))
@@ -32,21 +33,19 @@ func newLinkCmd(a *app) *cobra.Command {
 
 func (a *app) bindings() []*cobra.Command {
 	return []*cobra.Command{
-		a.maker(a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", ops.Bind)),
-		a.binding("unbind", "Undo bind, or the use of a code", "no longer reach", ops.Unbind),
-		a.binding("dm-default", "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach", ops.SetDMDefault),
+		a.maker(a.binding(ops.Bind, "Send a person's messages to a gateway, without a code", "now reach")),
+		a.binding(ops.Unbind, "Undo bind, or the use of a code", "no longer reach"),
+		a.binding(ops.SetDMDefault, "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach"),
 	}
 }
 
-func (a *app) binding(verb, short, done string, op ops.Op[manage.Bind, manage.Binding]) *cobra.Command {
-	c := &cobra.Command{
-		Use: verb + " NAME PLATFORM PERSON", Short: short, Example: "  hermes-connector " + verb + " home telegram 4242",
-		Args: cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
-	}
+func (a *app) binding(op ops.Op[manage.Bind, manage.Binding], short, done string) *cobra.Command {
+	c := command(a, op, short)
+	c.Example = "  hermes-connector " + c.Name() + " home telegram 4242"
 	args := func(pos []string) (manage.Bind, error) {
 		return manage.Bind{Name: pos[0], Platform: relay.PlatformID(pos[1]), User: relay.UserID(pos[2])}, nil
 	}
-	return asking(a, c, op, args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
+	return c.asking(args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
 		if to := out.DirectTo; to != "" && to != out.Instance {
 			_, _ = fmt.Fprintf(w, "✓ %s person %s is linked to %s, but direct messages still go to %s\n", out.Platform, out.User, out.Instance, to)
 			_, _ = fmt.Fprintf(w, "  To change that: hermes-connector dm-default %s %s %s\n", out.Instance, out.Platform, out.User)
@@ -58,19 +57,8 @@ func (a *app) binding(verb, short, done string, op ops.Op[manage.Bind, manage.Bi
 }
 
 func newPrincipalCmd(a *app) *cobra.Command {
-	policies := []string{string(relay.OwnerOnly), string(relay.AllowList), string(relay.AnyOne)}
-	c := &cobra.Command{
-		Use:     "principal NAME [" + strings.Join(policies, "|") + "]",
-		Short:   "Say who may speak to a gateway in the chats it was granted; without a policy, show who may",
-		Example: "  hermes-connector principal home allow-list --allow telegram:4242 --allow telegram:4343",
-		Args:    cobra.RangeArgs(1, 2),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if len(args) == 1 {
-				return policies, cobra.ShellCompDirectiveNoFileComp
-			}
-			return a.completeGateways(cmd, args, typed)
-		},
-	}
+	c := command(a, ops.SetPrincipal, "Say who may speak to a gateway in the chats it was granted; without a policy, show who may")
+	c.Example = "  hermes-connector principal home allow-list --allow telegram:4242 --allow telegram:4343"
 	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:PERSON` to admit; may be repeated; the list replaces the former one")
 	args := func(pos []string) (manage.SetPrincipal, error) {
 		p := manage.SetPrincipal{Name: pos[0]}
@@ -86,7 +74,7 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		}
 		return p, nil
 	}
-	return asking(a, c, ops.SetPrincipal, args, func(w io.Writer, set manage.SetPrincipal, p manage.Principal) {
+	return c.asking(args, func(w io.Writer, set manage.SetPrincipal, p manage.Principal) {
 		verb := "hears"
 		if set.Policy != "" {
 			verb = "now hears"
@@ -97,13 +85,9 @@ func newPrincipalCmd(a *app) *cobra.Command {
 }
 
 func newPolicyCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "policy NAME --platform PLATFORM",
-		Short: "Say which messages of shared chats reach a gateway; without changes, show the policy",
-		Example: "  hermes-connector policy home --platform telegram --require-address=false\n" +
-			"  hermes-connector policy home --platform telegram --free -100123 --owner-must-address",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways,
-	}
+	c := command(a, ops.SetRelevance, "Say which messages of shared chats reach a gateway; without changes, show the policy")
+	c.Example = "  hermes-connector policy home --platform telegram --require-address=false\n" +
+		"  hermes-connector policy home --platform telegram --free -100123 --owner-must-address"
 	f := c.Flags()
 	platform := f.String("platform", "", "the `PLATFORM` that the policy is about")
 	requireAddress := f.Bool("require-address", true, "only messages that mention the bot, answer it or command it")
@@ -137,7 +121,7 @@ func newPolicyCmd(a *app) *cobra.Command {
 		}
 		return p, nil
 	}
-	return asking(a, c, ops.SetRelevance, args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
+	return c.asking(args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
 		table(w, [][]any{
 			{r.Instance, "on " + string(r.Platform)},
 			{"  must be addressed", r.RequireAddress},

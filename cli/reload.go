@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
@@ -194,34 +192,19 @@ func compare(before, after []configured) manage.Reloaded {
 }
 
 func newReloadCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "reload", Short: "Have the running server read its configuration again", Args: cobra.NoArgs,
-		Long: `Has the running server read its configuration again, as SIGHUP does. The whole configuration is judged first: with a
+	c := command(a, ops.Reload, "Have the running server read its configuration again")
+	c.Long = `Has the running server read its configuration again, as SIGHUP does. The whole configuration is judged first: with a
 fault nothing changes. Bots that were added, removed or changed start, stop or start anew, each by itself; other bots
 and the gateways do not notice. The level of the log and [replies] change too. What needs a restart is named. A
-configuration without any bot is refused, if there were some: an emptied file would stop them all. A restart takes it.`,
-	}
-	asJSON := jsonFlag(c)
+configuration without any bot is refused, if there were some: an emptied file would stop them all. A restart takes it.`
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		out, err := askServer(cmd.Context(), a, ops.Reload)
+		out, err := askServer(cmd.Context(), a, c.op)
 		if err != nil {
 			return err
 		}
-		return a.print(*asJSON, out, func(w io.Writer) { tellReloaded(w, out) })
+		return a.print(*c.asJSON, out, func(w io.Writer) { tellReloaded(w, out) })
 	}
-	return c
-}
-
-// askServer asks the running server, and nobody else.
-func askServer[R any](ctx context.Context, a *app, op ops.Op[struct{}, R]) (r R, err error) {
-	f, err := a.find(ctx)
-	if err == nil && f.client == nil {
-		err = errors.New("no server is running")
-	}
-	if err != nil {
-		return r, err
-	}
-	return admin.Ask(ctx, f.client, op, struct{}{})
+	return c.Command
 }
 
 func tellReloaded(w io.Writer, out manage.Reloaded) {
@@ -243,19 +226,16 @@ func tellReloaded(w io.Writer, out manage.Reloaded) {
 }
 
 func newHealthcheckCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "healthcheck", Short: "Exit with 0 if the server does its work, for containers and scripts", Args: cobra.NoArgs,
-		Long: "Asks the running server whether it takes messages in. Exits with 1 when it does not, or when none runs.",
-	}
+	c := command(a, ops.Health, "Exit with 0 if the server does its work, for containers and scripts")
+	c.Long = "Asks the running server whether it takes messages in. Exits with 1 when it does not, or when none runs."
 	ready := c.Flags().Bool("ready", false, "ask too whether every bot is connected")
-	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		h, err := askServer(cmd.Context(), a, ops.Health)
+		h, err := askServer(cmd.Context(), a, c.op)
 		if err != nil {
 			return err
 		}
 		ok := h.OK && (h.Ready || !*ready)
-		if err := a.print(*asJSON, h, func(w io.Writer) {
+		if err := a.print(*c.asJSON, h, func(w io.Writer) {
 			if ok {
 				_, _ = fmt.Fprintln(w, "✓ the server takes messages in")
 				return
@@ -266,5 +246,5 @@ func newHealthcheckCmd(a *app) *cobra.Command {
 		}
 		return errFinding
 	}
-	return c
+	return c.Command
 }

@@ -15,19 +15,15 @@ import (
 
 func newScopeCmd(a *app) *cobra.Command {
 	return group("scope", "Grant chats to gateways",
-		a.scope("claim", "Grant a chat to a gateway", "now belongs to", ops.Claim),
-		a.scope("release", "Take a chat back", "no longer belongs to", ops.Release), a.scopeList())
+		a.scope(ops.Claim, "Grant a chat to a gateway", "now belongs to"),
+		a.scope(ops.Release, "Take a chat back", "no longer belongs to"), a.scopeList())
 }
 
-func (a *app) scope(verb, short, done string, op ops.Op[manage.Scope, manage.Grant]) *cobra.Command {
-	c := &cobra.Command{
-		Use:   verb + " NAME PLATFORM [CHAT]",
-		Short: short,
-		Long:  short + ". With --scope and without CHAT: all chats of that scope.",
-		Example: "  hermes-connector scope " + verb + " home telegram -1001234567890\n" +
-			"  hermes-connector scope " + verb + " home discord --scope 112233445566778899",
-		Args: cobra.RangeArgs(2, 3), ValidArgsFunction: a.completeGateways,
-	}
+func (a *app) scope(op ops.Op[manage.Scope, manage.Grant], short, done string) *cobra.Command {
+	c := command(a, op, short)
+	c.Long = short + ". With --scope and without CHAT: all chats of that scope."
+	c.Example = "  hermes-connector scope " + c.Name() + " home telegram -1001234567890\n" +
+		"  hermes-connector scope " + c.Name() + " home discord --scope 112233445566778899"
 	container := c.Flags().String("scope", "", "the `SCOPE` the chat lies in: a Discord server; Telegram has none")
 	args := func(pos []string) (manage.Scope, error) {
 		s := manage.Scope{Name: pos[0], Platform: relay.PlatformID(pos[1]), Scope: relay.ScopeID(*container)}
@@ -38,17 +34,16 @@ func (a *app) scope(verb, short, done string, op ops.Op[manage.Scope, manage.Gra
 		}
 		return s, nil
 	}
-	return asking(a, c, op, args, func(w io.Writer, _ manage.Scope, g manage.Grant) {
+	return c.asking(args, func(w io.Writer, _ manage.Scope, g manage.Grant) {
 		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, g.Where(), done, g.Instance)
 		warn(w, g.Warnings)
 	})
 }
 
 func (a *app) scopeList() *cobra.Command {
-	c := &cobra.Command{Use: "list [NAME]", Short: "List granted chats", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways}
 	none := "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT"
 	head := []any{"PLATFORM", "SCOPE", "CHAT", "GATEWAY", "TENANT", "SINCE"}
-	return listing(a, c, ops.Scopes, nameArg, none, head, func(g manage.Grant) []any {
+	return listing(command(a, ops.Scopes, "List granted chats"), nameArg, none, head, func(g manage.Grant) []any {
 		return []any{g.Platform, g.Scope, g.Chat, g.Instance, g.Tenant, g.GrantedAt.Local().Format(time.DateOnly)}
 	})
 }
@@ -58,26 +53,22 @@ func newRouteCmd(a *app) *cobra.Command {
 }
 
 func (a *app) routeList() *cobra.Command {
-	c := &cobra.Command{
-		Use: "list [NAME]", Short: "List routes", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
-		Long: "Lists what gateways declared as their routes (GATEWAY_RELAY_ROUTE_KEYS). A route keeps gateways of other\n" +
-			"tenants from claiming the chat or the scope of that route; who receives messages is decided by scopes and bindings.",
-	}
+	c := command(a, ops.Routes, "List routes")
+	c.Long = "Lists what gateways declared as their routes (GATEWAY_RELAY_ROUTE_KEYS). A route keeps gateways of other\n" +
+		"tenants from claiming the chat or the scope of that route; who receives messages is decided by scopes and bindings."
 	head := []any{"PLATFORM", "KEY", "TENANT", "GATEWAY", "SINCE"}
-	return listing(a, c, ops.Routes, nameArg, "No route is declared.", head, func(r manage.Route) []any {
+	return listing(c, nameArg, "No route is declared.", head, func(r manage.Route) []any {
 		return []any{r.Platform, r.Key, r.Tenant, r.Instance, r.At}
 	})
 }
 
 func (a *app) routeDrop() *cobra.Command {
-	c := &cobra.Command{
-		Use: "drop PLATFORM KEY", Short: "Free what a route reserves, until a gateway declares it again", Args: cobra.ExactArgs(2),
-		Example: "  hermes-connector route drop discord 112233445566778899",
-	}
+	c := command(a, ops.DropRoute, "Free what a route reserves, until a gateway declares it again")
+	c.Example = "  hermes-connector route drop discord 112233445566778899"
 	args := func(pos []string) (manage.RouteKey, error) {
 		return manage.RouteKey{Platform: relay.PlatformID(pos[0]), Key: pos[1]}, nil
 	}
-	return asking(a, c, ops.DropRoute, args, func(w io.Writer, _, out manage.RouteKey) {
+	return c.asking(args, func(w io.Writer, _, out manage.RouteKey) {
 		_, _ = fmt.Fprintf(w, "✓ %s %s is no longer reserved\n", out.Platform, out.Key)
 	})
 }

@@ -69,6 +69,27 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("SERVER", "http://"+line[1])
 }
 
+// connected [ARG]... waits until the server that the arguments lead to says that every bot of it is connected. It listens
+// before that, and until then `status` exits with 1.
+func connected(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: connected [ARG]...")
+	}
+	var said []byte
+	within(func() (ok bool) {
+		said, ok = connectedIn(ts.MkAbs("."), environ(ts), args)
+		return ok
+	}, func() { ts.Fatalf("not every bot is connected:\n%s", said) })
+}
+
+// connectedIn asks a server once whether every bot of it is connected.
+func connectedIn(dir string, env, args []string) (said []byte, ok bool) {
+	cmd := exec.Command("hermes-connector", append([]string{"healthcheck", "--ready"}, args...)...)
+	cmd.Dir, cmd.Env = dir, env
+	said, err := cmd.CombinedOutput()
+	return said, err == nil
+}
+
 // environ is the script's environment for a child that the script's own exec does not start.
 func environ(ts *testscript.TestScript) []string {
 	env := []string{}
@@ -113,7 +134,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 func awaitFile(ts *testscript.TestScript, file string, re *regexp.Regexp) []string {
 	var last []byte
 	var match []string
-	within(ts, func() bool {
+	within(func() bool {
 		last, _ = os.ReadFile(ts.MkAbs(file)) // not there yet is empty
 		match = re.FindStringSubmatch(string(last))
 		return match != nil
@@ -122,7 +143,7 @@ func awaitFile(ts *testscript.TestScript, file string, re *regexp.Regexp) []stri
 }
 
 // within looks every few milliseconds until cond holds, and calls otherwise when it never does.
-func within(ts *testscript.TestScript, cond func() bool, otherwise func()) {
+func within(cond func() bool, otherwise func()) {
 	end := time.NewTimer(patience)
 	defer end.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -155,7 +176,7 @@ func backlog(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	var got string
-	within(ts, func() bool {
+	within(func() bool {
 		cmd := exec.Command("hermes-connector", "status", "--json")
 		cmd.Dir, cmd.Env = ts.MkAbs("."), environ(ts)
 		out, _ := cmd.Output() // exits with 1 while a bot connects

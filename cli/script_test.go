@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
 			"spoil": spoil, "hook": hook, "receiver": receiver, "interaction": interaction,
 			"redeem": redeem, "missealed": missealed, "certificate": certificate, "telegram": telegram,
-			"give": give,
+			"give": give, "connected": connected,
 		},
 	})
 }

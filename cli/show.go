@@ -14,13 +14,13 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 func (a *app) gatewayShow() *cobra.Command {
-	c := a.named("show", "Show one gateway, and all that was given to it")
-	return asking(a, c, ops.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
+	return command(a, ops.Gateway, "Show one gateway, and all that was given to it").asking(nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
 		table(w, narrow([][]any{gatewayHead, gatewayRow(g)}))
 		if g.Holds != nil {
 			holdings(w, g, time.Now())
@@ -32,7 +32,7 @@ func (a *app) gatewayShow() *cobra.Command {
 // warn writes warnings, a line each.
 func warn(w io.Writer, warnings []string) {
 	for _, warning := range warnings {
-		_, _ = fmt.Fprintln(w, "!", terminal.Plain(warning))
+		_, _ = fmt.Fprintln(w, "!", terminal.Plain(finding.Local(warning)))
 	}
 }
 
@@ -124,9 +124,7 @@ func losses(h *manage.Holdings) string {
 }
 
 func newPeopleCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "list [NAME]", Short: "List who is bound to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
-	}
+	c := &cobra.Command{Use: "list [NAME]", Short: "List who is bound to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		all, err := a.people(cmd.Context(), pos)

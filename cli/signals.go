@@ -10,36 +10,44 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// told is why a server stops that was told to. For whoever asks, it is an ordinary end of a context.
+// told is the cause of a context that ended because somebody told the server to stop. It still is context.Canceled to
+// whoever asks with errors.Is.
 type told struct{ why string }
 
 func (t told) Error() string { return t.why }
 
-// Is makes the cause of the end look like the end that it is.
 func (told) Is(err error) bool { return err == context.Canceled }
 
-// signals are two contexts: the first ends with the first SIGINT or SIGTERM, the second with the second one. reload is
-// called for SIGHUPs, one at a time and again for those that came meanwhile, until the first context ends; one that says
-// that the terminal went away is a SIGTERM, as every one is with no reload. Where SIGHUP was ignored before (nohup), no
-// terminal's end ends anything. However long a reload takes, it holds up no other signal. The cause of the first
-// context's end says which it was.
+// signals makes two contexts: stop ends with the first SIGINT or SIGTERM, and its cause names the signal; hurry ends with
+// the second one. release ends both, and waits until a reload that is under way has returned.
+//
+// A SIGHUP asks for a reload. It means SIGTERM instead if there is no reload, or if it came because the terminal that the
+// process was started on has gone. A process that was started to ignore SIGHUP (by nohup) outlives its terminal: there it
+// always asks for a reload, or does nothing without one.
+//
+// Reloads run one at a time, on a goroutine of their own, so that a long one holds up no other signal. A SIGHUP that
+// comes meanwhile causes one more.
 func signals(parent context.Context, reload func(context.Context)) (stop, hurry context.Context, release func()) {
 	stop, cancelStop := context.WithCancelCause(parent)
 	hurry, cancelHurry := context.WithCancel(parent)
 	kinds := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	immune := signal.Ignored(syscall.SIGHUP) // nohup
-	if reload != nil || !immune {
+	nohup := signal.Ignored(syscall.SIGHUP)
+	if reload != nil || !nohup {
 		kinds = append(kinds, syscall.SIGHUP)
 	}
-	came := make(chan os.Signal, 4) // both interrupts fit, so none is missed
-	signal.Notify(came, kinds...)
+	arrived := make(chan os.Signal, 4) // both interrupts fit, so none is missed
+	signal.Notify(arrived, kinds...)
 	onTerminal := terminal.Is(os.Stdin)
+	asksForReload := func(s os.Signal) bool {
+		terminalGone := onTerminal && !terminal.Is(os.Stdin)
+		return s == syscall.SIGHUP && reload != nil && (nohup || !terminalGone)
+	}
 	var wg sync.WaitGroup
-	changed := make(chan struct{}, 1) // holds one value: there was a SIGHUP since the last reload began
+	due := make(chan struct{}, 1) // a reload was asked for since the last one began
 	wg.Go(func() {
 		for {
 			select {
-			case <-changed:
+			case <-due:
 				reload(stop)
 			case <-stop.Done():
 				return
@@ -47,29 +55,29 @@ func signals(parent context.Context, reload func(context.Context)) (stop, hurry 
 		}
 	})
 	wg.Go(func() {
-		for ended := false; ; {
-			var s os.Signal
+		stopping := false
+		for {
 			select {
-			case s = <-came:
+			case s := <-arrived:
+				switch {
+				case asksForReload(s):
+					select {
+					case due <- struct{}{}:
+					default: // one is due already
+					}
+				case !stopping:
+					stopping = true
+					cancelStop(told{reason(s)})
+				case s != syscall.SIGHUP:
+					cancelHurry()
+				}
 			case <-hurry.Done():
 				return
-			}
-			switch {
-			case s == syscall.SIGHUP && reload != nil && (immune || !onTerminal || terminal.Is(os.Stdin)):
-				select {
-				case changed <- struct{}{}:
-				default:
-				}
-			case ended && s != syscall.SIGHUP:
-				cancelHurry()
-			case !ended:
-				ended = true
-				cancelStop(told{reason(s)})
 			}
 		}
 	})
 	return stop, hurry, func() {
-		signal.Stop(came)
+		signal.Stop(arrived)
 		cancelStop(nil)
 		cancelHurry()
 		wg.Wait()

@@ -19,26 +19,23 @@ import (
 )
 
 func newStatusCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "status", Short: "Show bots, gateways and what waits", Args: cobra.NoArgs,
-		Long: "Shows bots, gateways and what waits for them. Exits with 1 when the server does not run or is not ready.",
-	}
-	asJSON := jsonFlag(c)
+	c := command(a, ops.Status, "Show bots, gateways and what waits")
+	c.Long = "Shows bots, gateways and what waits for them. Exits with 1 when the server does not run or is not ready."
 	all := c.Flags().Bool("all", false, "with all counters and without names, ids and secrets: a report to paste into an issue")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		st, err := ask(cmd.Context(), a, ops.Status, struct{}{})
+		st, err := ask(cmd.Context(), a, c.op, struct{}{})
 		if err != nil {
 			return err
 		}
 		if *all {
 			r := nameless(st)
-			err = a.print(*asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) })
+			err = a.print(*c.asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) })
 		} else {
 			start := serveCommand
 			if cfg, err := a.config(); err == nil && !st.Running {
 				start = a.startCommand(cfg)
 			}
-			err = a.print(*asJSON, st, func(w io.Writer) {
+			err = a.print(*c.asJSON, st, func(w io.Writer) {
 				statusTable(w, st, start, time.Now())
 				notices(w, st.Findings)
 			})
@@ -51,7 +48,7 @@ func newStatusCmd(a *app) *cobra.Command {
 		}
 		return nil
 	}
-	return c
+	return c.Command
 }
 
 // statusTable writes st. start is how a server that does not run is started.
@@ -163,7 +160,7 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 	table(w, narrow(rows))
 	for _, i := range all {
 		for _, warning := range i.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, terminal.Plain(warning))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, terminal.Plain(finding.Local(warning)))
 		}
 	}
 }
@@ -199,24 +196,22 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 	table(w, rows)
 	for _, b := range bots {
 		for _, warning := range b.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", terminal.Plain(botName(b)), terminal.Plain(warning))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", terminal.Plain(botName(b)), terminal.Plain(finding.Local(warning)))
 		}
 	}
 }
 
 func newExplainCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
-		Long: "Shows what became of the newest messages, or of one: which gateway got it, or why none did, and the command that\n" +
-			"would change that; and which calls of networks were refused. It knows what came since the server started.",
-	}
+	c := command(a, ops.Explain, "Show why messages went where they went")
+	c.Long = "Shows what became of the newest messages, or of one: which gateway got it, or why none did, and the command that\n" +
+		"would change that; and which calls of networks were refused. It knows what came since the server started."
 	args := func(pos []string) (e manage.Explain, err error) {
 		if len(pos) > 0 {
 			e.Event = relay.EventID(pos[0])
 		}
 		return e, nil
 	}
-	return asking(a, c, ops.Explain, args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
+	return c.asking(args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
 		if len(all) == 0 {
 			a.say("No message since the server started.")
 		}
@@ -248,17 +243,15 @@ func explained(w io.Writer, d gate.Decision) {
 }
 
 func newAuditCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "audit [NAME]", Short: "Show who changed what, and when", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
-		Long: "Shows the newest changes, newest last: of one gateway, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's.",
-	}
+	c := command(a, ops.Audit, "Show who changed what, and when")
+	c.Long = "Shows the newest changes, newest last: of one gateway, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's."
 	limit := c.Flags().Int("limit", 100, "show so many; 0 shows all")
 	args := func(pos []string) (manage.AuditQuery, error) {
 		n, err := nameArg(pos)
 		return manage.AuditQuery{Name: n.Name, Limit: *limit}, err
 	}
 	head := []any{"AT", "WHO", "ACTION", "GATEWAY", "INSTANCE", "TENANT", "DETAIL"}
-	return listing(a, c, ops.Audit, args, "Nothing was changed.", head, func(r manage.AuditRow) []any {
+	return listing(c, args, "Nothing was changed.", head, func(r manage.AuditRow) []any {
 		who := strings.TrimSpace(string(r.ActorKind) + " " + r.Actor)
 		return []any{r.At, who, r.Action, cmp.Or(string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, r.Detail}
 	})

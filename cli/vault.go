@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/reseal"
+	"github.com/hermes-connector/hermes-connector/store/rekey"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -26,7 +26,7 @@ import (
 var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose}
 
 // sealedKinds are all records with sealed values.
-func sealedKinds() []reseal.Kind { return []reseal.Kind{token.Sealed(), capability.Sealed()} }
+func sealedKinds() []rekey.Kind { return []rekey.Kind{token.Sealed(), capability.Sealed()} }
 
 func newVaultCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
@@ -109,7 +109,7 @@ type rekeyed struct {
 	NewData bool   `json:"newDataKey"`
 	// Finished: an earlier rekey was interrupted, and this one removed what that one had replaced.
 	Finished bool `json:"finishedEarlier,omitempty"`
-	reseal.Count
+	rekey.Count
 	Lost []relay.GatewayID `json:"lost,omitempty"` // the gateways that need new secrets
 }
 
@@ -132,7 +132,7 @@ func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, res
 	if finished {
 		a.say("an earlier rekey was interrupted: what it replaced was still in the database's free pages, and is removed now")
 	}
-	got, err = rekey(ctx, db, cfg.Vault.Key(), from, reseal)
+	got, err = rewrap(ctx, db, cfg.Vault.Key(), from, reseal)
 	got.Finished = finished
 	if err = errors.Join(err, db.Close()); err != nil || got.Already {
 		return got, err
@@ -151,7 +151,7 @@ func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, res
 	return got, err
 }
 
-func rekey(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (got rekeyed, err error) {
+func rewrap(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (got rekeyed, err error) {
 	got = rekeyed{Key: to.Name(), NewData: reseal}
 	_, err = vault.Existing(ctx, db, to)
 	opens := err == nil
@@ -194,7 +194,7 @@ func rekey(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (
 
 // again seals for next what former sealed. Without a former one nobody can read it: secrets that nobody knows take
 // its place, so that gateways can be given others.
-func again(former, next *vault.Vault) reseal.Sealer {
+func again(former, next *vault.Vault) rekey.Sealer {
 	return func(bucket, key string, sealed []byte) ([]byte, error) {
 		plain, err := token.Unknown(), error(nil)
 		switch {

@@ -27,12 +27,10 @@ import (
 )
 
 func newWebCmd(a *app) *cobra.Command {
-	c := &cobra.Command{
-		Use: "web", Short: "Print a link that opens the status page and the chat in a browser", Args: cobra.NoArgs,
-		Long: "Prints a link to the web pages. Open it in your browser within ten minutes: it logs you in, once. A login lasts twelve hours.",
-	}
+	c := command(a, ops.WebLink, "Print a link that opens the status page and the chat in a browser")
+	c.Long = "Prints a link to the web pages. Open it in your browser within ten minutes: it logs you in, once. A login lasts twelve hours."
 	c.AddCommand(newWebLogoutCmd(a))
-	return asking(a, c, ops.WebLink, noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
+	return c.asking(noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
 		_, _ = fmt.Fprintf(w, "Open this before %s:\n\n  %s\n", clock(l.ExpiresAt), l.URL)
 		if elsewhere(l.URL) {
 			_, _ = fmt.Fprintf(w, "\nor scan it with a phone:\n\n%s", qr.Blocks(l.URL))
@@ -51,7 +49,7 @@ func elsewhere(address string) bool {
 }
 
 func newWebLogoutCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "logout --all", Short: "Log every browser out of the web pages", Args: cobra.NoArgs}
+	c := command(a, ops.WebLogout, "Log every browser out of the web pages")
 	all := c.Flags().Bool("all", false, "all of them")
 	args := func([]string) (none struct{}, err error) {
 		if !*all {
@@ -59,7 +57,7 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 		}
 		return none, err
 	}
-	return asking(a, c, ops.WebLogout, args, func(w io.Writer, _ struct{}, out manage.WebLogout) {
+	return c.asking(args, func(w io.Writer, _ struct{}, out manage.WebLogout) {
 		_, _ = fmt.Fprintf(w, "✓ every browser is logged out (%d), and links that nobody used are worth nothing\n", out.Sessions)
 	})
 }

@@ -38,7 +38,7 @@ func (e *MediaError) Unwrap() error { return e.Err }
 // Examination is how a bot stands at its network.
 type Examination struct {
 	Name     string            // the bot's handle, without "@"; empty when it could not be learned
-	Invite   string            // the address where a person brings the bot into his chats; empty: there is none
+	Invite   string            // the address where a person brings the bot into their chats; empty: there is none
 	Clock    time.Time         // the network's, when it answered; zero: not learned
 	Findings []finding.Finding // in any order
 }

@@ -35,7 +35,7 @@ type HookRules struct {
 	MaxBody int64 // in bytes
 	// Enter is where the operator enters the bot's address, in words, for `status`; empty: nowhere.
 	Enter string
-	// Doubt is what the operator should ask himself when signatures are wrong again and again, in words.
+	// Doubt is what the operator should check when signatures are wrong again and again, in words.
 	Doubt string
 }
 

@@ -10,11 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/entry"
-	"github.com/hermes-connector/hermes-connector/store/moved"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
-	"github.com/hermes-connector/hermes-connector/store/seen"
-	"github.com/hermes-connector/hermes-connector/store/undecided"
 )
 
 // Accept is what one batch of a bot stores.
@@ -76,7 +73,7 @@ type ItemOutcome struct {
 type prepared struct {
 	item    AcceptItem
 	about   About
-	mark    seen.Mark
+	mark    dedupe.Mark
 	payload []byte // the entry; nil when there are no recipients
 	// profiled are the entries of recipients with a profile, by that.
 	profiled map[string][]byte
@@ -95,15 +92,15 @@ func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 		return AcceptOutcome{}, fmt.Errorf("accept for %s: %w", a.Bot, err)
 	}
 	var out AcceptOutcome
-	var bad []seen.Bad
-	o := &op{size: size, grows: true, fn: func(t *tx) (err error) {
+	var bad []dedupe.Bad
+	err = db.change(ctx, nil, "accept for "+a.Bot.String(), func(t *tx) (err error) {
 		out, bad, err = t.accept(a, items, now)
 		return err
-	}}
-	if err := db.do(ctx, o); err != nil {
-		return AcceptOutcome{}, fmt.Errorf("accept for %s: %w", a.Bot, err)
+	}, max(size, 1))
+	if err != nil {
+		return AcceptOutcome{}, err
 	}
-	db.report(bad)
+	db.Seen.Report(bad)
 	return out, nil
 }
 
@@ -113,11 +110,11 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 	}
 	out = make([]prepared, len(a.Items))
 	for n, item := range a.Items {
-		p := prepared{item: item, about: entry.Of(item.Delivery)}
+		p := prepared{item: item, about: AboutOf(item.Delivery)}
 		if p.about.ID == "" {
 			return nil, 0, errors.New("an event has no id")
 		}
-		p.mark = seen.Of(a.Bot, p.about.ID)
+		p.mark = dedupe.Of(a.Bot, p.about.ID)
 		if len(item.To) > 0 {
 			if err := p.encode(db.run, now); err != nil {
 				return nil, 0, err
@@ -156,17 +153,17 @@ func (p *prepared) encode(run uint64, now time.Time) (err error) {
 
 // entry is the entry of p.item for a profile; empty: for none.
 func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) ([]byte, error) {
-	h, behind := entry.Head{At: now, About: p.about}, p.item.Frame
+	h, behind := entryHead{At: now, About: p.about}, p.item.Frame
 	if whole {
 		ev := p.item.Delivery.About()
 		ev.Source.Profile = profile
 		h.Event, behind = &ev, nil
 	}
 	if f := p.item.Forward; f != nil {
-		h.Forward = &entry.ForwardHead{Until: f.Until, Run: run, Size: len(f.Frame)}
+		h.Forward = &forwardHead{Until: f.Until, Run: run, Size: len(f.Frame)}
 		behind = slices.Concat(behind, f.Frame)
 	}
-	payload, err := entry.Encode(h, behind)
+	payload, err := encodeEntry(h, behind)
 	if err != nil {
 		err = fmt.Errorf("encode event %s: %w", p.about.ID, err)
 	}
@@ -182,17 +179,17 @@ func (p *prepared) entryFor(to Recipient) []byte {
 }
 
 // accept is Accept's transaction. bad are the damaged records of seen marks it met and replaced.
-func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcome, bad []seen.Bad, err error) {
+func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcome, bad []dedupe.Bad, err error) {
 	out.Items = make([]ItemOutcome, len(items))
 	for _, q := range a.Quarantine {
-		if err := t.quarantine(q); err != nil {
+		if err := quarantine(t.Writer, q); err != nil {
 			return out, nil, err
 		}
 	}
 	var held []capability.Record
 	for n, p := range items {
-		dup, spoilt := t.isSeen(p.mark)
-		if err := seen.Believe(t.Writer, spoilt); err != nil {
+		dup, spoilt := t.marks.Has(t.Tx, p.mark)
+		if err := dedupe.Believe(t.Writer, spoilt); err != nil {
 			return out, nil, err
 		}
 		bad = append(bad, spoilt...)
@@ -200,26 +197,26 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 			out.Items[n].Duplicate = true
 			continue
 		}
-		asked, late, err := t.late(p.item.Press, now)
+		asked, open, err := prompt.Takes(t.Tx, p.item.Press, now)
 		if err != nil {
 			return out, nil, err
 		}
-		if late {
+		if !open {
 			out.Items[n].Late = true
 			continue
 		}
-		t.mark(p.mark, now)
+		t.marks.Mark(t.Writer, p.mark, now)
 		out.Items[n].Buffers = make([]relay.BufferID, len(p.item.To))
 		for r, to := range p.item.To {
 			if out.Items[n].Buffers[r], err = t.deliver(a.Bot, p, to, now, &out); err != nil {
 				return out, nil, err
 			}
 		}
-		if err := t.answered(p.item.Press, asked, now); err != nil {
+		if err := prompt.Take(t.Writer, asked, p.item.Press, now); err != nil {
 			return out, nil, err
 		}
 		if i := p.item.Undecided; i != "" {
-			if err := undecided.Postpone(t.Writer, a.Bot, i, p.item.Delivery, now); err != nil {
+			if err := postpone(t.Writer, a.Bot, i, p.item.Delivery, now); err != nil {
 				return out, nil, err
 			}
 		}
@@ -232,23 +229,6 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 	}
 	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
 	return out, bad, nil
-}
-
-// late reports whether p answers a prompt that is open no more, and is the prompt if not. A nil p is never late.
-func (t *tx) late(p *prompt.Press, now time.Time) (asked prompt.Record, late bool, err error) {
-	if p == nil {
-		return asked, false, nil
-	}
-	asked, ok, err := prompt.Takes(t.Tx, *p, now)
-	return asked, !ok, err
-}
-
-// answered closes the prompt that p answered; nil: none.
-func (t *tx) answered(p *prompt.Press, asked prompt.Record, now time.Time) error {
-	if p == nil {
-		return nil
-	}
-	return prompt.Take(t.Writer, asked, *p, now)
 }
 
 // given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.
@@ -270,20 +250,20 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *
 	c := to.Conversation
 	c.Instance, c.Bot, c.Chat, c.LastAt = to.Instance, b, p.about.Chat, now
 	// An event may be from just before its chat moved. A translation that is damaged must not stop it.
-	if now, err := moved.Current(t.Tx, b.Platform, c.Chat); err == nil {
+	if now, err := currentChat(t.Tx, b.Platform, c.Chat); err == nil {
 		c.Chat = now
 	}
-	if err := t.converse(c); err != nil {
+	if err := converse(t.Writer, c); err != nil {
 		return id, err
 	}
 	if to.Oversize {
-		dead := entry.DeadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.entryFor(to))}
-		return id, t.addDead(to.Instance, l, l.next(), dead, p.entryFor(to))
+		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.entryFor(to))}
+		return id, l.addDead(l.next(), dead, p.entryFor(to))
 	}
-	if id, err = t.append(to.Instance, l, p.entryFor(to)); err != nil {
+	if id, err = l.append(p.entryFor(to)); err != nil {
 		return id, err
 	}
-	overflowed, err := t.trim(to.Instance, l, t.db.limits, now)
+	overflowed, err := l.trim(t.db.limits, now)
 	if overflowed > 0 {
 		if out.Overflowed == nil {
 			out.Overflowed = make(map[relay.InstanceID]int)

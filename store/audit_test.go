@@ -51,7 +51,7 @@ func TestAuditRowsComeWithTheChange(t *testing.T) { // invariant 10
 		{At: c.now(), Actor: ann, Action: "release", Instance: "i1", Detail: strings.Repeat("x", 511)},
 	}
 	for limit, want := range map[int][]audit.Entry{0: want, 2: want[1:], 1: want[2:], 9: want} {
-		if got, err := db.Audit(ctx, limit); err != nil || !cmp.Equal(got, want) {
+		if got, err := db.Audit.List(ctx, limit); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("newest %d: %v %s", limit, err, cmp.Diff(want, got))
 		}
 	}
@@ -84,7 +84,7 @@ func TestAuditRowIsWrittenOnceThoughTheOpRunsAgain(t *testing.T) { // invariant 
 		}
 	}
 	want := []audit.Entry{{Action: "first", Gateway: "2"}, {Action: "last", Tenant: "home", Instance: "i1", Gateway: "g1"}}
-	if got, err := db.Audit(ctxOf(t), 0); err != nil || !cmp.Equal(got, want) || runs != 2 {
+	if got, err := db.Audit.List(ctxOf(t), 0); err != nil || !cmp.Equal(got, want) || runs != 2 {
 		t.Errorf("after %d runs: %v %s", runs, err, cmp.Diff(want, got))
 	}
 }
@@ -108,7 +108,7 @@ func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := db.Audit(ctxOf(t), 0)
+	got, err := db.Audit.List(ctxOf(t), 0)
 	var who []string
 	for _, e := range got {
 		who = append(who, fmt.Sprintf("%s/%s/%s", e.Tenant, e.Instance, e.Gateway))
@@ -127,7 +127,7 @@ func TestDamagedAuditRowHidesNoOther(t *testing.T) { // invariant 8
 		}
 	}
 	spoil(t, db, audit.Rows, auditKey("home", 2))
-	got, err := db.Audit(ctxOf(t), 0)
+	got, err := db.Audit.List(ctxOf(t), 0)
 	if len(got) != 2 || got[0].Action != "enroll a" || got[1].Action != "enroll c" || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "bucket audit") {
 		t.Errorf("%v, %v; want a and c, and b named", got, err)
 	}

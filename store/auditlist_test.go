@@ -15,7 +15,7 @@ import (
 func addRows(t *testing.T, db *DB, rows []audit.Entry) {
 	t.Helper()
 	for part := range slices.Chunk(rows, 100) {
-		err := db.write(ctxOf(t), nil, func(x *tx) error {
+		err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 			for _, e := range part {
 				if err := audit.Add(x.Writer, e); err != nil {
 					return err
@@ -36,7 +36,7 @@ func auditKey(tenant relay.TenantID, n uint64) []byte {
 // checkCounts holds the counts against the rows.
 func checkCounts(t *testing.T, db *DB) {
 	t.Helper()
-	err := db.write(ctxOf(t), nil, func(x *tx) error {
+	err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		if err := audit.Recount(x.Writer); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func TestRepairRecountsTheAuditList(t *testing.T) { // invariant 8
 	}
 	checkCounts(t, db)
 	addRows(t, db, []audit.Entry{e})
-	if rows, err := db.Audit(ctxOf(t), 0); err != nil || len(rows) != 4 {
+	if rows, err := db.Audit.List(ctxOf(t), 0); err != nil || len(rows) != 4 {
 		t.Errorf("%d rows, %v; want 4", len(rows), err)
 	}
 }

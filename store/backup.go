@@ -24,7 +24,7 @@ type BackupInfo struct {
 // On 32-bit hosts the writer waits for it once, if the file passes 256 MiB just then.
 func (db *DB) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
 	var info BackupInfo
-	n, err := db.file.Copy(ctx, w, func(commit uint64) {
+	n, err := db.records.File.Copy(ctx, w, func(commit uint64) {
 		info.At, info.Commit = db.now().Truncate(time.Second), commit
 	})
 	if err == nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
@@ -104,7 +103,7 @@ func TestBackupOfDamage(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
-	spoil(t, db, entry.Bucket, entry.Key("i1", b.Seq))
+	spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
 	var got bytes.Buffer
 	_, err := db.Backup(ctxOf(t), &got)
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "hot/entries") || got.Len() > 0 {
@@ -262,7 +261,7 @@ func TestRestoreRefuses(t *testing.T) {
 	broken := errors.New("cut off")
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	db := reopen(t, newer, Options{})
-	if err := db.write(ctxOf(t), nil, func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) }); err != nil {
+	if err := db.change(ctxOf(t), nil, "test", func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {

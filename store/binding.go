@@ -3,22 +3,97 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
-	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
-type (
-	// Binding says: this person's messages go to that instance.
-	Binding = binding.Record
-	// BindingFilter picks bindings.
-	BindingFilter = binding.Filter
-)
+// BucketBindings is the bucket of bindings: platform|user|instance -> Binding.
+const BucketBindings = "bindings"
+
+// Binding says: this person's messages go to that instance.
+type Binding struct {
+	Tenant   relay.TenantID   `json:"tenant"`
+	Platform relay.PlatformID `json:"platform"`
+	User     relay.UserID     `json:"user"`
+	Instance relay.InstanceID `json:"instance"`
+	BoundAt  time.Time        `json:"bound"`
+	// DMDefault: of several instances of one person, this one gets the direct messages.
+	DMDefault bool `json:"dmDefault,omitempty"`
+	// DMChat is the direct-message chat the person linked in, where the platform cannot derive it.
+	DMChat relay.ChatID `json:"dmChat,omitempty"`
+}
+
+// bindingKey is where the binding stands.
+func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
+	return table.Key(p, string(u), string(i))
+}
+
+// Index is the binding's place, and its keys in the index.
+func (b Binding) Index() (string, []byte, [][]byte) {
+	also := [][]byte{table.IndexKey(BucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
+	if b.DMChat != "" {
+		also = append(also, table.IndexKey(BucketBindings, byChat, string(b.Platform), string(b.DMChat), string(b.Instance), string(b.User)))
+	}
+	return BucketBindings, bindingKey(b.Platform, b.User, b.Instance), also
+}
+
+// BindingFilter picks bindings by what they have; what is empty does not matter. Read is little more than what
+// is picked where it says who or whom: a user or a direct-message chat of a platform, or an instance.
+type BindingFilter struct {
+	Platform relay.PlatformID
+	User     relay.UserID
+	Instance relay.InstanceID
+	DMChat   relay.ChatID
+
+	// Limit picks so many, those with the next users behind After, in their order; with an instance and a
+	// platform only. 0: all.
+	Limit int
+	After relay.UserID
+}
+
+func (f BindingFilter) picks(b Binding) bool {
+	return (f.Platform == "" || f.Platform == b.Platform) && (f.User == "" || f.User == b.User) &&
+		(f.Instance == "" || f.Instance == b.Instance) && (f.DMChat == "" || f.DMChat == b.DMChat)
+}
+
+// from reads the bindings that f may pick.
+func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
+	switch {
+	case f.Platform != "" && f.User != "" && f.Instance != "":
+		return table.AtMostOne[Binding](t, BucketBindings, bindingKey(f.Platform, f.User, f.Instance))
+	case f.Platform != "" && f.User != "":
+		return table.List[Binding](t, BucketBindings, table.Prefix(f.Platform, string(f.User)))
+	case f.Platform != "" && f.DMChat != "" && f.Instance != "":
+		return table.Lookup[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byChat, string(f.Platform), string(f.DMChat), string(f.Instance)), "", 0)
+	case f.Platform != "" && f.DMChat != "":
+		return table.Lookup[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byChat, string(f.Platform), string(f.DMChat)), "", 0)
+	case f.Instance != "" && f.Platform != "":
+		pre := table.IndexUnder(BucketBindings, byInstance, string(f.Instance), string(f.Platform))
+		return table.Lookup[Binding](t, BucketBindings, pre, string(f.After), f.Limit)
+	case f.Instance != "":
+		return table.Lookup[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(f.Instance)), "", 0)
+	}
+	return table.List[Binding](t, BucketBindings, nil)
+}
+
+// bindings is DB.Bindings.
+func bindings(t *bolt.Tx, f BindingFilter) ([]Binding, error) {
+	out, err := f.from(t)
+	out = slices.DeleteFunc(out, func(b Binding) bool { return !f.picks(b) })
+	if f.Limit == 0 {
+		sort.SliceStable(out, func(i, j int) bool {
+			return cmp.Or(out[i].BoundAt.Compare(out[j].BoundAt), cmp.Compare(out[i].Instance, out[j].Instance)) < 0
+		})
+	}
+	return out, err
+}
 
 // Bind adds or refreshes a binding. Of one that exists, BoundAt and DMDefault stay and DMChat
 // is set when b has one; of a new one, BoundAt is now unless b has one. The tenant is the
@@ -33,7 +108,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	old, ok, err := table.Load[Binding](t.Tx, binding.Bucket, binding.Key(b.Platform, b.User, b.Instance))
+	old, ok, err := table.Load[Binding](t.Tx, BucketBindings, bindingKey(b.Platform, b.User, b.Instance))
 	if err != nil {
 		return err
 	}
@@ -53,26 +128,30 @@ func (t *tx) bind(b Binding, now time.Time) error {
 func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
 	return db.change(ctx, row, "unbind", func(t *tx) error {
-		if !table.Has(t.Tx, binding.Bucket, binding.Key(p, u, i)) {
+		if !table.Has(t.Tx, BucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
-		if err := t.dropAll(loaded[Binding], binding.Bucket, binding.Key(p, u, i)); err != nil {
+		if err := dropAll[Binding](t.Writer, BucketBindings, bindingKey(p, u, i)); err != nil {
 			return err
 		}
-		return t.buryWhere(i, DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
+		l, err := t.lane(i)
+		if err != nil {
+			return err
+		}
+		return l.buryWhere(DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
 	})
 }
 
-// Bindings is binding.List.
+// Bindings lists the bindings that f picks, the first made first, or with a limit by user.
 func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) {
-	return get(ctx, db, "bindings", func(t *bolt.Tx) ([]Binding, error) { return binding.List(t, f) })
+	return table.Get(ctx, db.records, "bindings", func(t *bolt.Tx) ([]Binding, error) { return bindings(t, f) })
 }
 
 // SetDMDefault makes i the one of the user's instances that gets his direct messages. ErrNotFound:
 // he is not bound to it.
 func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	return db.change(ctx, row, "dm default", func(t *tx) error {
-		bs, err := table.List[Binding](t.Tx, binding.Bucket, table.Prefix(p, string(u)))
+		bs, err := table.List[Binding](t.Tx, BucketBindings, table.Prefix(p, string(u)))
 		if err != nil {
 			return err
 		}
@@ -87,4 +166,14 @@ func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.Instan
 		}
 		return nil
 	})
+}
+
+// moveBindings is moveChat for the chats that people linked in.
+func moveBindings(w *table.Writer, m Move) error {
+	all, err := bindings(w.Tx, BindingFilter{Platform: m.Platform, DMChat: m.From})
+	for _, b := range all {
+		b.DMChat = m.To
+		err = errors.Join(err, table.PutIndexed(w, b))
+	}
+	return err
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"pgregory.net/rapid"
 )
 
@@ -242,9 +242,6 @@ func TestWhatBecameOfACapabilityRidesAlong(t *testing.T) {
 		t.Errorf("%d commits, answered %v and %v", n, get("a").Answered, get("c").Answered)
 	}
 	wantCapabilities(t, db, "after the commit", "home", "a", "c")
-	if n := len(db.Capabilities.notes.Taken()); n != 0 {
-		t.Errorf("%d wait still", n)
-	}
 	db.Capabilities.Became(get("c"), capability.Answered) // rides with the stop
 	closeChecked(t, db)
 	db = reopen(t, path, Options{Now: clock.now})
@@ -272,7 +269,7 @@ func TestACapabilityWaitsForItsEventsVerdict(t *testing.T) {
 	if err != nil || len(all) != 3 || !all[0].Undecided {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	us, err := db.Undecided.List(ctxOf(t), UndecidedFilter{})
+	us, err := db.Pending.List(ctxOf(t), PendingFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +282,7 @@ func TestACapabilityWaitsForItsEventsVerdict(t *testing.T) {
 		vs = append(vs, v)
 	}
 	commits := db.Stats().Commits
-	if _, err := db.Undecided.Decide(ctxOf(t), relay.Chat{Bot: bot, ID: "c1"}, vs); err != nil {
+	if _, err := db.Pending.Decide(ctxOf(t), relay.Chat{Bot: bot, ID: "c1"}, vs); err != nil {
 		t.Fatal(err)
 	}
 	all, err = db.Capabilities.Of(ctxOf(t), "home")
@@ -328,8 +325,8 @@ func TestAnInteractionWritesFewPages(t *testing.T) {
 	withCapability(t, db, "first", "home", clock.now())
 	acceptOne(t, db, event("first of kids", 300), "kids")
 	var most, sum, all, n int
-	for range 4 * seen.MaxNewest {
-		recent := keysIn(t, db, seen.Newest)
+	for range 4 * dedupe.MaxNewest {
+		recent := keysIn(t, db, dedupe.Newest)
 		message := pagesOf(t, db, func() { acceptOne(t, db, event(fmt.Sprint("m", n), 300), "kids") })
 		commits := db.Stats().Commits
 		interaction := pagesOf(t, db, func() { withCapability(t, db, fmt.Sprint("i", n), "home", clock.now()) })
@@ -337,7 +334,7 @@ func TestAnInteractionWritesFewPages(t *testing.T) {
 		if n++; db.Stats().Commits != commits+1 {
 			t.Fatalf("%d commits", db.Stats().Commits-commits)
 		}
-		if now := keysIn(t, db, seen.Newest); now > 0 && now >= recent { // else one of them made a run of the marks
+		if now := keysIn(t, db, dedupe.Newest); now > 0 && now >= recent { // else one of them made a run of the marks
 			most = max(most, interaction-message)
 			sum += interaction - message
 			all++
@@ -402,7 +399,7 @@ func (s *capSim) name() string {
 
 // fill gives i1 almost as many as it may have.
 func (s *capSim) fill(t *testing.T) {
-	err := s.db.write(ctxOf(t), nil, func(x *tx) error {
+	err := s.db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		for range capability.Max - 3 {
 			c := *capabilityOf(s.name(), "i1", s.clock.now())
 			if _, err := capability.Hold(x.Writer, s.clock.now(), c); err != nil {

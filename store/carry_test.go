@@ -11,12 +11,10 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/moved"
-	"github.com/hermes-connector/hermes-connector/store/seen"
-	"github.com/hermes-connector/hermes-connector/store/sent"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
-	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -68,7 +66,7 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 	check(db.Lanes.Bury(ctx, "i1", say(otherBot, "e4"), DeadPoison))
 	check(second(db.Revoke(ctx, nil, "renewed")))
 	check(db.MoveChat(ctx, Move{Platform: "loop", From: "group", To: "supergroup"}))
-	check(db.write(ctx, nil, func(x *tx) error {
+	check(db.change(ctx, nil, "test", func(x *tx) error {
 		e5 := event("e5", 300)
 		e5.Bot = otherBot
 		for _, r := range []struct {
@@ -76,16 +74,16 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 			k []byte
 			v any
 		}{
-			{undecided.Bucket, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
-			{sent.Bucket, []byte("sent"), map[string]any{"instance": "i1"}},
-			{sent.Bucket, []byte("sent by another"), map[string]any{"instance": "late"}},
-			{moved.Bucket, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
+			{bucketPending, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
+			{authors.Bucket, []byte("sent"), map[string]any{"instance": "i1"}},
+			{authors.Bucket, []byte("sent by another"), map[string]any{"instance": "late"}},
+			{BucketMoves, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
 		} {
 			if err := x.Put(r.b, r.k, r.v); err != nil {
 				return err
 			}
 		}
-		x.mark(seen.Of(otherBot, "e5"), c.now())
+		x.marks.Mark(x.Writer, dedupe.Of(otherBot, "e5"), c.now())
 		return nil
 	}))
 	enroll(t, db, "late")
@@ -98,7 +96,7 @@ func seenIn(t *testing.T, db *DB, events map[relay.EventID]relay.Bot) map[relay.
 	t.Helper()
 	out := make(map[relay.EventID]bool)
 	for e, b := range events {
-		seen, err := db.Seen(ctxOf(t), b, e)
+		seen, err := db.Seen.Has(ctxOf(t), b, e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,13 +135,13 @@ func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
 	if err != nil || len(grants) != 1 || grants[0].Chat != "supergroup" {
 		t.Errorf("grants %+v, %v; want the chat under its new id", grants, err)
 	}
-	err = db.read(ctxOf(t), func(x *bolt.Tx) error {
+	err = db.records.File.Read(ctxOf(t), func(x *bolt.Tx) error {
 		for k, want := range map[string]bool{"sent": true, "sent by another": false} {
-			if table.Has(x, sent.Bucket, []byte(k)) != want {
+			if table.Has(x, authors.Bucket, []byte(k)) != want {
 				t.Errorf("%s: carried is not %v", k, want)
 			}
 		}
-		if !table.Has(x, moved.Bucket, table.Key("loop", "group")) {
+		if !table.Has(x, BucketMoves, table.Key("loop", "group")) {
 			t.Error("the chat's move is not carried")
 		}
 		return nil
@@ -277,10 +275,10 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 	}
 	db = reopen(t, path, Options{Now: c.now})
 	n := 0
-	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
-		for _, b := range []string{seen.Newest, seen.Runs} {
+	err := db.records.File.Read(ctxOf(t), func(x *bolt.Tx) error {
+		for _, b := range []string{dedupe.Newest, dedupe.Runs} {
 			for k, v := range table.Under(x, b, nil) {
-				ms, err := seen.Decode(k, v)
+				ms, err := dedupe.Decode(k, v)
 				if n += len(ms); err != nil {
 					return err
 				}
@@ -288,7 +286,7 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || n != (seen.Days+1)*4000 {
+	if err != nil || n != (dedupe.Days+1)*4000 {
 		t.Errorf("%d marks, %v; want those of today and the three days before", n, err)
 	}
 }
@@ -312,8 +310,8 @@ func FuzzCarriedRecords(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = db.write(t.Context(), nil, func(x *tx) error {
-			for b, payload := range map[string][]byte{undecided.Bucket: waiting, moved.Bucket: chat, sent.Bucket: sender} {
+		err = db.change(t.Context(), nil, "test", func(x *tx) error {
+			for b, payload := range map[string][]byte{bucketPending: waiting, BucketMoves: chat, authors.Bucket: sender} {
 				if err := x.PutSealed(b, []byte("k"), boltfile.Seal([]byte("k"), payload)); err != nil {
 					return err
 				}

@@ -4,13 +4,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
-	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
+
+const (
+	bucketCodes    = "codes"    // HMAC -> link Code
+	bucketTokens   = "tokens"   // HMAC -> enrollment Code, and codes and sessions of the web pages
+	bucketIdentity = "identity" // HMAC -> identity Code; at most one per instance
+)
+
+// CodeKind says what a code is good for.
+type CodeKind string
+
+// The kinds of codes.
+const (
+	LinkCode   CodeKind = "link"   // it binds whoever sends it to the bot
+	EnrollCode CodeKind = "enroll" // a gateway enrolls itself with it, once: an enrollment token
+	// IdentityCode is behind an identity address: who fetches that gets identity tokens for the code's instance,
+	// or, when it names none, for enrolling in the tenant.
+	IdentityCode CodeKind = "identity"
+	// WebCode logs whoever types it in at the pages of the web server, once; WebSession is what he is then known by.
+	WebCode    CodeKind = "web"
+	WebSession CodeKind = "session"
+)
+
+// Code is worth something to whoever knows it. The database knows its HMAC.
+type Code struct {
+	Kind     CodeKind         `json:"-"`
+	Tenant   relay.TenantID   `json:"tenant"`
+	Instance relay.InstanceID `json:"instance,omitempty"`
+	// Platform is the one a link code is for; empty: any.
+	Platform relay.PlatformID `json:"platform,omitempty"`
+	// Gateway is whom an enrollment token is made out to; empty: any.
+	Gateway   relay.GatewayID `json:"gateway,omitempty"`
+	WakeURL   string          `json:"wake,omitempty"` // of an enrollment token
+	CreatedAt time.Time       `json:"created,omitzero"`
+	ExpiresAt time.Time       `json:"expires,omitzero"` // zero: an identity code that does not expire
+	// RedeemedBy makes a second try of a link code by the same person succeed again, so that a crash between the
+	// binding and the answer does not read as a wrong code.
+	RedeemedBy *Person `json:"redeemedBy,omitempty"`
+	Used       bool    `json:"used,omitempty"` // an enrollment token
+	// Web is the kind of a code that lies among the enrollment tokens and is none. Codes sets it.
+	Web CodeKind `json:"web,omitempty"`
+}
 
 // bucket is where the codes of a kind are, under their HMACs.
 func (k CodeKind) bucket() string {
@@ -55,7 +97,7 @@ func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) 
 			return ErrExists
 		}
 		if c.Kind == IdentityCode && c.Instance != "" {
-			if err := t.replaceIdentity(c); err != nil {
+			if err := replaceIdentity(t.Writer, c); err != nil {
 				return err
 			}
 		}
@@ -65,22 +107,22 @@ func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) 
 }
 
 // replaceIdentity drops the former identity codes of the instance that c is for.
-func (t *tx) replaceIdentity(c Code) error {
-	i, ok, err := table.Load[Instance](t.Tx, BucketInstances, table.Key(c.Instance))
+func replaceIdentity(w *table.Writer, c Code) error {
+	i, ok, err := table.Load[Instance](w.Tx, BucketInstances, table.Key(c.Instance))
 	if err != nil {
 		return err
 	}
 	if ok && i.Tenant != c.Tenant {
 		return fmt.Errorf("instance %s: %w", c.Instance, ErrForeign)
 	}
-	_, err = t.dropCodes(IdentityCode, c.Instance)
+	_, err = dropCodes(w, IdentityCode, c.Instance)
 	return err
 }
 
 // Get is the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
 // good. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: the time of one of another kind is over.
 func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
-	c, err = get(ctx, cs.db, string(k)+" code", func(t *bolt.Tx) (Code, error) { return table.Found[Code](t, k.bucket(), mac) })
+	c, err = table.Get(ctx, cs.db.records, string(k)+" code", func(t *bolt.Tx) (Code, error) { return table.Found[Code](t, k.bucket(), mac) })
 	switch judged := k == IdentityCode || k == k.shared(); {
 	case err == nil && c.Web != k.shared():
 		err = fmt.Errorf("%s code: %w", k, ErrNotFound)
@@ -108,7 +150,7 @@ func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Pe
 		switch {
 		case !ok, c.Platform != "" && c.Platform != by.Platform:
 			return ErrNotFound
-		case c.RedeemedBy != nil && *c.RedeemedBy == by && table.Has(t.Tx, binding.Bucket, binding.Key(by.Platform, by.User, c.Instance)):
+		case c.RedeemedBy != nil && *c.RedeemedBy == by && table.Has(t.Tx, BucketBindings, bindingKey(by.Platform, by.User, c.Instance)):
 			out = c
 			return nil
 		case c.RedeemedBy != nil:
@@ -136,19 +178,14 @@ type CodeFilter struct {
 }
 
 // Identity reports whether an instance has an identity code that is still good.
-func (cs *Codes) Identity(ctx context.Context, i relay.InstanceID) (has bool, err error) {
+func (cs *Codes) Identity(ctx context.Context, i relay.InstanceID) (bool, error) {
 	now := cs.db.now()
-	err = cs.db.look(ctx, "identity codes", func(t *bolt.Tx) error {
-		for _, k := range table.KeysUnder(t, bucketIdentity, nil) {
-			c, _, err := table.Load[Code](t, bucketIdentity, k)
-			if err != nil {
-				return err
-			}
-			has = has || c.Instance == i && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
-		}
-		return nil
+	return table.Get(ctx, cs.db.records, "identity codes", func(t *bolt.Tx) (bool, error) {
+		all, err := table.List[Code](t, bucketIdentity, nil)
+		return slices.ContainsFunc(all, func(c Code) bool {
+			return c.Instance == i && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
+		}), err
 	})
-	return has, err
 }
 
 // Drop makes the codes that f picks worthless, and returns how many there were.
@@ -156,7 +193,7 @@ func (cs *Codes) Drop(ctx context.Context, row *audit.Entry, f CodeFilter) (n in
 	err = cs.db.change(ctx, row, fmt.Sprintf("drop %s codes", f.Kind), func(t *tx) (err error) {
 		switch {
 		case f.MAC == nil:
-			n, err = t.dropCodes(f.Kind, f.Instance)
+			n, err = dropCodes(t.Writer, f.Kind, f.Instance)
 		case table.Has(t.Tx, f.Kind.bucket(), f.MAC):
 			n, err = 1, t.Delete(f.Kind.bucket(), f.MAC)
 		default:
@@ -167,6 +204,6 @@ func (cs *Codes) Drop(ctx context.Context, row *audit.Entry, f CodeFilter) (n in
 	return n, err
 }
 
-func (t *tx) dropCodes(k CodeKind, i relay.InstanceID) (int, error) {
-	return table.DropWhere(t.Writer, k.bucket(), func(c Code) bool { return c.Instance == i && c.Web == k.shared() })
+func dropCodes(w *table.Writer, k CodeKind, i relay.InstanceID) (int, error) {
+	return table.DropWhere(w, k.bucket(), func(c Code) bool { return c.Instance == i && c.Web == k.shared() })
 }

@@ -12,6 +12,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+const bucketCommands = "commands" // instance|platform -> list of commands
+
+func commandsKey(i relay.InstanceID, p relay.PlatformID) []byte { return table.Key(i, string(p)) }
+
 // Manifest is what an instance's gateway declared as its commands in its last hello for a platform.
 // It is a record of its own, not the instance's: it can be large, and the instance's is read with
 // every event.
@@ -37,7 +41,7 @@ func (cs *Commands) Set(ctx context.Context, i relay.InstanceID, p relay.Platfor
 
 // List lists the manifests for a platform, that of the instance enrolled first first.
 func (cs *Commands) List(ctx context.Context, p relay.PlatformID) ([]Manifest, error) {
-	out, err := get(ctx, cs.db, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
+	out, err := table.Get(ctx, cs.db.records, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
 		instances, err := table.List[Instance](t, BucketInstances, nil)
 		for _, i := range instances {
 			commands, ok, err := table.Load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))

@@ -1,13 +1,51 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
+
+const bucketConversations = "conversations" // instance|chat|platform|bot -> Conversation
+
+// Conversation says that an event of a chat was delivered to an instance, and why it was allowed.
+// It lets the instance act on the chat as long as that reason stands.
+type Conversation struct {
+	Instance relay.InstanceID `json:"instance"`
+	Bot      relay.Bot        `json:"bot"`
+	Chat     relay.ChatID     `json:"chat"`
+	Scope    relay.ScopeID    `json:"scope,omitempty"`
+	Parent   relay.ChatID     `json:"parent,omitempty"`
+	Type     relay.ChatType   `json:"type,omitempty"`
+	// By is the bound user whose event justified it last; empty when only a grant ever did.
+	By relay.UserID `json:"by,omitempty"`
+	// ByGrant: the instance held the grant covering the chat.
+	ByGrant bool `json:"byGrant,omitempty"`
+	// Made: the chat is a thread that the instance opened, or stands for a topic of its Parent: "parent/topic".
+	Made bool `json:"made,omitempty"`
+	// Profile is the one of the gateway's that acted on the chat last, if it said so; its next events go to that.
+	Profile string    `json:"profile,omitempty"`
+	LastAt  time.Time `json:"last"`
+}
+
+func conversationKey(c Conversation) []byte {
+	return table.Key(c.Instance, string(c.Chat), string(c.Bot.Platform), string(c.Bot.ID))
+}
+
+// Index is the conversation's place, and its keys in the index.
+func (c Conversation) Index() (string, []byte, [][]byte) {
+	platform, bot, chat := string(c.Bot.Platform), string(c.Bot.ID), string(c.Chat)
+	also := [][]byte{table.IndexKey(bucketConversations, byChat, platform, bot, chat, string(c.Instance))}
+	if c.Parent != "" {
+		also = append(also, table.IndexKey(bucketConversations, byParent, platform, string(c.Parent), bot, chat, string(c.Instance)))
+	}
+	return bucketConversations, conversationKey(c), also
+}
 
 // ConversationFilter picks conversations: the one of an instance about a chat, all of an instance, all about a
 // chat, or with neither all.
@@ -18,7 +56,7 @@ type ConversationFilter struct {
 
 // Conversations lists the conversations that f picks, of an instance by chat and of a chat by instance.
 func (db *DB) Conversations(ctx context.Context, f ConversationFilter) ([]Conversation, error) {
-	return get(ctx, db, "conversations", func(t *bolt.Tx) ([]Conversation, error) {
+	return table.Get(ctx, db.records, "conversations", func(t *bolt.Tx) ([]Conversation, error) {
 		switch {
 		case f.Instance != "" && f.Chat != relay.Chat{}:
 			k := conversationKey(Conversation{Instance: f.Instance, Bot: f.Chat.Bot, Chat: f.Chat.ID})
@@ -42,7 +80,7 @@ func (db *DB) Converse(ctx context.Context, c Conversation) error {
 		if _, err := t.liveInstance(c.Instance); err != nil {
 			return err
 		}
-		return t.converse(c)
+		return converse(t.Writer, c)
 	})
 }
 
@@ -58,9 +96,9 @@ func (c Conversation) beside(old Conversation) Conversation {
 // converse notes that an event was delivered, beside what justified earlier ones: a guest's
 // message through a grant does not take away what the owner's own message allows. A record that
 // says the same and is younger than an hour is left alone: it would cost a page for every message.
-func (t *tx) converse(c Conversation) error {
+func converse(w *table.Writer, c Conversation) error {
 	k := conversationKey(c)
-	old, ok, err := table.Load[Conversation](t.Tx, bucketConversations, k)
+	old, ok, err := table.Load[Conversation](w.Tx, bucketConversations, k)
 	if err != nil {
 		return err
 	}
@@ -70,14 +108,14 @@ func (t *tx) converse(c Conversation) error {
 			return nil
 		}
 	}
-	return table.PutIndexed(t.Writer, c)
+	return table.PutIndexed(w, c)
 }
 
 // KeepProfile notes which profile of a gateway of i acts on a chat that i converses in; elsewhere it is not kept.
 // One that is known writes nothing.
 func (db *DB) KeepProfile(ctx context.Context, i relay.InstanceID, c relay.Chat, profile string) error {
 	k := conversationKey(Conversation{Instance: i, Bot: c.Bot, Chat: c.ID})
-	at, known, err := First(db.Conversations(ctx, ConversationFilter{Instance: i, Chat: c}))
+	at, known, err := table.Find[Conversation](ctx, db.records, "profile", bucketConversations, k)
 	if err != nil || !known || at.Profile == profile {
 		return err
 	}
@@ -98,4 +136,57 @@ func (db *DB) KeepProfile(ctx context.Context, i relay.InstanceID, c relay.Chat,
 		}
 		return table.PutIndexed(t.Writer, now)
 	})
+}
+
+// moveConversations is moveChat for conversations: of two about one chat the newer stays, with what justified the other.
+func moveConversations(w *table.Writer, m Move) error {
+	all, err := table.Lookup[Conversation](w.Tx, bucketConversations,
+		table.IndexUnder(bucketConversations, byParent, string(m.Platform), string(m.From)), "", 0)
+	if err != nil {
+		return err
+	}
+	for _, bot := range botsIn(w.Tx, m.Platform) {
+		about, err := table.Lookup[Conversation](w.Tx, bucketConversations, append(bot, table.Prefix(m.From)...), "", 0)
+		if err != nil {
+			return err
+		}
+		all = append(all, about...)
+	}
+	for _, c := range all {
+		if err := table.DeleteIndexed(w, c); err != nil {
+			return err
+		}
+		if c.Parent == m.From {
+			c.Parent = m.To
+		}
+		if c.Chat == m.From {
+			c.Chat = m.To
+		}
+		old, ok, err := table.Load[Conversation](w.Tx, bucketConversations, conversationKey(c))
+		if err != nil {
+			return err
+		}
+		if ok && old.LastAt.After(c.LastAt) {
+			c, old = old, c
+		}
+		if ok {
+			c = c.beside(old)
+		}
+		if err := table.PutIndexed(w, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// botsIn are how the keys in the index begin of the conversations with each bot of p: a seek for each.
+func botsIn(t *bolt.Tx, p relay.PlatformID) (out [][]byte) {
+	pre := table.IndexUnder(bucketConversations, byChat, string(p))
+	c := t.Bucket([]byte(table.Index)).Cursor()
+	for k, _ := c.Seek(pre); bytes.HasPrefix(k, pre); {
+		end := len(pre) + max(0, bytes.IndexByte(k[len(pre):], 0))
+		out = append(out, bytes.Clone(k[:end+1]))
+		k, _ = c.Seek(append(bytes.Clone(k[:end]), 1))
+	}
+	return out
 }

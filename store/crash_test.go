@@ -65,7 +65,7 @@ func TestAcknowledgedWritesSurviveACrash(t *testing.T) { // invariant 1
 		pending := fmt.Sprintf("pending %d", round)
 		begun, end, done := make(chan struct{}), make(chan struct{}), make(chan error)
 		go func() {
-			done <- db.write(ctxOf(t), nil, func(x *tx) error {
+			done <- db.change(ctxOf(t), nil, "test", func(x *tx) error {
 				err := putBlob(pending)(x)
 				close(begun)
 				<-end

@@ -10,7 +10,13 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
 )
+
+const BucketCursors = "hot/cursors" // platform|bot -> bytes
+
+func botKey(b relay.Bot) []byte { return table.Key(b.Platform, string(b.ID)) }
 
 // A cursor alone is not worth a write, or strangers whose messages are dropped would make the disk
 // work. It waits in memory, for every reader as good as stored, until the next commit, whoever's,
@@ -65,7 +71,7 @@ func (c *cursors) stop() {
 
 // remind makes the writer store what waits. It only queues, and waits for nothing.
 func (db *DB) remind() {
-	_ = db.file.Push(db.overdue()) // closed: the stop stores it
+	_ = db.records.File.Push(db.overdue()) // closed: the stop stores it
 }
 
 // overdue is an op with which the cursors that wait are stored though nothing else is.
@@ -124,9 +130,5 @@ func (db *DB) Cursor(ctx context.Context, b relay.Bot) ([]byte, error) {
 	if cursor, ok := db.cursors.get(k); ok {
 		return cursor, nil
 	}
-	value, _, err := db.bytesAt(ctx, BucketCursors, k)
-	if err != nil {
-		return nil, fmt.Errorf("cursor of %s: %w", b, err)
-	}
-	return value, nil
+	return table.Get(ctx, db.records, fmt.Sprintf("cursor of %s", b), func(t *bolt.Tx) ([]byte, error) { return bytesAt(t, BucketCursors, k) })
 }

@@ -148,7 +148,7 @@ func TestCursorIsNeverPastAnEvent(t *testing.T) { // invariant 1
 				at = -1
 			}
 			for _, n := range stored[b] {
-				seen, err := copied.Seen(ctxOf(t), b, relay.EventID(fmt.Sprint(n)))
+				seen, err := copied.Seen.Has(ctxOf(t), b, relay.EventID(fmt.Sprint(n)))
 				if err != nil || !seen {
 					t.Errorf("event %d is not on disk: %v", n, err)
 				}

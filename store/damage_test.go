@@ -13,23 +13,17 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/entry"
-	"github.com/hermes-connector/hermes-connector/store/grant"
-	"github.com/hermes-connector/hermes-connector/store/moved"
-	"github.com/hermes-connector/hermes-connector/store/route"
-	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
-	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
 )
 
 // spoil flips a bit in the stored record under k.
 func spoil(t *testing.T, db *DB, b string, k []byte) {
 	t.Helper()
-	err := db.write(ctxOf(t), nil, func(x *tx) error {
+	err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		v := append([]byte(nil), x.Bucket([]byte(b)).Get(k)...)
 		if len(v) == 0 {
 			return errors.New("there is no such record")
@@ -82,15 +76,15 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			_, _, err := First(db.Conversations(ctx, ConversationFilter{Instance: "i1", Chat: chat}))
 			return err
 		}},
-		{moved.Bucket, moved.Key("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
+		{BucketMoves, moveKey("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
 		{bucketIdentity, []byte("mac"), func() error { return second(db.Codes.Get(ctx, IdentityCode, []byte("mac"))) }},
-		{route.Bucket, route.Key(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes.List(ctx)) }},
-		{grant.Bucket, grant.Key("loop", "", "c1"), func() error {
+		{bucketRoutes, routeKey(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes.List(ctx)) }},
+		{BucketGrants, grantKey("loop", "", "c1"), func() error {
 			_, _, err := First(db.Grants(ctx, GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 			return err
 		}},
-		{bucketIndex, table.IndexKey(binding.Bucket, "instance", "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
-		{binding.Bucket, binding.Key("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
+		{table.Index, table.IndexKey(BucketBindings, "instance", "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
+		{BucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
 		{BucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
 		{BucketGateways, table.Key("i1"), func() error { return second(db.Gateways(ctx, "i1")) }},
 		{BucketInstances, table.Key("i1"), func() error { return second(db.Instances(ctx, "i1")) }},
@@ -105,8 +99,8 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			t.Errorf("%s: %v, want ErrDamaged with its name", tc.b, err)
 		}
 	}
-	if db.file.Err() != nil {
-		t.Errorf("a damaged record ended the database: %v", db.file.Err())
+	if db.records.File.Err() != nil {
+		t.Errorf("a damaged record ended the database: %v", db.records.File.Err())
 	}
 }
 
@@ -131,7 +125,7 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 			enroll(t, db, "i1")
 			b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
 			acceptOne(t, db, event("e2", 300), "i1")
-			spoil(t, db, entry.Bucket, entry.Key("i1", b.Seq))
+			spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
 			if err := touch(db, b); err != nil {
 				t.Fatal(err)
 			}
@@ -276,8 +270,8 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 		k []byte
 	}{
 		{BucketTenants, table.Key("family")}, {BucketInstances, table.Key("i1")}, {BucketGateways, table.Key("i1")},
-		{binding.Bucket, binding.Key("loop", "ui1", "i1")}, {bucketIndex, table.IndexKey(binding.Bucket, "instance", "i1", "loop", "ui1")},
-		{grant.Bucket, grant.Key("loop", "", "ci1")}, {route.Bucket, route.Key(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
+		{BucketBindings, bindingKey("loop", "ui1", "i1")}, {table.Index, table.IndexKey(BucketBindings, "instance", "i1", "loop", "ui1")},
+		{BucketGrants, grantKey("loop", "", "ci1")}, {bucketRoutes, routeKey(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
 		{bucketLanes, table.Key("i1")}, {bucketBlobs, table.Key("vault")}, {BucketMeta, []byte("digest")}, {BucketMeta, []byte(schemaKey)},
 	} {
 		for _, inKey := range []bool{false, true} {
@@ -301,10 +295,10 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 					}
 					bound, err1 := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u" + relay.UserID(i)})
 					to, err2 := db.Bindings(ctx, BindingFilter{Instance: i})
-					if n := map[bool]int{false: 1}[lost(binding.Bucket)]; len(bound) != n || len(to) != n || errors.Join(err1, err2) != nil {
+					if n := map[bool]int{false: 1}[lost(BucketBindings)]; len(bound) != n || len(to) != n || errors.Join(err1, err2) != nil {
 						t.Errorf("bindings of %s: %v, %v, %v, %v; want %d", i, bound, to, err1, err2, n)
 					}
-					if grants, err := db.Grants(ctx, GrantFilter{Instance: i}); err != nil || len(grants) != map[bool]int{false: 1}[lost(grant.Bucket)] {
+					if grants, err := db.Grants(ctx, GrantFilter{Instance: i}); err != nil || len(grants) != map[bool]int{false: 1}[lost(BucketGrants)] {
 						t.Errorf("grants of %s: %v, %v", i, grants, err)
 					}
 				}
@@ -346,8 +340,8 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 		b string
 		k []byte
 	}{
-		{entry.Bucket, entry.Key("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
-		{seen.Newest, seen.DayKey(seen.Day(time.Now()))},
+		{bucketEntries, entryKey("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
+		{dedupe.Newest, dedupe.DayKey(dedupe.Day(time.Now()))},
 	} {
 		for _, inKey := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s %q %v", tc.b, tc.k, inKey), func(t *testing.T) {
@@ -358,12 +352,12 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 					t.Errorf("%d damaged; the log: %s", n, &text)
 				}
 				q, err := db.Lanes.Quarantine(ctxOf(t))
-				if err != nil || len(q) != 1 && tc.b != seen.Newest {
+				if err != nil || len(q) != 1 && tc.b != dedupe.Newest {
 					t.Errorf("quarantine %+v, %v", q, err)
 				}
 				acceptOne(t, db, event("more", 300), "i1")
 				want := "[for i1 more]"
-				if tc.b == entry.Bucket {
+				if tc.b == bucketEntries {
 					want = "[more]"
 				}
 				if got := laneOf(t, db, "i1") + laneOf(t, db, "i2"); got != want+"[for i2]" {
@@ -411,9 +405,9 @@ func TestLostRecordsRefuseTheStart(t *testing.T) { // invariant 8
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
 	acceptOne(t, db, event("e2", 300), "i1")
-	err := db.write(ctxOf(t), nil, func(x *tx) error {
+	err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		x.Changes++
-		return x.Bucket([]byte(entry.Bucket)).Delete(entry.Key("i1", 1)) // as if a page were gone
+		return x.Bucket([]byte(bucketEntries)).Delete(entryKey("i1", 1)) // as if a page were gone
 	})
 	if err := errors.Join(err, db.PutBlob(ctxOf(t), "after it", nil), db.Close()); err != nil {
 		t.Fatal(err)
@@ -447,12 +441,12 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 			return nil
 		}
 	}
-	for _, to := range []string{BucketTenants, BucketGateways, binding.Bucket, grant.Bucket, bucketConversations, undecided.Bucket, entry.Bucket, entry.DeadBucket} {
-		if err := db.write(ctxOf(t), nil, brought(capability.Bucket, to)); err != nil {
+	for _, to := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations, bucketPending, bucketEntries, bucketDead} {
+		if err := db.change(ctxOf(t), nil, "test", brought(capability.Bucket, to)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.write(ctxOf(t), nil, brought(BucketTenants, entry.Bucket)); err != nil { // too short for an entry's key
+	if err := db.change(ctxOf(t), nil, "test", brought(BucketTenants, bucketEntries)); err != nil { // too short for an entry's key
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil { // its lanes do not agree with what is in them
@@ -462,13 +456,13 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range []string{BucketTenants, BucketGateways, binding.Bucket, grant.Bucket, bucketConversations} {
+	for _, b := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations} {
 		if !slices.ContainsFunc(got.Unread, func(line string) bool { return strings.HasPrefix(line, "bucket "+b+",") }) {
 			t.Errorf("nothing is said of bucket %s: %q", b, got.Unread)
 		}
 	}
 	has := recordsOf(t, reopen(t, path, Options{}))
-	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, binding.Bucket, grant.Bucket, bucketConversations, capability.Bucket} {
+	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, capability.Bucket} {
 		for k := range has[b] {
 			if _, ok := want[b][k]; !ok {
 				t.Errorf("bucket %s has %q", b, k)

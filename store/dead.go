@@ -11,7 +11,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -34,12 +33,12 @@ func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceI
 		if err != nil {
 			return err
 		}
-		keys, err := t.deadKeys(i, ids)
+		keys, err := l.deadKeys(ids)
 		if err != nil {
 			return err
 		}
 		for _, k := range keys {
-			ok, err := t.replay(i, l, k, ls.db.limits, now)
+			ok, err := l.replay(k, ls.db.limits, now)
 			switch {
 			case errors.Is(err, errOversize):
 				n.Oversize++
@@ -56,14 +55,14 @@ func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceI
 
 // deadKeys are the keys of the letters with these ids, of all when there are none: in the order they
 // died, whatever the order of ids.
-func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error) {
-	all := table.KeysUnder(t.Tx, entry.DeadBucket, table.Prefix(i))
+func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
+	all := table.KeysUnder(l.t.Tx, bucketDead, table.Prefix(l.i))
 	if len(ids) == 0 {
 		return all, nil
 	}
 	byID := make(map[relay.BufferID][]byte, len(all))
 	for _, k := range all {
-		if id, ok := entry.DeadID(k); ok {
+		if id, ok := deadID(k); ok {
 			byID[id] = k
 		}
 	}
@@ -84,35 +83,35 @@ func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error
 var errOversize = errors.New("too large for a frame")
 
 // replay moves the letter under k back; ok is false when it does not fit.
-func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Time) (ok bool, err error) {
-	d, e, frame, err := entry.DecodeDead(k, t.Bucket([]byte(entry.DeadBucket)).Get(k))
+func (l *lane) replay(k []byte, m Limits, now time.Time) (ok bool, err error) {
+	d, e, frame, err := decodeDead(k, l.t.Bucket([]byte(bucketDead)).Get(k))
 	switch {
 	case err != nil:
-		return false, boltfile.DamagedRecord(entry.DeadBucket, k, err)
+		return false, boltfile.DamagedRecord(bucketDead, k, err)
 	case d.Reason == DeadOversize:
 		return false, errOversize
 	}
 	e.At, e.Deaths = now, 0 // as if accepted now, or its age would bring it straight back
-	payload, err := entry.Encode(e, frame)
+	payload, err := encodeEntry(e, frame)
 	if err != nil {
 		return false, err
 	}
 	if l.Entries >= m.MaxEntries || l.Bytes+boltfile.EnvelopeSize+int64(len(payload)) > m.MaxBytes {
 		return false, nil
 	}
-	if err := t.dropDead(i, l, k); err != nil {
+	if err := l.dropDead(k); err != nil {
 		return false, err
 	}
-	_, err = t.append(i, l, payload)
+	_, err = l.append(payload)
 	return true, err
 }
 
 // Reasons is how many dead letters of i there are for each reason. Damaged ones are left out.
 func (ls *Lanes) Reasons(ctx context.Context, i relay.InstanceID) (map[DeadReason]int, error) {
-	return get(ctx, ls.db, fmt.Sprintf("dead letters of %s", i), func(t *bolt.Tx) (map[DeadReason]int, error) {
+	return table.Get(ctx, ls.db.records, fmt.Sprintf("dead letters of %s", i), func(t *bolt.Tx) (map[DeadReason]int, error) {
 		out := make(map[DeadReason]int)
-		for k, v := range table.Under(t, entry.DeadBucket, table.Prefix(i)) {
-			if d, _, _, err := entry.DecodeDead(k, v); err == nil {
+		for k, v := range table.Under(t, bucketDead, table.Prefix(i)) {
+			if d, _, _, err := decodeDead(k, v); err == nil {
 				out[d.Reason]++
 			}
 		}
@@ -122,36 +121,32 @@ func (ls *Lanes) Reasons(ctx context.Context, i relay.InstanceID) (map[DeadReaso
 
 // bury moves the entry under k, which is in the lane, to the dead letters; one that does not
 // decode, to the quarantine.
-func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, now time.Time) error {
+func (l *lane) bury(k, value []byte, why DeadReason, now time.Time) error {
 	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
 	payload, err := boltfile.Unseal(k, value)
 	if err != nil {
-		return t.setAside(i, l, k, value, err, now)
+		return l.setAside(k, value, err, now)
 	}
 	// Copies: the memory under value moves when the bucket changes.
 	k, payload = bytes.Clone(k), bytes.Clone(payload)
-	d := entry.DeadHead{DiedAt: now, Reason: why, Size: len(value)}
-	if err := t.remove(i, l, k, value); err != nil {
+	d := deadHead{DiedAt: now, Reason: why, Size: len(value)}
+	if err := l.remove(k, value); err != nil {
 		return err
 	}
-	return t.addDead(i, l, id, d, payload)
+	return l.addDead(id, d, payload)
 }
 
-// buryWhere moves the entries of i's lane that which picks to the dead letters. A damaged one is Next's to handle,
+// buryWhere moves the entries that which picks to the dead letters. A damaged one is Next's to handle,
 // unless all are picked: which is nil.
-func (t *tx) buryWhere(i relay.InstanceID, why DeadReason, now time.Time, which func(About) bool) error {
-	l, err := t.lane(i)
-	if err != nil {
-		return err
-	}
-	for _, k := range table.KeysUnder(t.Tx, entry.Bucket, table.Prefix(i)) {
-		value := t.Bucket([]byte(entry.Bucket)).Get(k)
+func (l *lane) buryWhere(why DeadReason, now time.Time, which func(About) bool) error {
+	for _, k := range table.KeysUnder(l.t.Tx, bucketEntries, table.Prefix(l.i)) {
+		value := l.t.Bucket([]byte(bucketEntries)).Get(k)
 		if which != nil {
-			if e, _, err := entry.Decode(k, value); err != nil || !which(e.About) {
+			if e, _, err := decodeEntry(k, value); err != nil || !which(e.About) {
 				continue
 			}
 		}
-		if err := t.bury(i, l, k, value, why, now); err != nil {
+		if err := l.bury(k, value, why, now); err != nil {
 			return err
 		}
 	}
@@ -159,55 +154,55 @@ func (t *tx) buryWhere(i relay.InstanceID, why DeadReason, now time.Time, which 
 }
 
 // setAside moves a damaged entry to the quarantine, where it is named and kept as it is.
-func (t *tx) setAside(i relay.InstanceID, l *lane, k, value []byte, why error, now time.Time) error {
+func (l *lane) setAside(k, value []byte, why error, now time.Time) error {
 	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
 	q := Quarantined{
-		At: now, Err: fmt.Sprintf("entry %s of %s is damaged: %v", id, i, why), Raw: bytes.Clone(value),
+		At: now, Err: fmt.Sprintf("entry %s of %s is damaged: %v", id, l.i, why), Raw: bytes.Clone(value),
 	}
-	if err := t.remove(i, l, bytes.Clone(k), value); err != nil {
+	if err := l.remove(bytes.Clone(k), value); err != nil {
 		return err
 	}
-	return t.quarantine(q)
+	return quarantine(l.t.Writer, q)
 }
 
 // addDead adds a dead letter of an encoded entry, and drops the oldest ones past the limit.
-func (t *tx) addDead(i relay.InstanceID, l *lane, id relay.BufferID, d entry.DeadHead, buried []byte) error {
+func (l *lane) addDead(id relay.BufferID, d deadHead, buried []byte) error {
 	l.Dead++
 	l.Deaths++
-	t.touch(i, l)
-	t.died = append(t.died, d.Reason)
-	payload, err := entry.Encode(d, buried)
+	l.touch()
+	l.t.died = append(l.t.died, d.Reason)
+	payload, err := encodeEntry(d, buried)
 	if err != nil {
-		return fmt.Errorf("encode for bucket %s: %w", entry.DeadBucket, err)
+		return fmt.Errorf("encode for bucket %s: %w", bucketDead, err)
 	}
-	k := entry.DeadKey(i, l.Deaths, id)
-	if err := t.PutSealed(entry.DeadBucket, k, boltfile.Seal(k, payload)); err != nil {
+	k := deadKey(l.i, l.Deaths, id)
+	if err := l.t.PutSealed(bucketDead, k, boltfile.Seal(k, payload)); err != nil {
 		return err
 	}
 	for l.Dead > maxDead {
-		first, _ := t.oldest(entry.DeadBucket, i)
+		first, _ := oldest(l.t.Tx, bucketDead, l.i)
 		if first == nil {
-			return fmt.Errorf("%w: %s counts %d dead letters that are not there", ErrDamaged, i, l.Dead)
+			return fmt.Errorf("%w: %s counts %d dead letters that are not there", ErrDamaged, l.i, l.Dead)
 		}
-		if err := t.dropDead(i, l, bytes.Clone(first)); err != nil {
+		if err := l.dropDead(bytes.Clone(first)); err != nil {
 			return err
 		}
-		t.deadDropped++
+		l.t.deadDropped++
 	}
 	return nil
 }
 
 // dropDead deletes the dead letter under k.
-func (t *tx) dropDead(i relay.InstanceID, l *lane, k []byte) error {
+func (l *lane) dropDead(k []byte) error {
 	l.Dead--
-	t.touch(i, l)
-	return t.Delete(entry.DeadBucket, k)
+	l.touch()
+	return l.t.Delete(bucketDead, k)
 }
 
 // findDead is the key of the dead letter with this id; nil when there is none.
-func (t *tx) findDead(i relay.InstanceID, b relay.BufferID) []byte {
-	for k := range table.Under(t.Tx, entry.DeadBucket, table.Prefix(i)) {
-		if id, ok := entry.DeadID(k); ok && id == b {
+func (l *lane) findDead(b relay.BufferID) []byte {
+	for k := range table.Under(l.t.Tx, bucketDead, table.Prefix(l.i)) {
+		if id, ok := deadID(k); ok && id == b {
 			return bytes.Clone(k)
 		}
 	}

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -16,6 +15,43 @@ import (
 // Lanes are the buffers of all instances: what waits in them, and what left them unacknowledged. All
 // methods: any goroutine.
 type Lanes struct{ db *DB }
+
+// change is DB.change of i's lane.
+func (ls *Lanes) change(ctx context.Context, row *audit.Entry, i relay.InstanceID, what string, fn func(*lane) error) error {
+	return ls.db.change(ctx, row, fmt.Sprintf("%s of %s", what, i), func(t *tx) error {
+		l, err := t.lane(i)
+		if err != nil {
+			return err
+		}
+		return fn(l)
+	})
+}
+
+// Lane is the state of an instance's buffer.
+type Lane struct {
+	Epoch    uint64
+	NextSeq  uint64
+	Entries  int
+	Bytes    int64
+	Dead     int
+	OldestAt time.Time // zero when empty
+}
+
+// State is the state of i's buffer; the zero Lane when it was never used.
+func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
+	return table.Get(ctx, ls.db.records, fmt.Sprintf("lane of %s", i), func(t *bolt.Tx) (out Lane, err error) {
+		l, ok, err := table.Load[laneRecord](t, bucketLanes, table.Key(i))
+		if err != nil || !ok {
+			return out, err
+		}
+		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
+		k, v := oldest(t, bucketEntries, i)
+		if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is Next's to handle
+			out.OldestAt = e.At
+		}
+		return out, nil
+	})
+}
 
 // Limits are how much fits into each.
 func (ls *Lanes) Limits() Limits { return ls.db.limits }
@@ -25,34 +61,27 @@ func (ls *Lanes) Limits() Limits { return ls.db.limits }
 // that is damaged is moved to the quarantine, and the one after it is returned.
 func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (Entry, bool, error) {
 	for {
-		var e Entry
-		var found bool
 		var broken []byte // key of a damaged entry
-		err := ls.db.read(ctx, func(t *bolt.Tx) error {
-			l, _, err := table.Load[lane](t, bucketLanes, table.Key(i))
+		e, err := table.Get(ctx, ls.db.records, "next delivery of "+string(i), func(t *bolt.Tx) (e Entry, err error) {
+			l, err := loadLane(t, i)
 			if err != nil || l.Last <= after {
-				return err
+				return e, err
 			}
-			k, v := t.Bucket([]byte(entry.Bucket)).Cursor().Seek(entry.Key(i, after+1))
+			k, v := t.Bucket([]byte(bucketEntries)).Cursor().Seek(entryKey(i, after+1))
 			if !bytes.HasPrefix(k, table.Prefix(i)) {
-				return nil
+				return e, nil
 			}
-			if e, err = entry.Read(l.Epoch, k, v, ls.db.run); err != nil {
+			if e, err = readEntry(l.Epoch, k, v, ls.db.run); err != nil {
 				broken = bytes.Clone(k)
-				return nil
 			}
-			found = true
-			return nil
+			return e, nil
 		})
-		if err == nil && broken != nil {
-			if err = ls.setAside(ctx, i, broken); err == nil {
-				continue
-			}
+		if err != nil || broken == nil {
+			return e, !e.Buffer.IsZero(), err
 		}
-		if err != nil {
-			return Entry{}, false, fmt.Errorf("next delivery of %s: %w", i, err)
+		if err := ls.setAside(ctx, i, broken); err != nil {
+			return Entry{}, false, err
 		}
-		return e, found, nil
 	}
 }
 
@@ -60,19 +89,15 @@ func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (En
 func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) error {
 	now := ls.db.now()
 	var moved bool
-	err := ls.db.write(ctx, nil, func(t *tx) error {
+	err := ls.change(ctx, nil, i, "set aside a damaged delivery", func(l *lane) error {
 		moved = false
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
-		v := t.Bucket([]byte(entry.Bucket)).Get(k)
+		v := l.t.Bucket([]byte(bucketEntries)).Get(k)
 		if v == nil {
 			return nil
 		}
-		if _, _, err := entry.Decode(k, v); err != nil {
+		if _, _, err := decodeEntry(k, v); err != nil {
 			moved = true
-			return t.setAside(i, l, k, v, err, now)
+			return l.setAside(k, v, err, now)
 		}
 		return nil
 	})
@@ -86,22 +111,18 @@ func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) err
 // flight; none given: all dead letters, and nothing of the lane. It returns how many. ErrNotFound: one of the
 // ids is in neither; then nothing is deleted.
 func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n int, err error) {
-	err = ls.db.change(ctx, row, fmt.Sprintf("drop %v of %s", ids, i), func(t *tx) error {
+	err = ls.change(ctx, row, i, fmt.Sprintf("drop %v", ids), func(l *lane) error {
 		n = 0
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
 		if len(ids) == 0 {
-			for _, k := range table.KeysUnder(t.Tx, entry.DeadBucket, table.Prefix(i)) {
-				if err := t.dropDead(i, l, k); err != nil {
+			for _, k := range table.KeysUnder(l.t.Tx, bucketDead, table.Prefix(i)) {
+				if err := l.dropDead(k); err != nil {
 					return err
 				}
 				n++
 			}
 		}
 		for _, id := range ids {
-			there, err := t.drop(i, id)
+			there, err := l.drop(id)
 			if err == nil && !there {
 				err = fmt.Errorf("%s: %w", id, ErrNotFound)
 			}
@@ -119,50 +140,31 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 // is nowhere is nil.
 func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
 	files := 0
-	err := ls.db.change(ctx, nil, fmt.Sprintf("drop %v of %s", bs, i), func(t *tx) error {
-		before := t.released
+	err := ls.change(ctx, nil, i, fmt.Sprintf("drop %v", bs), func(l *lane) error {
+		before := l.t.released
 		for _, b := range bs {
-			if _, err := t.drop(i, b); err != nil {
+			if _, err := l.drop(b); err != nil {
 				return err
 			}
 		}
-		files = t.released - before
+		files = l.t.released - before
 		return nil
 	})
-	if err == nil {
-		ls.db.Media.took(i, files)
+	if err == nil && files > 0 {
+		ls.db.Media.Took(i, files)
 	}
 	return err
-}
-
-// drop deletes an entry from the lane or the dead letters and reports whether it was there.
-func (t *tx) drop(i relay.InstanceID, b relay.BufferID) (bool, error) {
-	l, err := t.lane(i)
-	if err != nil {
-		return false, err
-	}
-	if k, v := t.find(i, l, b); v != nil {
-		return true, t.remove(i, l, k, v)
-	}
-	if k := t.findDead(i, b); k != nil {
-		return true, t.dropDead(i, l, k)
-	}
-	return false, nil
 }
 
 // Bury moves an entry from the lane to the dead letters. ErrNotFound: it was not there.
 func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) error {
 	now := ls.db.now()
-	return ls.db.change(ctx, nil, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
-		k, v := t.find(i, l, b)
+	return ls.change(ctx, nil, i, fmt.Sprintf("bury %s", b), func(l *lane) error {
+		k, v := l.find(b)
 		if v == nil {
 			return ErrNotFound
 		}
-		return t.bury(i, l, k, v, why, now)
+		return l.bury(k, v, why, now)
 	})
 }
 
@@ -171,26 +173,22 @@ func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID,
 // lane.
 func (ls *Lanes) Died(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) (buried bool, err error) {
 	now := ls.db.now()
-	err = ls.db.change(ctx, nil, fmt.Sprintf("deaths of %v of %s", bs, i), func(t *tx) error {
+	err = ls.change(ctx, nil, i, fmt.Sprintf("deaths of %v", bs), func(l *lane) error {
 		buried = false
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
 		found := false
 		for _, b := range bs {
-			k, v := t.find(i, l, b)
+			k, v := l.find(b)
 			if v == nil {
 				continue
 			}
 			found = true
-			v, enough, err := t.countDeath(i, l, k, v, ls.db.limits.MaxDeaths)
+			v, enough, err := l.countDeath(k, v, ls.db.limits.MaxDeaths)
 			if err != nil {
 				return err
 			}
 			if enough && len(bs) == 1 {
 				buried = true
-				return t.bury(i, l, k, v, DeadDeaths, now)
+				return l.bury(k, v, DeadDeaths, now)
 			}
 		}
 		if !found {
@@ -201,24 +199,6 @@ func (ls *Lanes) Died(ctx context.Context, i relay.InstanceID, bs ...relay.Buffe
 	return buried && err == nil, err
 }
 
-// countDeath counts a death of the entry under k. It returns what is stored of it then, and whether it has died
-// often enough. A damaged one has.
-func (t *tx) countDeath(i relay.InstanceID, l *lane, k, v []byte, most int) (value []byte, enough bool, err error) {
-	h, frame, err := entry.Decode(k, v)
-	if err != nil {
-		return v, true, nil
-	}
-	h.Deaths++
-	payload, err := entry.Encode(h, frame)
-	if err != nil {
-		return nil, false, err
-	}
-	value = boltfile.Seal(k, payload)
-	l.Bytes += int64(len(value) - len(v))
-	t.touch(i, l)
-	return value, h.Deaths >= most, t.AppendSealed(entry.Bucket, k, value)
-}
-
 // EntryFilter picks entries of an instance.
 type EntryFilter struct {
 	Dead  bool // its dead letters, in the order they died; otherwise what is in the lane, oldest first
@@ -227,22 +207,22 @@ type EntryFilter struct {
 
 // Entries lists the entries that f picks. Damaged ones are left out; Next sets those of the lane aside.
 func (ls *Lanes) Entries(ctx context.Context, i relay.InstanceID, f EntryFilter) ([]Entry, error) {
-	return get(ctx, ls.db, fmt.Sprintf("entries of %s", i), func(t *bolt.Tx) (out []Entry, err error) {
-		l, _, err := table.Load[lane](t, bucketLanes, table.Key(i))
+	return table.Get(ctx, ls.db.records, fmt.Sprintf("entries of %s", i), func(t *bolt.Tx) (out []Entry, err error) {
+		l, err := loadLane(t, i)
 		if err != nil {
 			return nil, err
 		}
-		b := entry.Bucket
+		b := bucketEntries
 		if f.Dead {
-			b = entry.DeadBucket
+			b = bucketDead
 		}
 		for k, v := range table.Under(t, b, table.Prefix(i)) {
 			if f.Limit > 0 && len(out) == f.Limit {
 				break
 			}
-			e, err := entry.Read(l.Epoch, k, v, ls.db.run)
+			e, err := readEntry(l.Epoch, k, v, ls.db.run)
 			if f.Dead {
-				e, err = entry.ReadDead(k, v, ls.db.run)
+				e, err = readDead(k, v, ls.db.run)
 			}
 			if err == nil {
 				out = append(out, e)

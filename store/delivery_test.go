@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 )
 
 // laneOf and deadOf are what is stored, as event ids in order.
@@ -68,7 +67,7 @@ func TestAccept(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	wantEntry := Entry{Buffer: relay.BufferID{Epoch: lane.Epoch, Seq: 1}, At: c.now(), Bytes: int(lane.Bytes), About: entry.Of(e1), Frame: frameOf(e1)}
+	wantEntry := Entry{Buffer: relay.BufferID{Epoch: lane.Epoch, Seq: 1}, At: c.now(), Bytes: int(lane.Bytes), About: AboutOf(e1), Frame: frameOf(e1)}
 	if !cmp.Equal(got, wantEntry) {
 		t.Error(cmp.Diff(wantEntry, got))
 	}
@@ -79,10 +78,10 @@ func TestAccept(t *testing.T) {
 		t.Errorf("counted %v, want one oversize", got)
 	}
 	for id, want := range map[relay.EventID]bool{"e1": true, "e2": true, "e3": false} { // invariant 7
-		if seen, err := db.Seen(ctx, bot, id); err != nil || seen != want {
+		if seen, err := db.Seen.Has(ctx, bot, id); err != nil || seen != want {
 			t.Errorf("seen %s: %v %v, want %v", id, seen, err, want)
 		}
-		if seen, err := db.Seen(ctx, relay.Bot{Platform: "loop", ID: "other"}, id); err != nil || seen {
+		if seen, err := db.Seen.Has(ctx, relay.Bot{Platform: "loop", ID: "other"}, id); err != nil || seen {
 			t.Errorf("another bot has seen %s: %v %v", id, seen, err)
 		}
 	}
@@ -481,7 +480,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("the swept code: %v", err)
 	}
 	for _, id := range []relay.EventID{"old", "new"} { // both days are still there
-		if seen, err := db.Seen(ctx, bot, id); err != nil || !seen {
+		if seen, err := db.Seen.Has(ctx, bot, id); err != nil || !seen {
 			t.Errorf("seen %s on the third day: %v %v", id, seen, err)
 		}
 	}
@@ -490,7 +489,7 @@ func TestSweep(t *testing.T) {
 	}
 	c.add(day)
 	sweep(Swept{SeenDays: 1})
-	if seen, err := db.Seen(ctx, bot, "old"); err != nil || seen {
+	if seen, err := db.Seen.Has(ctx, bot, "old"); err != nil || seen {
 		t.Errorf("seen on the fourth day: %v %v", seen, err)
 	}
 	c.add(6 * day) // day 10: exactly MaxAge

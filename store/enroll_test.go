@@ -152,7 +152,7 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 			token, err1 := db.Codes.Get(ctx, EnrollCode, mac)
 			_, err2 := Only(db.Gateways(ctx, g.ID))
 			_, err3 := Only(db.Instances(ctx, relay.InstanceID(g.ID)))
-			rows, err4 := db.Audit(ctx, 0)
+			rows, err4 := db.Audit.List(ctx, 0)
 			if err := errors.Join(err1, err4); err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -16,7 +15,7 @@ var (
 	// ErrExists: the name or key is taken.
 	ErrExists = errors.New("already exists")
 	// ErrHeld: another instance holds the chat, or the scope it lies in. It names nothing about the holder.
-	ErrHeld = grant.ErrHeld
+	ErrHeld = errors.New("another instance holds it")
 	// ErrForeign: it belongs to another tenant, or was made out to another gateway or instance.
 	ErrForeign = errors.New("made out to someone else")
 	// ErrTooMany: the tenant has as many instances as may make themselves.

@@ -139,8 +139,8 @@ func TestFullDisk(t *testing.T) { // invariants 1 and 2
 		commits := db.Stats().Commits
 		time.Sleep(5 * time.Minute) // it tries now and then
 		synctest.Wait()
-		if err := db.Probe(); !errors.Is(err, ErrNoSpace) || db.file.Err() != nil {
-			t.Errorf("Probe %v, Err %v; want ErrNoSpace and nil", err, db.file.Err())
+		if err := db.Probe(); !errors.Is(err, ErrNoSpace) || db.records.File.Err() != nil {
+			t.Errorf("Probe %v, Err %v; want ErrNoSpace and nil", err, db.records.File.Err())
 		}
 		if n := strings.Count(text.String(), "level=ERROR"); n != 1 {
 			t.Errorf("%d lines about it, want one: %s", n, &text)

@@ -15,6 +15,38 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+const BucketGateways = "gateways" // gateway -> Gateway
+
+// Gateway is a credential that serves an instance.
+type Gateway struct {
+	ID          relay.GatewayID  `json:"id"`
+	Instance    relay.InstanceID `json:"instance"`
+	Tenant      relay.TenantID   `json:"tenant"`
+	Secrets     []GatewaySecret  `json:"secrets"`
+	DeliveryKey []byte           `json:"deliveryKey"` // sealed
+	CreatedAt   time.Time        `json:"created"`
+	LastSeenAt  time.Time        `json:"seen,omitzero"` // last hello or last disconnect
+	// Newer: it has said what gateways of June 2026 never say.
+	Newer bool `json:"newer,omitempty"`
+	// Fetches: it has used an op, or the media route, that only gateways have which fetch files.
+	Fetches bool `json:"fetches,omitempty"`
+	// TooOld: it took an event whose files it could have fetched, fetched none, and has never done such a thing.
+	TooOld bool `json:"tooOld,omitempty"`
+	// Provisioned: it asks for its credentials at every start. Of those of one instance, only the
+	// last few are kept: a container comes with a new name each time it is made.
+	Provisioned bool `json:"provisioned,omitempty"`
+	Revoked     bool `json:"revoked,omitempty"`
+}
+
+// GatewaySecret is one live secret of a gateway.
+type GatewaySecret struct {
+	ID        string    `json:"id"` // random; part of the seal's AAD
+	Sealed    []byte    `json:"sealed"`
+	CreatedAt time.Time `json:"created"`
+	// ExpiresAt is when a rotated-out secret dies even if the new one was never used; zero: does not expire.
+	ExpiresAt time.Time `json:"expires,omitzero"`
+}
+
 // Enroll creates tenant (if new), instance (if new or revoked) and gateway in one transaction.
 // ErrTooMany: it provisions itself, and the tenant has a thousand instances.
 // ErrExists: the gateway id belongs to a gateway that is not revoked (a revoked one is
@@ -139,7 +171,7 @@ func (t *tx) enrollInstance(i Instance) error {
 	}
 	if l.Closed {
 		l.Closed, l.Epoch = false, newEpoch()
-		t.touch(i.ID, l)
+		l.touch()
 	}
 	return t.Put(BucketInstances, table.Key(i.ID), i)
 }
@@ -157,7 +189,7 @@ func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
 // Gateways are the records of those gateways, also after their revocation; with none named all, by id, but for
 // those that are damaged, which were named when the file was opened. ErrNotFound: one of them was never enrolled.
 func (db *DB) Gateways(ctx context.Context, ids ...relay.GatewayID) ([]Gateway, error) {
-	return get(ctx, db, "gateways", func(t *bolt.Tx) ([]Gateway, error) {
+	return table.Get(ctx, db.records, "gateways", func(t *bolt.Tx) ([]Gateway, error) {
 		if len(ids) == 0 {
 			return table.Readable[Gateway](t, BucketGateways), nil
 		}

@@ -104,7 +104,7 @@ func TestInstancesThatMakeThemselves(t *testing.T) {
 	come := func(tenant relay.TenantID, id relay.InstanceID) error {
 		return db.Enroll(ctxOf(t), nil, Gateway{ID: relay.GatewayID(id), Provisioned: true}, Instance{ID: id, Tenant: tenant})
 	}
-	err := db.write(ctxOf(t), nil, func(x *tx) error {
+	err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		for n := range maxInstances {
 			if err := x.Put(BucketInstances, fmt.Appendf(nil, "i%d", n), Instance{ID: relay.InstanceID(fmt.Sprintf("i%d", n)), Tenant: "flat"}); err != nil {
 				return err

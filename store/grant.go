@@ -1,24 +1,135 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sort"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
-	"github.com/hermes-connector/hermes-connector/store/grant"
-	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
-type (
-	// Grant says: this chat belongs to that instance.
-	Grant = grant.Record
-	// GrantFilter picks grants.
-	GrantFilter = grant.Filter
-)
+// BucketGrants is the bucket of grants: platform|scope|chat -> Grant.
+const BucketGrants = "grants"
+
+// Grant says: this chat belongs to that instance. At most one instance holds a (platform, scope,
+// chat); an empty Chat is the whole scope.
+type Grant struct {
+	Platform  relay.PlatformID `json:"platform"`
+	Scope     relay.ScopeID    `json:"scope,omitempty"`
+	Chat      relay.ChatID     `json:"chat,omitempty"`
+	Instance  relay.InstanceID `json:"instance"`
+	Tenant    relay.TenantID   `json:"tenant"`
+	GrantedAt time.Time        `json:"granted"`
+}
+
+// grantKey is where the grant stands.
+func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {
+	return table.Key(p, string(s), string(c))
+}
+
+// Index is the grant's place, and its keys in the index.
+func (g Grant) Index() (string, []byte, [][]byte) {
+	return BucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
+		table.IndexKey(BucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
+		table.IndexKey(BucketGrants, byChat, string(g.Platform), string(g.Chat), string(g.Scope)),
+	}
+}
+
+// grantsOn lists the grants on a chat, in whatever scope.
+func grantsOn(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) ([]Grant, error) {
+	return table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(p), string(c)), "", 0)
+}
+
+// claimable is nil when nobody else's grant stands in the way of g, else ErrHeld. mine: g's instance has it already.
+func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
+	rivals, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
+	mine = len(rivals) > 0
+	var others []Grant
+	switch {
+	case err != nil || g.Scope == "":
+	case g.Chat == "":
+		others, err = table.List[Grant](t, BucketGrants, table.Prefix(g.Platform, string(g.Scope)))
+	default:
+		others, err = table.AtMostOne[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, ""))
+	}
+	held := func(o Grant) bool { return o.Instance != g.Instance }
+	if err == nil && slices.ContainsFunc(append(rivals, others...), held) {
+		err = ErrHeld
+	}
+	return mine && err == nil, err
+}
+
+// covering is at most one grant; see GrantFilter.Covering.
+func covering(t *bolt.Tx, place relay.Place) ([]Grant, error) {
+	now, err := currentChat(t, place.Platform, place.Chat)
+	if err != nil {
+		return nil, err
+	}
+	for n, c := range []relay.ChatID{place.Chat, now, place.Parent, ""} {
+		if c == "" && (n < 3 || place.Scope == "") {
+			continue
+		}
+		if one, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(place.Platform, place.Scope, c)); err != nil || len(one) > 0 {
+			return one, err
+		}
+	}
+	return nil, nil
+}
+
+// GrantFilter picks grants by what they have; what is empty does not matter. Read is little more than what is
+// picked where it names an instance, or a platform and a chat.
+type GrantFilter struct {
+	Instance relay.InstanceID
+	Platform relay.PlatformID
+	Chat     relay.ChatID // grants that may cover it: on it in whatever scope, and on whole scopes
+	Limit    int          // picks so many at most, of an instance; 0: all
+	// Covering picks, by itself, the grant that covers the place: on its chat, else on the chat that one is a
+	// thread of, else on its whole scope. A chat that has moved is looked for under its new id too.
+	Covering *relay.Place
+}
+
+func (f GrantFilter) picks(g Grant) bool {
+	return (f.Instance == "" || f.Instance == g.Instance) && (f.Platform == "" || f.Platform == g.Platform) &&
+		(f.Chat == "" || f.Chat == g.Chat || g.Chat == "")
+}
+
+// from reads the grants that f may pick.
+func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
+	switch {
+	case f.Covering != nil:
+		return covering(t, *f.Covering)
+	case f.Instance != "" && f.Platform != "":
+		pre := table.IndexUnder(BucketGrants, byInstance, string(f.Instance), string(f.Platform))
+		return table.Lookup[Grant](t, BucketGrants, pre, "", f.Limit)
+	case f.Instance != "":
+		return table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byInstance, string(f.Instance)), "", f.Limit)
+	case f.Platform != "" && f.Chat != "":
+		on, err1 := grantsOn(t, f.Platform, f.Chat)
+		around, err2 := grantsOn(t, f.Platform, "")
+		return append(on, around...), errors.Join(err1, err2)
+	case f.Platform != "":
+		return table.List[Grant](t, BucketGrants, table.Prefix(f.Platform))
+	}
+	return table.List[Grant](t, BucketGrants, nil)
+}
+
+// grants is DB.Grants.
+func grants(t *bolt.Tx, f GrantFilter) ([]Grant, error) {
+	out, err := f.from(t)
+	out = slices.DeleteFunc(out, func(g Grant) bool { return !f.picks(g) })
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat)) < 0
+	})
+	return out, err
+}
 
 // Claim stores a grant; its tenant is the instance's, its time is now unless g has one. The same
 // instance again: nil, and nothing changes. ErrHeld: another instance holds the chat, or the
@@ -34,14 +145,14 @@ func (db *DB) Claim(ctx context.Context, row *audit.Entry, g Grant, own ...Own) 
 		if err != nil {
 			return err
 		}
-		mine, err := grant.Claimable(t.Tx, g)
+		mine, err := claimable(t.Tx, g)
 		if err != nil || mine {
 			return err
 		}
 		g := g // the op may run again
 		g.Tenant = inst.Tenant
 		for _, o := range own {
-			if err := t.unreserved(g, o.Parent); err != nil {
+			if err := unreserved(t.Tx, g, o.Parent); err != nil {
 				return err
 			}
 		}
@@ -57,9 +168,9 @@ type Own struct {
 }
 
 // unreserved is nil when g, whose chat is a thread of parent, may be an instance's own claim.
-func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
+func unreserved(t *bolt.Tx, g Grant, parent relay.ChatID) error {
 	if parent != "" {
-		above, ok, err := table.Load[Grant](t.Tx, grant.Bucket, grant.Key(g.Platform, g.Scope, parent))
+		above, ok, err := table.Load[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, parent))
 		if err != nil {
 			return err
 		}
@@ -71,7 +182,7 @@ func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 		if k == "" {
 			continue
 		}
-		if taken, err := route.Reserved(t.Tx, g.Tenant, g.Platform, k); err != nil {
+		if taken, err := reserved(t, g.Tenant, g.Platform, k); err != nil {
 			return err
 		} else if taken {
 			return ErrReserved
@@ -82,9 +193,9 @@ func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 
 // Release removes a grant. ErrNotFound: i holds no such grant.
 func (db *DB) Release(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, s relay.ScopeID, c relay.ChatID) error {
-	k := grant.Key(p, s, c)
+	k := grantKey(p, s, c)
 	return db.change(ctx, row, "release", func(t *tx) error {
-		g, ok, err := table.Load[Grant](t.Tx, grant.Bucket, k)
+		g, ok, err := table.Load[Grant](t.Tx, BucketGrants, k)
 		if err != nil {
 			return err
 		}
@@ -95,7 +206,28 @@ func (db *DB) Release(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 	})
 }
 
-// Grants is grant.List.
+// Grants lists the grants that f picks, by platform, scope and chat.
 func (db *DB) Grants(ctx context.Context, f GrantFilter) ([]Grant, error) {
-	return get(ctx, db, "grants", func(t *bolt.Tx) ([]Grant, error) { return grant.List(t, f) })
+	return table.Get(ctx, db.records, "grants", func(t *bolt.Tx) ([]Grant, error) { return grants(t, f) })
+}
+
+// moveGrants is moveChat for grants: one that is there already stays.
+func moveGrants(w *table.Writer, m Move) error {
+	all, err := grantsOn(w.Tx, m.Platform, m.From)
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if err := table.DeleteIndexed(w, g); err != nil {
+			return err
+		}
+		g.Chat = m.To
+		if table.Has(w.Tx, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
+			continue
+		}
+		if err := table.PutIndexed(w, g); err != nil {
+			return err
+		}
+	}
+	return nil
 }

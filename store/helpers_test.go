@@ -15,7 +15,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 	bolt "go.etcd.io/bbolt"
@@ -76,7 +75,7 @@ func reopen(t testing.TB, path string, o Options) *DB {
 // closeChecked closes db after bbolt's own check and ours of the lane counts. Closed before: nothing.
 func closeChecked(t testing.TB, db *DB) {
 	t.Helper()
-	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
+	err := db.records.File.Read(ctxOf(t), func(tx *bolt.Tx) error {
 		for err := range tx.Check() {
 			t.Errorf("bbolt check: %v", err)
 		}
@@ -104,11 +103,11 @@ func checkLanes(t testing.TB, tx *bolt.Tx) {
 		}
 		var entries, dead int
 		var bytes int64
-		for _, v := range table.Under(tx, entry.Bucket, append(k[:len(k):len(k)], 0)) {
+		for _, v := range table.Under(tx, bucketEntries, append(k[:len(k):len(k)], 0)) {
 			entries++
 			bytes += int64(len(v))
 		}
-		for range table.Under(tx, entry.DeadBucket, append(k[:len(k):len(k)], 0)) {
+		for range table.Under(tx, bucketDead, append(k[:len(k):len(k)], 0)) {
 			dead++
 		}
 		if entries != l.Entries || bytes != l.Bytes || dead != l.Dead {
@@ -209,7 +208,7 @@ func ctxOf(t testing.TB) context.Context { return context.WithoutCancel(t.Contex
 
 // tenantsOf lists the records of tenants, by id.
 func tenantsOf(db *DB) (out []Tenant, err error) {
-	err = db.read(context.Background(), func(t *bolt.Tx) error {
+	err = db.records.File.Read(context.Background(), func(t *bolt.Tx) error {
 		out, err = table.List[Tenant](t, BucketTenants, nil)
 		return err
 	})

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -11,10 +13,63 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+const (
+	BucketTenants   = "tenants"   // tenant -> Tenant
+	BucketInstances = "instances" // instance -> Instance
+)
+
+// Tenant is an isolation domain.
+type Tenant struct {
+	ID        relay.TenantID `json:"id"`
+	CreatedAt time.Time      `json:"created"`
+}
+
+// Instance is one agent and everything it declared or was given, except bindings and grants.
+type Instance struct {
+	ID      relay.InstanceID `json:"id"`
+	Tenant  relay.TenantID   `json:"tenant"`
+	WakeURL string           `json:"wake,omitempty"`
+	// WakeFault says, in a sentence, why the wake URL that its gateway named last is not used; empty
+	// when it is, or when the gateway named none.
+	WakeFault string    `json:"wakeFault,omitempty"`
+	Principal Principal `json:"principal,omitzero"`
+	// Relevance is what was declared, per platform. No row: bots off, address required.
+	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
+	// Asleep: the instance said going_idle and has not said hello since.
+	Asleep bool `json:"asleep,omitempty"`
+	// Profiles: a gateway of its runs several profiles, so its conversations may have one each.
+	Profiles   bool      `json:"profiles,omitempty"`
+	CreatedAt  time.Time `json:"created"`
+	LastSeenAt time.Time `json:"seen,omitzero"` // last hello or last disconnect
+}
+
+// Principal is a principal policy with its list.
+type Principal struct {
+	Policy relay.PrincipalPolicy `json:"policy,omitempty"`
+	Allow  []Person              `json:"allow,omitempty"` // for relay.AllowList
+}
+
+// Person is a user on a platform.
+type Person struct {
+	Platform relay.PlatformID `json:"platform"`
+	User     relay.UserID     `json:"userId"`
+}
+
+// Relevance says when to bother the agent, on one platform.
+type Relevance struct {
+	RequireAddress     bool           `json:"requireAddress"`
+	FreeResponseScopes []relay.ChatID `json:"freeResponseScopes,omitempty"`
+	AllowOtherBots     bool           `json:"allowOtherBots"`
+	// OwnerMustAddress is ours: the owner's messages in shared chats follow RequireAddress too.
+	OwnerMustAddress bool `json:"ownerMustAddress,omitempty"`
+	// Context is ours too: which events bring along what was said before them. Empty: relay.ContextGranted.
+	Context relay.ContextPolicy `json:"context,omitempty"`
+}
+
 // Instances are the records of those instances, also after their revocation; with none named all, by id. They
 // are shared: nobody changes their lists. ErrNotFound: one of them was never enrolled.
 func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instance, error) {
-	return get(ctx, db, "instances", func(t *bolt.Tx) ([]Instance, error) {
+	return table.Get(ctx, db.records, "instances", func(t *bolt.Tx) ([]Instance, error) {
 		if len(ids) == 0 {
 			return table.List[Instance](t, BucketInstances, nil)
 		}
@@ -110,4 +165,29 @@ func (t *tx) liveInstance(i relay.InstanceID) (Instance, error) {
 		return Instance{}, err
 	}
 	return table.Must[Instance](t.Tx, BucketInstances, table.Key(i), "instance "+string(i))
+}
+
+// moveScopes is moveChat for the chats in which an instance answers without being addressed.
+func moveScopes(w *table.Writer, m Move) error {
+	all, err := table.List[Instance](w.Tx, BucketInstances, nil)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		r, ok := i.Relevance[m.Platform]
+		at := slices.Index(r.FreeResponseScopes, m.From)
+		if !ok || at < 0 {
+			continue
+		}
+		if slices.Contains(r.FreeResponseScopes, m.To) {
+			r.FreeResponseScopes = slices.Delete(r.FreeResponseScopes, at, at+1)
+		} else {
+			r.FreeResponseScopes[at] = m.To
+		}
+		i.Relevance[m.Platform] = r
+		if err := w.Put(BucketInstances, table.Key(i.ID), i); err != nil {
+			return err
+		}
+	}
+	return nil
 }

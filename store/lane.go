@@ -1,24 +1,27 @@
 package store
 
 import (
-	"context"
+	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/entry"
-	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
-// lane is the stored state of an instance's buffer. The counts agree with what is in the
+const bucketLanes = "hot/lanes" // instance -> laneRecord
+
+// laneRecord is the stored state of an instance's buffer. The counts agree with what is in the
 // buckets after every commit.
-type lane struct {
+type laneRecord struct {
 	// Epoch is random, and new when the instance is enrolled again; zero until the first entry.
 	Epoch uint64 `json:"epoch"`
 	// Last is the sequence number given last. It only ever grows, across epochs too.
@@ -31,35 +34,37 @@ type lane struct {
 	Closed bool `json:"closed,omitempty"`
 }
 
-// lane is the state of i's lane, to be changed in place by someone who calls touch.
+func loadLane(t *bolt.Tx, i relay.InstanceID) (l laneRecord, err error) {
+	l, _, err = table.Load[laneRecord](t, bucketLanes, table.Key(i))
+	return l, err
+}
+
+// lane is an instance's buffer in a write transaction.
+type lane struct {
+	t *tx
+	i relay.InstanceID
+	laneRecord
+}
+
+// lane is i's. However many entries a batch moves, its record is written once, before the commit.
 func (t *tx) lane(i relay.InstanceID) (*lane, error) {
 	if l, ok := t.lanes[i]; ok {
 		return l, nil
 	}
-	l, _, err := table.Load[lane](t.Tx, bucketLanes, table.Key(i))
+	l, err := loadLane(t.Tx, i)
 	if err != nil {
 		return nil, err
 	}
-	return &l, nil
+	return &lane{t, i, l}, nil
 }
 
-// touch notes that l is to be written with the transaction.
-func (t *tx) touch(i relay.InstanceID, l *lane) {
-	if t.lanes == nil {
-		t.lanes = make(map[relay.InstanceID]*lane)
+// touch notes that the record is to be written with the transaction.
+func (l *lane) touch() {
+	if l.t.lanes == nil {
+		l.t.lanes = make(map[relay.InstanceID]*lane)
 	}
-	t.lanes[i] = l
-	t.Changes++
-}
-
-// flush writes the lane states touched and the marks made. Nothing may be changed after it.
-func (t *tx) flush() error {
-	for i, l := range t.lanes {
-		if err := t.Put(bucketLanes, table.Key(i), l); err != nil {
-			return err
-		}
-	}
-	return seen.Store(t.Writer, t.marks)
+	l.t.lanes[l.i] = l
+	l.t.Changes++
 }
 
 // newEpoch draws an epoch. It is never zero, and its hexadecimal form begins with a letter.
@@ -73,7 +78,7 @@ func newEpoch() uint64 {
 	}
 }
 
-// next gives out the next buffer id of the lane.
+// next gives out the next buffer id.
 func (l *lane) next() relay.BufferID {
 	if l.Epoch == 0 {
 		l.Epoch = newEpoch()
@@ -82,43 +87,64 @@ func (l *lane) next() relay.BufferID {
 	return relay.BufferID{Epoch: l.Epoch, Seq: l.Last}
 }
 
-// append puts an encoded entry at the end of the lane.
-func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID, error) {
+// append puts an encoded entry at the end.
+func (l *lane) append(payload []byte) (relay.BufferID, error) {
 	id := l.next()
 	l.Entries++
 	l.Bytes += boltfile.EnvelopeSize + int64(len(payload))
-	t.touch(i, l)
-	k := entry.Key(i, id.Seq)
+	l.touch()
+	k := entryKey(l.i, id.Seq)
 	value := boltfile.Seal(k, payload)
-	return id, errors.Join(t.want(i, k, value), t.AppendSealed(entry.Bucket, k, value))
+	var err error
+	if ev, ok := namesFiles(k, value); ok {
+		err = media.Want(l.t.Writer, l.i, ev, l.t.clock())
+	}
+	return id, errors.Join(err, l.t.AppendSealed(bucketEntries, k, value))
 }
 
 // remove deletes the entry under k, whose stored record is value.
-func (t *tx) remove(i relay.InstanceID, l *lane, k, value []byte) error {
+func (l *lane) remove(k, value []byte) error {
 	l.Entries--
 	l.Bytes -= int64(len(value))
-	t.touch(i, l)
-	return errors.Join(t.release(i, k, value), t.Delete(entry.Bucket, k))
+	l.touch()
+	var err error
+	if ev, ok := namesFiles(k, value); ok {
+		var held int
+		held, err = media.Release(l.t.Writer, l.i, ev.Attachments, l.t.clock())
+		l.t.released += held
+	}
+	return errors.Join(err, l.t.Delete(bucketEntries, k))
 }
 
 // find is the stored record of an entry that is in the lane; nil when it is not.
-func (t *tx) find(i relay.InstanceID, l *lane, b relay.BufferID) (k, value []byte) {
+func (l *lane) find(b relay.BufferID) (k, value []byte) {
 	if b.Epoch != l.Epoch {
 		return nil, nil
 	}
-	k = entry.Key(i, b.Seq)
-	return k, t.Bucket([]byte(entry.Bucket)).Get(k)
+	k = entryKey(l.i, b.Seq)
+	return k, l.t.Bucket([]byte(bucketEntries)).Get(k)
+}
+
+// oldest is the first of the entries; nil when there is none.
+func (l *lane) oldest() (k, value []byte) { return oldest(l.t.Tx, bucketEntries, l.i) }
+
+// oldest is the first record of i's in b; nil when there is none.
+func oldest(t *bolt.Tx, b string, i relay.InstanceID) (k, value []byte) {
+	for k, v := range table.Under(t, b, table.Prefix(i)) {
+		return k, v
+	}
+	return nil, nil
 }
 
 // trim moves the oldest entries to the dead letters until the lane is within its limits, and
 // returns how many.
-func (t *tx) trim(i relay.InstanceID, l *lane, m Limits, now time.Time) (moved int, err error) {
+func (l *lane) trim(m Limits, now time.Time) (moved int, err error) {
 	for l.Entries > m.MaxEntries || l.Bytes > m.MaxBytes {
-		k, value := t.oldest(entry.Bucket, i)
+		k, value := l.oldest()
 		if k == nil {
-			return moved, fmt.Errorf("%w: the lane of %s counts %d entries that are not there", ErrDamaged, i, l.Entries)
+			return moved, fmt.Errorf("%w: the lane of %s counts %d entries that are not there", ErrDamaged, l.i, l.Entries)
 		}
-		if err := t.bury(i, l, k, value, DeadOverflow, now); err != nil {
+		if err := l.bury(k, value, DeadOverflow, now); err != nil {
 			return moved, err
 		}
 		moved++
@@ -126,28 +152,125 @@ func (t *tx) trim(i relay.InstanceID, l *lane, m Limits, now time.Time) (moved i
 	return moved, nil
 }
 
-// oldest is the first of i's entries, or of its dead letters; nil when there is none.
-func (t *tx) oldest(b string, i relay.InstanceID) (k, value []byte) {
-	for k, v := range table.Under(t.Tx, b, table.Prefix(i)) {
-		return k, v
+// countDeath counts a death of the entry under k. It returns what is stored of it then, and whether it has died
+// often enough. A damaged one has.
+func (l *lane) countDeath(k, v []byte, most int) (value []byte, enough bool, err error) {
+	h, frame, err := decodeEntry(k, v)
+	if err != nil {
+		return v, true, nil
 	}
-	return nil, nil
+	h.Deaths++
+	payload, err := encodeEntry(h, frame)
+	if err != nil {
+		return nil, false, err
+	}
+	value = boltfile.Seal(k, payload)
+	l.Bytes += int64(len(value) - len(v))
+	l.touch()
+	return value, h.Deaths >= most, l.t.AppendSealed(bucketEntries, k, value)
 }
 
-// State is the state of i's buffer; the zero Lane when it was never used.
-func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
-	return get(ctx, ls.db, fmt.Sprintf("lane of %s", i), func(t *bolt.Tx) (out Lane, err error) {
-		l, ok, err := table.Load[lane](t, bucketLanes, table.Key(i))
-		if err != nil || !ok {
-			return out, err
+// drop deletes an entry from the lane or the dead letters and reports whether it was there.
+func (l *lane) drop(b relay.BufferID) (bool, error) {
+	if k, v := l.find(b); v != nil {
+		return true, l.remove(k, v)
+	}
+	if k := l.findDead(b); k != nil {
+		return true, l.dropDead(k)
+	}
+	return false, nil
+}
+
+// recountLanes makes the lanes agree with what is in them. One that is not there and holds something is
+// made, under a new epoch, for nobody knows which numbers it has given out.
+func recountLanes(w *table.Writer) error {
+	lanes := make(map[string]*laneRecord)
+	for k, v := range table.Under(w.Tx, bucketLanes, nil) {
+		l, err := table.Decode[laneRecord](k, v)
+		if err != nil {
+			return boltfile.DamagedRecord(bucketLanes, k, err)
 		}
-		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
-		for k, v := range table.Under(t, entry.Bucket, table.Prefix(i)) {
-			if e, _, err := entry.Decode(k, v); err == nil { // a damaged one is NextDelivery's to handle
-				out.OldestAt = e.At
-				break
+		l.Entries, l.Bytes, l.Dead = 0, 0, 0
+		lanes[string(k)] = &l
+	}
+	strays := make(map[string][][]byte) // by bucket: keys that damage put there, for they begin with no instance
+	of := func(b string, k []byte, tail int) *laneRecord {
+		name := string(instanceOf(k, tail))
+		if name == "" || strings.Contains(name, "\x00") {
+			strays[b] = append(strays[b], bytes.Clone(k))
+			return &laneRecord{}
+		}
+		if lanes[name] == nil {
+			lanes[name] = &laneRecord{Epoch: newEpoch()}
+		}
+		return lanes[name]
+	}
+	for k, v := range table.Under(w.Tx, bucketEntries, nil) {
+		l := of(bucketEntries, k, 8)
+		l.Entries++
+		l.Bytes += int64(len(v))
+		l.Last = max(l.Last, table.Number(k))
+	}
+	for k := range table.Under(w.Tx, bucketDead, nil) {
+		l := of(bucketDead, k, 24)
+		l.Dead++
+		if len(k) > 24 {
+			l.Deaths = max(l.Deaths, binary.BigEndian.Uint64(k[len(k)-24:]))
+		}
+	}
+	for b, keys := range strays {
+		for _, k := range keys {
+			if err := w.Delete(b, k); err != nil {
+				return err
 			}
 		}
-		return out, nil
-	})
+	}
+	for name, l := range lanes {
+		if err := w.PutChanged(bucketLanes, []byte(name), l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// instanceOf is the instance in a key that goes on with a tail of so many bytes. Names of instances hold none of
+// the bytes that a key escapes.
+func instanceOf(k []byte, tail int) relay.InstanceID {
+	return relay.InstanceID(k[:max(0, len(k)-tail-1)])
+}
+
+// namesFiles is the event of the entry under k, if it has files. The entry is not decoded if it cannot have any.
+func namesFiles(k, value []byte) (ev relay.Event, ok bool) {
+	if !media.Mentions(value) {
+		return ev, false
+	}
+	e, _, err := decodeEntry(k, value)
+	if err != nil || e.Event == nil || len(e.Event.Attachments) == 0 {
+		return ev, false
+	}
+	return *e.Event, true
+}
+
+// recountFiles makes the records of files agree with the entries of those instances; with none, of all.
+func recountFiles(w *table.Writer, now time.Time, of ...relay.InstanceID) error {
+	if len(of) == 0 {
+		of = media.Needing(w.Tx)
+		for k := range table.Under(w.Tx, bucketLanes, nil) {
+			if i := relay.InstanceID(k); !slices.Contains(of, i) {
+				of = append(of, i)
+			}
+		}
+	}
+	for _, i := range of {
+		var events []relay.Event
+		for k, v := range table.Under(w.Tx, bucketEntries, table.Prefix(i)) {
+			if ev, ok := namesFiles(k, v); ok {
+				events = append(events, ev)
+			}
+		}
+		if err := media.Recount(w, i, events, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -137,7 +136,7 @@ func TestFilesOfWhatIsUndecided(t *testing.T) {
 		}
 	}
 	wantFiles(t, db, "undecided")
-	us, err := db.Undecided.List(ctxOf(t), UndecidedFilter{})
+	us, err := db.Pending.List(ctxOf(t), PendingFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +148,7 @@ func TestFilesOfWhatIsUndecided(t *testing.T) {
 		}
 		vs = append(vs, v)
 	}
-	if _, err := db.Undecided.Decide(ctxOf(t), us[0].Delivery.About().Chat(), vs); err != nil {
+	if _, err := db.Pending.Decide(ctxOf(t), us[0].Delivery.About().Chat(), vs); err != nil {
 		t.Fatal(err)
 	}
 	wantFiles(t, db, "decided", "of-e1 waiting [i1] [i1]")
@@ -180,7 +179,7 @@ func TestDamagedFilesAndEntries(t *testing.T) {
 	become(t, db, relay.MediaHeld, "a", "b")
 	spoil := func(db *DB, bucket string, k []byte) {
 		t.Helper()
-		if err := db.write(ctxOf(t), nil, func(x *tx) error {
+		if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 			v := bytes.Clone(x.Bucket([]byte(bucket)).Get(k))
 			v[len(v)-1] ^= 1
 			return x.PutSealed(bucket, k, v)
@@ -189,13 +188,13 @@ func TestDamagedFilesAndEntries(t *testing.T) {
 		}
 	}
 	spoil(db, media.Bucket, media.Key("a"))
-	spoil(db, entry.Bucket, entry.Key("i1", bs[0].Seq))
+	spoil(db, bucketEntries, entryKey("i1", bs[0].Seq))
 	path := db.path
 	closeChecked(t, db)
 	db = reopen(t, path, Options{})
 	wantFiles(t, db, "opened", "a waiting [i1] [i1]", "b held [i1] [] freed")
 	bs = acceptFiles(t, db, "e3", []relay.InstanceID{"i1"}, "c")
-	spoil(db, entry.Bucket, entry.Key("i1", bs[0].Seq))
+	spoil(db, bucketEntries, entryKey("i1", bs[0].Seq))
 	if _, _, err := db.Lanes.Next(ctxOf(t), "i1", bs[0].Seq-1); err != nil { // sets it aside
 		t.Fatal(err)
 	}
@@ -214,7 +213,7 @@ func TestEveryBitOfAFilesRecord(t *testing.T) {
 	acceptFiles(t, db, "e1", []relay.InstanceID{"i1"}, "abcdef0123456789")
 	become(t, db, relay.MediaHeld, "abcdef0123456789")
 	var key, value []byte
-	if err := db.write(ctxOf(t), nil, func(x *tx) error {
+	if err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		key = media.Key("abcdef0123456789")
 		value = bytes.Clone(x.Bucket([]byte(media.Bucket)).Get(key))
 		return nil

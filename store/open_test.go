@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -262,7 +261,7 @@ func FuzzOpen(f *testing.F) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
-	err := db.write(ctxOf(t), nil, func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) })
+	err := db.change(ctxOf(t), nil, "test", func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +282,7 @@ func TestMissingBucketIsDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = boltfile.Update(b, func(x *bolt.Tx) error { return x.DeleteBucket([]byte(entry.DeadBucket)) })
+	err = boltfile.Update(b, func(x *bolt.Tx) error { return x.DeleteBucket([]byte(bucketDead)) })
 	err = errors.Join(err, boltfile.Update(b, func(*bolt.Tx) error { return nil }), b.Close())
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -41,7 +41,7 @@ func pagesOf(t *testing.T, db *DB, write func()) (n int) {
 }
 
 // TestAcceptWritesFewPages: of bbolt's pages, the meta page among them, an accept writes three when
-// nobody else waits, however many events were seen before and whatever their ids are; once in seen.MaxNewest the newest marks
+// nobody else waits, however many events were seen before and whatever their ids are; once in dedupe.MaxNewest the newest marks
 // become a run, which costs little more on average. The first event of a chat writes its conversation and the
 // index, too. An acknowledgement writes three at most.
 func TestAcceptWritesFewPages(t *testing.T) {
@@ -55,9 +55,9 @@ func TestAcceptWritesFewPages(t *testing.T) {
 				db, bots, insts := inUse(t, 5)
 				n := 0
 				for n < marks {
-					err := db.write(ctxOf(t), nil, func(x *tx) error {
+					err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 						for range min(500, marks-n) {
-							x.mark(seen.Of(bot, relay.EventID(id(n))), db.now())
+							x.marks.Mark(x.Writer, dedupe.Of(bot, relay.EventID(id(n))), db.now())
 							n++
 						}
 						return nil
@@ -71,7 +71,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 					e := event(id(n), size)
 					a := acceptFor(e, insts[n%5])
 					a.Bot, a.Cursor, a.Save = bots[n%5], []byte(fmt.Sprint(100_000+n)), true
-					recent := keysIn(t, db, seen.Newest)
+					recent := keysIn(t, db, dedupe.Newest)
 					pages = pagesOf(t, db, func() {
 						got, err := db.Accept(ctxOf(t), a)
 						if err != nil {
@@ -79,7 +79,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 						}
 						out = got.Items[0]
 					})
-					return pages, out, recent > 0 && keysIn(t, db, seen.Newest) == 0
+					return pages, out, recent > 0 && keysIn(t, db, dedupe.Newest) == 0
 				}
 				drop := func(out ItemOutcome) (pages int) {
 					return pagesOf(t, db, func() {
@@ -96,7 +96,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 					drop(out)
 				}
 				var all, most, runs, acked int
-				const accepts = 10 * seen.MaxNewest
+				const accepts = 10 * dedupe.MaxNewest
 				for range accepts {
 					pages, out, ran := accept(1024)
 					all += pages
@@ -108,7 +108,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 					acked = max(acked, drop(out))
 				}
 				t.Logf("%d pages at most, %.2f on average, %d runs; an acknowledgement %d", most, float64(all)/accepts, runs, acked)
-				if most > 3 || float64(all) > 3.3*accepts || runs > accepts/seen.MaxNewest || acked > 3 {
+				if most > 3 || float64(all) > 3.3*accepts || runs > accepts/dedupe.MaxNewest || acked > 3 {
 					t.Error("want at most 3, 3.3 on average, and 3")
 				}
 			})
@@ -122,7 +122,7 @@ func TestManyBotsSharePages(t *testing.T) {
 	db, bots, insts := inUse(t, n)
 	for round := range 3 {
 		pages := pagesOf(t, db, func() {
-			err := db.write(ctxOf(t), nil, func(x *tx) error {
+			err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 				for k := range n {
 					e := event(fmt.Sprint(round, "-", k), 1024)
 					a := acceptFor(e, insts[k])
@@ -150,7 +150,7 @@ func TestManyBotsSharePages(t *testing.T) {
 // allocated is how many bytes of pages the commits so far have written, without their meta pages.
 func allocated(t *testing.T, db *DB) (n int64) {
 	t.Helper()
-	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
+	err := db.records.File.Read(ctxOf(t), func(x *bolt.Tx) error {
 		s := x.DB().Stats()
 		n = s.TxStats.GetPageAlloc()
 		return nil
@@ -164,7 +164,7 @@ func allocated(t *testing.T, db *DB) (n int64) {
 // keysIn is how many records are in b.
 func keysIn(t *testing.T, db *DB, b string) (n int) {
 	t.Helper()
-	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
+	err := db.records.File.Read(ctxOf(t), func(x *bolt.Tx) error {
 		n = len(table.KeysUnder(x, b, nil))
 		return nil
 	})

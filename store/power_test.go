@@ -16,7 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/reseal"
+	"github.com/hermes-connector/hermes-connector/store/rekey"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
@@ -74,7 +74,7 @@ func busy(t *testing.T) (steps []step) {
 				switch {
 				case err != nil:
 				case p == 0 && n%10 == 9: // everything sealed is sealed anew
-					_, err = db.Reseal(ctxOf(t), "vault", []byte{byte(n)}, complemented, capability.Sealed(), reseal.Records(BucketGateways, false, gatewayValues))
+					_, err = db.Reseal(ctxOf(t), "vault", []byte{byte(n)}, complemented, capability.Sealed(), rekey.Records(BucketGateways, false, gatewayValues))
 				case n%6 == 0:
 					db.Capabilities.Became(*c, capability.Answered) // rides with another commit
 				case n%9 == 3:

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/reseal"
+	"github.com/hermes-connector/hermes-connector/store/rekey"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -48,15 +48,15 @@ func vaultsOf(t *testing.T, path string, names ...relay.InstanceID) (db *DB, for
 
 func words(n relay.InstanceID) relay.Secret { return relay.NewSecret([]byte("secret of " + n)) }
 
-func gatewayValues(g *Gateway) []reseal.Value {
-	all := []reseal.Value{{Bucket: "gateways", Key: string(g.ID) + "/delivery", Bytes: &g.DeliveryKey}}
+func gatewayValues(g *Gateway) []rekey.Value {
+	all := []rekey.Value{{Bucket: "gateways", Key: string(g.ID) + "/delivery", Bytes: &g.DeliveryKey}}
 	for i := range g.Secrets {
-		all = append(all, reseal.Value{Bucket: "gateways", Key: string(g.ID) + "/" + g.Secrets[i].ID, Bytes: &g.Secrets[i].Sealed})
+		all = append(all, rekey.Value{Bucket: "gateways", Key: string(g.ID) + "/" + g.Secrets[i].ID, Bytes: &g.Secrets[i].Sealed})
 	}
 	return all
 }
 
-func resealer(former, next *vault.Vault) reseal.Sealer {
+func resealer(former, next *vault.Vault) rekey.Sealer {
 	return func(bucket, key string, sealed []byte) ([]byte, error) {
 		plain, err := former.Unseal(bucket, key, sealed)
 		if err != nil {
@@ -100,8 +100,8 @@ func sealedBy(t *testing.T, db *DB, former, next *vault.Vault) string {
 }
 
 // sealedKinds is all that vaultsOf seals.
-func sealedKinds() []reseal.Kind {
-	return []reseal.Kind{reseal.Records(BucketGateways, false, gatewayValues), capability.Sealed()}
+func sealedKinds() []rekey.Kind {
+	return []rekey.Kind{rekey.Records(BucketGateways, false, gatewayValues), capability.Sealed()}
 }
 
 func TestReseal(t *testing.T) {
@@ -168,7 +168,7 @@ func TestResealIsRefusedByName(t *testing.T) {
 	}
 
 	// Those that can be spared are dropped.
-	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), reseal.Records(BucketGateways, true, gatewayValues), capability.Sealed())
+	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), rekey.Records(BucketGateways, true, gatewayValues), capability.Sealed())
 	if err != nil || n.Records != 3 || n.Dropped != 1 {
 		t.Errorf("Reseal = %+v, %v", n, err)
 	}
@@ -180,7 +180,7 @@ func TestResealIsRefusedByName(t *testing.T) {
 // TestResealForgets: what Reseal replaced is gone from the file with the next Open, whether or not the process that
 // replaced it was killed right after the commit.
 func TestResealForgets(t *testing.T) {
-	for name, kinds := range map[string][]reseal.Kind{"all anew": sealedKinds(), "another key only": nil} {
+	for name, kinds := range map[string][]rekey.Kind{"all anew": sealedKinds(), "another key only": nil} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "test.db")
 			db, former, next := vaultsOf(t, path, "i1", "i2")

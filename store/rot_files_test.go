@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -38,8 +37,8 @@ func sameFile(t *testing.T, k, is, was string, anew bool) bool {
 func checkNeeds(t *testing.T, has map[string]map[string]string) {
 	t.Helper()
 	need := make(map[relay.MediaID][]relay.InstanceID)
-	for k, v := range has[entry.Bucket] {
-		if ev, ok := named([]byte(k), []byte(v)); ok {
+	for k, v := range has[bucketEntries] {
+		if ev, ok := namesFiles([]byte(k), []byte(v)); ok {
 			for _, a := range ev.Attachments {
 				need[a.ID] = append(need[a.ID], instanceOf([]byte(k), 8))
 			}

@@ -18,9 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/media"
-	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 	bolt "go.etcd.io/bbolt"
@@ -116,7 +115,7 @@ func recordsIn(x *bolt.Tx) (map[string]map[string]string, error) {
 // recordsOf are the records of an open database.
 func recordsOf(t *testing.T, db *DB) (out map[string]map[string]string) {
 	t.Helper()
-	err := db.read(ctxOf(t), func(x *bolt.Tx) (err error) {
+	err := db.records.File.Read(ctxOf(t), func(x *bolt.Tx) (err error) {
 		out, err = recordsIn(x)
 		return err
 	})
@@ -163,14 +162,14 @@ func rot(t *testing.T, path string, content []byte, want map[string]map[string]s
 		}
 		named := strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 		if b == bucketLanes {
-			for _, b := range []string{entry.Bucket, entry.DeadBucket} { // the lane has one less
+			for _, b := range []string{bucketEntries, bucketDead} { // the lane has one less
 				named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 			}
 		}
 		if b == audit.Counts { // it says what the rows say, of the tenant and of the credential
 			named += 2 * strings.Count(text.String(), fmt.Sprintf("bucket %s,", audit.Rows))
 		}
-		if b == bucketIndex { // it says what the conversations say
+		if b == table.Index { // it says what the conversations say
 			named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketConversations))
 		}
 		if lost > named {
@@ -182,7 +181,7 @@ func rot(t *testing.T, path string, content []byte, want map[string]map[string]s
 	}
 	checkNeeds(t, has)
 	for _, i := range []relay.InstanceID{"i1", "i2", "i3"} {
-		deliverAll(t, db, i, has[entry.Bucket])
+		deliverAll(t, db, i, has[bucketEntries])
 	}
 	if text.Len() > 0 && db.Stats().Damaged == 0 {
 		t.Errorf("in the log and not in Stats: %s", &text)
@@ -213,7 +212,7 @@ func salvageRot(t *testing.T, path string, want map[string]map[string]string) {
 			all++
 			if is, ok := has[b][k]; !ok {
 				missing++
-			} else if b == seen.Newest && len(unmade(is, k, want)) == 0 { // older, with fewer marks
+			} else if b == dedupe.Newest && len(unmade(is, k, want)) == 0 { // older, with fewer marks
 			} else if b == media.Bucket && sameFile(t, k, is, v, true) {
 			} else if is != v && b != bucketLanes && b != audit.Counts && b != BucketInstances && b != BucketTenants {
 				t.Errorf("bucket %s, key %q: nobody wrote this", b, k)
@@ -349,8 +348,8 @@ func TestSmallBucketWithANumber(t *testing.T) { // invariant 8
 		acceptOne(t, db, event(fmt.Sprint("event", n), 400), "i1")
 	}
 	var entries uint64
-	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
-		entries = uint64(x.Bucket([]byte(entry.Bucket)).Root())
+	err := db.records.File.Read(ctxOf(t), func(x *bolt.Tx) error {
+		entries = uint64(x.Bucket([]byte(bucketEntries)).Root())
 		return nil
 	})
 	if err != nil {
@@ -409,19 +408,19 @@ func pointers(t *testing.T, file []byte) (out []int) {
 }
 
 // unmade are the marks in the record is under k that are nowhere in want.
-func unmade(is, k string, want map[string]map[string]string) (out []seen.Mark) {
-	made := make(map[seen.Mark]bool)
-	for _, b := range []string{seen.Newest, seen.Runs} {
+func unmade(is, k string, want map[string]map[string]string) (out []dedupe.Mark) {
+	made := make(map[dedupe.Mark]bool)
+	for _, b := range []string{dedupe.Newest, dedupe.Runs} {
 		for k, v := range want[b] {
-			ms, _ := seen.Decode([]byte(k), []byte(v))
+			ms, _ := dedupe.Decode([]byte(k), []byte(v))
 			for _, m := range ms {
 				made[m] = true
 			}
 		}
 	}
-	ms, err := seen.Decode([]byte(k), []byte(is))
+	ms, err := dedupe.Decode([]byte(k), []byte(is))
 	if err != nil {
-		return []seen.Mark{{}}
+		return []dedupe.Mark{{}}
 	}
-	return slices.DeleteFunc(ms, func(m seen.Mark) bool { return made[m] })
+	return slices.DeleteFunc(ms, func(m dedupe.Mark) bool { return made[m] })
 }

@@ -1,22 +1,53 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
-	"github.com/hermes-connector/hermes-connector/store/grant"
-	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
-// Route reserves a place for a tenant.
-type Route = route.Record
+// bucketRoutes is the bucket of routes: platform|key|instance -> Route.
+const bucketRoutes = "routes"
+
+const (
+	maxRoutes   = 100 // of an instance on a platform
+	maxRouteKey = 256 // bytes
+)
+
+// Route reserves a place for a tenant: none other may claim it on its own. It does not change who gets what.
+type Route struct {
+	Platform relay.PlatformID `json:"platform"`
+	Key      string           `json:"key"` // a scope, a chat, or a path
+	Tenant   relay.TenantID   `json:"tenant"`
+	Instance relay.InstanceID `json:"instance"` // declared it
+	At       time.Time        `json:"at"`
+}
+
+// routeKey is where the route stands.
+func routeKey(r Route) []byte { return table.Key(r.Platform, r.Key, string(r.Instance)) }
 
 // Routes are the places that tenants reserved. All methods: any goroutine.
 type Routes struct{ db *DB }
+
+// checkRoutes reports why keys cannot be those of an instance: at most 100, of 1 to 256 bytes.
+func checkRoutes(keys []string) error {
+	if len(keys) > maxRoutes {
+		return fmt.Errorf("%d keys, and %d are allowed", len(keys), maxRoutes)
+	}
+	for n, k := range keys {
+		if k == "" || len(k) > maxRouteKey {
+			return fmt.Errorf("key %d has %d bytes, and 1 to %d are allowed", n+1, len(k), maxRouteKey)
+		}
+	}
+	return nil
+}
 
 // Set makes keys the routes that i declares on a platform, in place of those it declared
 // before, and returns the ones it got, in the order of keys and each once. A key is left out when
@@ -25,7 +56,7 @@ type Routes struct{ db *DB }
 // reserved until the last of them gives it up. At most 100 keys of 1 to 256 bytes, otherwise an
 // error, and nothing changes. ErrNotFound: no such instance, or it was revoked.
 func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, keys []string) (accepted []string, err error) {
-	if err := route.Check(keys); err != nil {
+	if err := checkRoutes(keys); err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
 	now := rs.db.now()
@@ -34,49 +65,105 @@ func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 		if err != nil {
 			return err
 		}
-		foreign, err := t.foreign(p, inst.Tenant)
-		if err != nil {
+		if accepted, err = freeRoutes(t.Tx, inst.Tenant, p, keys); err != nil {
 			return err
 		}
-		if accepted, err = route.Free(t.Tx, inst.Tenant, p, keys, foreign); err != nil {
-			return err
+		want := make(map[string]Route, len(accepted))
+		for _, k := range accepted {
+			r := Route{Platform: p, Key: k, Tenant: inst.Tenant, Instance: i, At: now}
+			want[string(routeKey(r))] = r
 		}
-		return route.Replace(t.Writer, i, inst.Tenant, p, accepted, now)
+		for _, k := range routeKeysOf(t.Tx, table.Prefix(p), i) {
+			if _, keep := want[string(k)]; keep {
+				delete(want, string(k))
+				continue
+			}
+			if err := t.Delete(bucketRoutes, k); err != nil {
+				return err
+			}
+		}
+		for k, r := range want {
+			if err := t.Put(bucketRoutes, []byte(k), r); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return accepted, err
 }
 
-// foreign are the places that the grants of tenants other than this one name.
-func (t *tx) foreign(p relay.PlatformID, tenant relay.TenantID) (map[string]bool, error) {
-	grants, err := table.List[Grant](t.Tx, grant.Bucket, table.Prefix(p))
-	out := make(map[string]bool)
-	for _, g := range grants {
-		if g.Tenant != tenant {
-			out[string(g.Scope)], out[string(g.Chat)] = true, true
+// freeRoutes are those of keys that tenant may have routes with, each once: no other has one, nor a grant whose scope or
+// chat it names.
+func freeRoutes(t *bolt.Tx, tenant relay.TenantID, p relay.PlatformID, keys []string) (free []string, err error) {
+	all, err := table.List[Grant](t, BucketGrants, table.Prefix(p))
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		taken, err := reserved(t, tenant, p, k)
+		if err != nil {
+			return nil, err
+		}
+		foreign := func(g Grant) bool { return g.Tenant != tenant && (string(g.Scope) == k || string(g.Chat) == k) }
+		if !taken && !slices.ContainsFunc(all, foreign) && !slices.Contains(free, k) {
+			free = append(free, k)
 		}
 	}
-	return out, err
+	return free, nil
+}
+
+// routeKeysOf are the keys under pre of the routes that i declared.
+func routeKeysOf(t *bolt.Tx, pre []byte, i relay.InstanceID) [][]byte {
+	end := append([]byte{0}, table.Key(i)...)
+	return slices.DeleteFunc(table.KeysUnder(t, bucketRoutes, pre), func(k []byte) bool { return !bytes.HasSuffix(k, end) })
+}
+
+// reserved reports whether a tenant other than this one has a route with key k.
+func reserved(t *bolt.Tx, tenant relay.TenantID, p relay.PlatformID, k string) (bool, error) {
+	routes, err := table.List[Route](t, bucketRoutes, table.Prefix(p, k))
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(routes, func(r Route) bool { return r.Tenant != tenant }), nil
 }
 
 // List lists all routes, by platform, key and instance.
 func (rs *Routes) List(ctx context.Context) ([]Route, error) {
-	return get(ctx, rs.db, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, route.Bucket, nil) })
+	return table.Get(ctx, rs.db.records, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, bucketRoutes, nil) })
 }
 
 // Drop removes the routes with a key, whoever declared them. ErrNotFound: there is none.
 func (rs *Routes) Drop(ctx context.Context, row *audit.Entry, p relay.PlatformID, k string) error {
 	return rs.db.change(ctx, row, "drop route", func(t *tx) error {
 		before := t.Changes
-		if err := table.DropUnder(t.Writer, route.Bucket, table.Prefix(p, k)); err != nil || t.Changes > before {
+		if err := table.DropUnder(t.Writer, bucketRoutes, table.Prefix(p, k)); err != nil || t.Changes > before {
 			return err
 		}
 		return ErrNotFound
 	})
 }
 
-// moveRoutes takes a chat's routes to its new id, if their tenant may have one there.
-func (t *tx) moveRoutes(m Move) error {
-	return route.Move(t.Writer, m.Platform, string(m.From), string(m.To), func(tenant relay.TenantID) (map[string]bool, error) {
-		return t.foreign(m.Platform, tenant)
-	})
+// moveRoutes is moveChat for routes, of tenants that may have one at the new id.
+func moveRoutes(w *table.Writer, m Move) error {
+	routes, err := table.List[Route](w.Tx, bucketRoutes, table.Prefix(m.Platform, string(m.From)))
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		if err := w.Delete(bucketRoutes, routeKey(r)); err != nil {
+			return err
+		}
+		r.Key = string(m.To)
+		free, err := freeRoutes(w.Tx, r.Tenant, m.Platform, []string{r.Key})
+		if err != nil {
+			return err
+		}
+		if len(free) == 0 || table.Has(w.Tx, bucketRoutes, routeKey(r)) {
+			continue
+		}
+		if err := w.Put(bucketRoutes, routeKey(r), r); err != nil {
+			return err
+		}
+	}
+	return nil
 }

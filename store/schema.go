@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -22,9 +21,9 @@ func migrations() []migration { return nil }
 
 // initialise makes an empty file a database of the current version.
 func initialise(t *bolt.Tx) error {
-	for _, name := range buckets() {
-		if _, err := t.CreateBucket([]byte(name)); err != nil {
-			return fmt.Errorf("bucket %s: %w", name, err)
+	for _, k := range kinds {
+		if _, err := t.CreateBucket([]byte(k.bucket)); err != nil {
+			return fmt.Errorf("bucket %s: %w", k.bucket, err)
 		}
 	}
 	return errors.Join(table.Fill(t, cold()), setVersion(t, 1+len(migrations())))
@@ -37,13 +36,13 @@ func migrate(b *bolt.DB, steps []migration) error {
 		return err
 	}
 	return b.View(func(t *bolt.Tx) error {
-		for _, name := range buckets() {
-			if t.Bucket([]byte(name)) == nil {
-				return boltfile.Advised(fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name))
+		for _, k := range kinds {
+			if t.Bucket([]byte(k.bucket)) == nil {
+				return boltfile.Advised(fmt.Errorf("%w: bucket %s is missing", ErrDamaged, k.bucket))
 			}
 		}
 		return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
-			if !slices.Contains(buckets(), string(name)) {
+			if !IsOurs(string(name)) {
 				return boltfile.Advised(fmt.Errorf("%w: it has a bucket nobody made", ErrDamaged))
 			}
 			return nil

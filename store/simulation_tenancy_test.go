@@ -12,9 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
-	"github.com/hermes-connector/hermes-connector/store/grant"
-	"github.com/hermes-connector/hermes-connector/store/moved"
-	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
@@ -33,14 +30,14 @@ type tenancy struct {
 	Codes     map[string]Code
 	Routes    map[string]Route
 	Grants    map[string]Grant
-	Moved     map[string]moved.Record
+	Moved     map[string]Move
 }
 
 func newTenancy() tenancy {
 	return tenancy{
 		map[relay.InstanceID]relay.TenantID{}, map[relay.InstanceID]bool{}, map[relay.GatewayID]relay.InstanceID{},
 		map[relay.GatewayID]bool{}, map[string]Code{}, map[string]Code{}, map[string]Route{}, map[string]Grant{},
-		map[string]moved.Record{},
+		map[string]Move{},
 	}
 }
 
@@ -71,8 +68,8 @@ func (s tenancy) stored(t *bolt.Tx) error {
 		}
 	}
 	return errors.Join(err1, err2, collect(t, bucketTokens, s.Tokens), collect(t, bucketIdentity, s.Codes),
-		collect(t, route.Bucket, s.Routes), collect(t, grant.Bucket, s.Grants),
-		collect(t, moved.Bucket, s.Moved))
+		collect(t, bucketRoutes, s.Routes), collect(t, BucketGrants, s.Grants),
+		collect(t, BucketMoves, s.Moved))
 }
 
 func collect[T any](t *bolt.Tx, b string, into map[string]T) error {
@@ -155,13 +152,13 @@ func (s *tenancySim) audited(t *rapid.T, name string, step func(*audit.Entry, *r
 
 func (s *tenancySim) check(t *rapid.T) {
 	got := newTenancy()
-	if err := s.db.read(t.Context(), got.stored); err != nil {
+	if err := s.db.records.File.Read(t.Context(), got.stored); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(s.tenancy, got); diff != "" {
 		t.Fatalf("stored (-want +got):\n%s", diff)
 	}
-	rows, err := s.db.Audit(t.Context(), 0)
+	rows, err := s.db.Audit.List(t.Context(), 0)
 	if err != nil || !slices.Equal(rows, s.rows) { // invariant 10
 		t.Fatalf("audit: %v (-want +got):\n%s", err, cmp.Diff(s.rows, rows))
 	}
@@ -358,8 +355,8 @@ func (s *tenancySim) setRoutes(row *audit.Entry, t *rapid.T) (got, want error) {
 	})
 	for _, k := range wanted {
 		r := Route{Platform: p, Key: k, Tenant: s.Instances[i], Instance: i, At: s.clock.now()}
-		if _, ok := s.Routes[string(route.Key(r))]; !ok {
-			s.Routes[string(route.Key(r))] = r
+		if _, ok := s.Routes[string(routeKey(r))]; !ok {
+			s.Routes[string(routeKey(r))] = r
 		}
 	}
 	return err, nil
@@ -418,11 +415,11 @@ func (s *tenancySim) claim(row *audit.Entry, t *rapid.T) (got, want error) {
 			return got, ErrHeld
 		}
 	}
-	k := string(grant.Key(g.Platform, g.Scope, g.Chat))
+	k := string(grantKey(g.Platform, g.Scope, g.Chat))
 	if _, mine := s.Grants[k]; mine {
 		return got, nil
 	}
-	above, held := s.Grants[string(grant.Key(g.Platform, g.Scope, parent))]
+	above, held := s.Grants[string(grantKey(g.Platform, g.Scope, parent))]
 	if free && parent != "" && held && above.Instance != g.Instance {
 		return got, ErrHeld
 	}
@@ -436,7 +433,7 @@ func (s *tenancySim) claim(row *audit.Entry, t *rapid.T) (got, want error) {
 
 func (s *tenancySim) release(row *audit.Entry, t *rapid.T) (got, want error) {
 	i, p, scope, chat := drawInstance(t), drawPlatform(t), draw[relay.ScopeID](t, "scope", "", "s"), draw[relay.ChatID](t, "chat", "", "x", "y")
-	k := string(grant.Key(p, scope, chat))
+	k := string(grantKey(p, scope, chat))
 	if g, ok := s.Grants[k]; !ok || g.Instance != i {
 		want = ErrNotFound
 	} else {
@@ -458,7 +455,7 @@ func (s *tenancySim) move(t *rapid.T) (got, want error) {
 		}
 		delete(s.Grants, k)
 		g.Chat = m.To
-		if to := string(grant.Key(g.Platform, g.Scope, g.Chat)); s.Grants[to] == (Grant{}) {
+		if to := string(grantKey(g.Platform, g.Scope, g.Chat)); s.Grants[to] == (Grant{}) {
 			s.Grants[to] = g
 		}
 	}
@@ -468,21 +465,21 @@ func (s *tenancySim) move(t *rapid.T) (got, want error) {
 		}
 		delete(s.Routes, k)
 		r.Key = string(m.To)
-		if to := string(route.Key(r)); s.Routes[to] == (Route{}) && s.routable(r.Tenant, r.Platform, r.Key) {
+		if to := string(routeKey(r)); s.Routes[to] == (Route{}) && s.routable(r.Tenant, r.Platform, r.Key) {
 			s.Routes[to] = r
 		}
 	}
 	if cmp.Equal(before, s.tenancy) {
 		return got, nil
 	}
-	delete(s.Moved, string(moved.Key(m.Platform, m.To)))
+	delete(s.Moved, string(moveKey(m.Platform, m.To)))
 	for k, r := range maps.Clone(s.Moved) {
 		if r.Platform == m.Platform && r.To == m.From {
 			r.To = m.To
 			s.Moved[k] = r
 		}
 	}
-	s.Moved[string(moved.Key(m.Platform, m.From))] = moved.Record{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
+	s.Moved[string(moveKey(m.Platform, m.From))] = Move{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
 	return got, nil
 }
 
@@ -491,7 +488,7 @@ func (s *tenancySim) sweep(t *rapid.T) (got, want error) {
 	before := len(s.Tokens) + len(s.Codes)
 	maps.DeleteFunc(s.Tokens, func(_ string, e Code) bool { return past(e.ExpiresAt) })
 	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return past(c.ExpiresAt) })
-	maps.DeleteFunc(s.Moved, func(_ string, r moved.Record) bool {
+	maps.DeleteFunc(s.Moved, func(_ string, r Move) bool {
 		held := slices.ContainsFunc(slices.Collect(maps.Values(s.Grants)), func(g Grant) bool { return g.Platform == r.Platform && g.Chat == r.To })
 		return !held || s.clock.now().Sub(r.At) > keepSilent
 	})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"pgregory.net/rapid"
 )
 
@@ -321,9 +321,9 @@ func (s *sim) spoilMark(t *rapid.T) {
 		t.Skip("nothing was seen yet")
 	}
 	id := rapid.SampledFrom(slices.Sorted(maps.Keys(s.seen))).Draw(t, "mark")
-	at := rapid.IntRange(0, seen.Stored-1).Draw(t, "byte")
-	err := s.db.write(t.Context(), nil, func(x *tx) error {
-		return spoilMark(x, seen.Of(bot, id), func(m []byte) { m[at] ^= 1 })
+	at := rapid.IntRange(0, dedupe.Stored-1).Draw(t, "byte")
+	err := s.db.change(t.Context(), nil, "test", func(x *tx) error {
+		return spoilMark(x, dedupe.Of(bot, id), func(m []byte) { m[at] ^= 1 })
 	})
 	if err == nil {
 		err = s.db.PutBlob(t.Context(), "after the damage", nil) // or an Open would fall back to before it
@@ -360,7 +360,7 @@ func (s *sim) sweep(t *rapid.T) {
 	}
 	now := s.clock.now()
 	var want Swept
-	past := func(d time.Time) bool { return now.Truncate(day).Sub(d) > seen.Days*day }
+	past := func(d time.Time) bool { return now.Truncate(day).Sub(d) > dedupe.Days*day }
 	sound := map[time.Time]bool{} // days past that have a mark; of the others all were spoilt, and may be gone
 	for _, d := range s.seen {
 		if past(d) {
@@ -431,7 +431,7 @@ func (s *sim) check(t *rapid.T) {
 	for n := range 61 {
 		id := relay.EventID(fmt.Sprintf("e%d", n))
 		_, want := s.seen[id]
-		if seen, err := s.db.Seen(t.Context(), bot, id); err != nil || seen != want {
+		if seen, err := s.db.Seen.Has(t.Context(), bot, id); err != nil || seen != want {
 			t.Fatalf("seen %s: %v %v, want %v", id, seen, err, want)
 		}
 	}

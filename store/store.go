@@ -39,8 +39,13 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/sent"
+	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -55,27 +60,27 @@ type DB struct {
 	Lanes        *Lanes
 	Codes        *Codes
 	Routes       *Routes
-	Sent         *Sent
-	Capabilities *Capabilities
-	Prompts      *Prompts
-	Media        *Media
 	Commands     *Commands
-	Undecided    *Undecideds
+	Pending      *Pendings
+	Authors      *authors.Log
+	Capabilities *capability.Records
+	Prompts      *prompt.Records
+	Media        *media.Records
+	Seen         *dedupe.Marks
+	Audit        *audit.Log
 
 	path    string
 	run     uint64 // random: tells what this run of the program accepted from what another one did
-	file    *boltfile.File
-	now     func() time.Time // in UTC
+	records *table.DB
 	limits  Limits
 	log     *slog.Logger
 	damaged int // records that were set aside
 
-	// Ride along with the commits, as Sent does.
+	// Ride along with the commits, as notes of Authors do.
 	cursors cursors
 
 	instances decodedInstances
 
-	badMarks    atomic.Uint64 // damaged seen marks met
 	deadDropped atomic.Uint64
 	died        [len(deadReasons)]atomic.Uint64
 }
@@ -87,17 +92,19 @@ type DB struct {
 // in the log, set aside, and counted in Stats. The caller must Close what is returned.
 func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
-	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
-	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
-	db.Capabilities, db.Prompts = &Capabilities{db: db}, &Prompts{db: db}
-	db.Media, db.Commands, db.Undecided = &Media{db: db}, &Commands{db}, &Undecideds{db}
+	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log}
+	r := &table.DB{Now: func() time.Time { return o.Now().UTC() }}
+	db.records = r
+	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
+	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
+	db.Seen, db.Audit = dedupe.New(r, o.Log), audit.New(r)
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	db.file = file
+	r.File = file
 	return db, nil
 }
 
@@ -114,20 +121,23 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	}
 	db.damaged = len(bad)
 	return b.View(func(t *bolt.Tx) error {
-		db.Sent.count = sent.Count(t)
+		db.Authors.Load(t)
 		return nil
 	})
 }
+
+// now is the time, in UTC.
+func (db *DB) now() time.Time { return db.records.Now() }
 
 // Close finishes the writes that wait, with the cursors and whatever else waits for a commit to ride with,
 // refuses new ones, and lets go of the file.
 func (db *DB) Close() error {
 	db.cursors.stop()
-	err := db.file.Close(db.overdue())
+	err := db.records.File.Close(db.overdue())
 	switch {
 	case err == nil:
 		return nil
-	case db.file.Err() != nil || errors.Is(err, ErrNoSpace) || errors.Is(err, ErrFull):
+	case db.records.File.Err() != nil || errors.Is(err, ErrNoSpace) || errors.Is(err, ErrFull):
 		db.log.Warn("cursors, and who sent which message, were not stored at the stop; what platforms repeat is recognised", "err", err)
 		return nil
 	}
@@ -135,73 +145,11 @@ func (db *DB) Close() error {
 }
 
 // Failed is closed when a commit failed, or a page could not be read: nothing more is accepted, and the process must end.
-func (db *DB) Failed() <-chan struct{} { return db.file.Failed() }
+func (db *DB) Failed() <-chan struct{} { return db.records.File.Failed() }
 
 // Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed wrapping the first cause, or that it has not
 // answered for five seconds. It commits nothing.
-func (db *DB) Probe() error { return db.file.Probe() }
-
-// op is one change that waits for the writer.
-type op struct {
-	fn    func(*tx) error // as boltfile.Op.Run
-	size  int             // bytes it will write, about
-	grows bool            // refused with ErrFull when the file is nearly full
-	row   *audit.Entry    // left in the audit list if fn changes something; nil for none
-	left  *audit.Entry    // what was left there, complete; nil for nothing
-}
-
-// do runs o in the next transaction.
-func (db *DB) do(ctx context.Context, o *op) error {
-	if ctx.Value(viewing{}) != nil { // the writer may have to wait for every reader
-		return errors.New("a write within a view")
-	}
-	return db.file.Do(ctx, o.queued())
-}
-
-// queued is o for the file's writer.
-func (o *op) queued() *boltfile.Op {
-	return &boltfile.Op{Size: o.size, Grows: o.grows, Run: func(b boltfile.Batch) error { return b.(*tx).run(o) }}
-}
-
-// write runs fn in the next transaction, and leaves row in the audit list if fn changes something; nil for none.
-// See op.fn for what fn must keep to.
-func (db *DB) write(ctx context.Context, row *audit.Entry, fn func(*tx) error) error {
-	o := &op{fn: fn, row: row.Stamped(db.now())}
-	err := db.do(ctx, o)
-	if err == nil && o.left != nil && o.left.Actor.Kind == audit.ActorCLI {
-		db.log.Info("changed by the operator", o.left.Attrs()...)
-	}
-	return err
-}
-
-// change is write, with what failed in front of an error.
-func (db *DB) change(ctx context.Context, row *audit.Entry, what string, fn func(*tx) error) error {
-	if err := db.write(ctx, row, fn); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
-}
-
-// get is what fn reads, with what failed in front of an error.
-func get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, error)) (out T, err error) {
-	err = db.look(ctx, what, func(t *bolt.Tx) (err error) {
-		out, err = fn(t)
-		return err
-	})
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return out, nil
-}
-
-// look is read, with what failed in front of an error.
-func (db *DB) look(ctx context.Context, what string, fn func(*bolt.Tx) error) error {
-	if err := db.read(ctx, fn); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
-}
+func (db *DB) Probe() error { return db.records.File.Probe() }
 
 // First is the first of what was listed; ok is false when there is none.
 func First[T any](all []T, err error) (first T, ok bool, _ error) {
@@ -217,21 +165,10 @@ func Only[T any](all []T, err error) (T, error) {
 	return one, err
 }
 
-// viewing is the key under which a context carries View's transaction.
-type viewing struct{}
-
 // View has all that fn reads with its context come from one read transaction. fn must neither write nor wait
 // for others, and the context must not outlive it.
 func (db *DB) View(ctx context.Context, fn func(context.Context) error) error {
-	return db.file.Read(ctx, func(t *bolt.Tx) error { return fn(context.WithValue(ctx, viewing{}, t)) })
-}
-
-// read runs fn in View's transaction, or in a read transaction of its own. fn must copy what it keeps.
-func (db *DB) read(ctx context.Context, fn func(*bolt.Tx) error) error {
-	if t, ok := ctx.Value(viewing{}).(*bolt.Tx); ok {
-		return fn(t)
-	}
-	return db.file.Read(ctx, fn)
+	return db.records.View(ctx, fn)
 }
 
 // Stats are counters since Open, and the size of the file.
@@ -253,11 +190,11 @@ type Stats struct {
 
 // Stats is how the database does, for status and metrics.
 func (db *DB) Stats() Stats {
-	f := db.file.Stats()
+	f := db.records.File.Stats()
 	s := Stats{
-		Commits: f.Commits, Ops: f.Ops, Commit: db.file.Committed(), FileBytes: f.FileBytes, FellBack: f.FellBack,
+		Commits: f.Commits, Ops: f.Ops, Commit: db.records.File.Committed(), FileBytes: f.FileBytes, FellBack: f.FellBack,
 		Squeezed: f.Squeezed, Leftover: f.Leftover,
-		DeadDropped: db.deadDropped.Load(), BadMarks: db.badMarks.Load(),
+		DeadDropped: db.deadDropped.Load(), BadMarks: db.Seen.Damaged(),
 		Damaged: db.damaged, Died: make(map[DeadReason]uint64, len(deadReasons)),
 	}
 	for n, why := range deadReasons {

@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/store/binding"
-	"github.com/hermes-connector/hermes-connector/store/grant"
-	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -31,9 +28,9 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	spoil(t, db, binding.Bucket, binding.Key("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, table.IndexKey(binding.Bucket, "instance", "i1", "loop", "u2"))
-	spoil(t, db, grant.Bucket, grant.Key("loop", "", "c2"))
+	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
+	spoil(t, db, table.Index, table.IndexKey(BucketBindings, "instance", "i1", "loop", "u2"))
+	spoil(t, db, BucketGrants, grantKey("loop", "", "c2"))
 	spoil(t, db, bucketCodes, []byte("mac"))
 	spoil(t, db, bucketTokens, []byte("mac"))
 	spoil(t, db, bucketIdentity, []byte("mac"))
@@ -77,10 +74,10 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 			t.Fatal(err)
 		}
 	}
-	spoil(t, db, binding.Bucket, binding.Key("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, table.IndexKey(binding.Bucket, "instance", "i1", "loop", "u2"))
-	spoil(t, db, grant.Bucket, grant.Key("loop", "", "c1"))
-	spoil(t, db, route.Bucket, route.Key(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
+	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
+	spoil(t, db, table.Index, table.IndexKey(BucketBindings, "instance", "i1", "loop", "u2"))
+	spoil(t, db, BucketGrants, grantKey("loop", "", "c1"))
+	spoil(t, db, bucketRoutes, routeKey(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
 	closeChecked(t, db)
 
 	refused(t, path, "and 3 more records")

@@ -7,15 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
-	"github.com/hermes-connector/hermes-connector/store/seen"
-	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
-	"github.com/hermes-connector/hermes-connector/store/undecided"
+	bolt "go.etcd.io/bbolt"
 )
 
 // Swept counts what a Sweep dropped or moved.
@@ -24,7 +23,7 @@ type Swept struct {
 	Expired       int // entries past Limits.MaxAge, moved to the dead letters
 	DeadDropped   int // dead letters older than 14 days
 	Conversations int // silent for 30 days
-	Undecided     int // events nobody could decide about for a day: their bot is not hosted any more
+	Pending       int // events nobody could decide about for a day: their bot is not hosted any more
 	Capabilities  int // past their time
 	Prompts       int // likewise
 	Codes         int // link and identity codes and enrollment tokens, a day after they expired
@@ -35,10 +34,10 @@ type Swept struct {
 // they come back as an error that names them, together with what was swept.
 func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	s := sweep{now: db.now(), maxAge: db.limits.MaxAge}
-	err := db.write(ctx, nil, func(t *tx) error {
+	err := db.change(ctx, nil, "sweep", func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.marks, s.lanes, s.files, s.undecided, s.sent, s.capabilities, s.prompts, s.conversations, s.moved, s.codes, s.secrets,
+			s.marks, s.lanes, s.files, s.pending, s.authors, s.capabilities, s.prompts, s.conversations, s.moves, s.codes, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err
@@ -47,7 +46,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 		return nil
 	})
 	if err != nil {
-		return Swept{}, fmt.Errorf("sweep: %w", err)
+		return Swept{}, err
 	}
 	if err := errors.Join(s.damaged...); err != nil {
 		return s.Swept, fmt.Errorf("sweep: %w", err)
@@ -63,7 +62,7 @@ type sweep struct {
 }
 
 func (s *sweep) marks(t *tx) (err error) {
-	s.SeenDays, err = seen.Sweep(t.Writer, s.now)
+	s.SeenDays, err = dedupe.Sweep(t.Writer, s.now)
 	return err
 }
 
@@ -75,49 +74,49 @@ func (s *sweep) lanes(t *tx) error {
 			l, err = t.lane(i.ID)
 		}
 		return ok, err
-	}, func([]byte) error { return errors.Join(s.entries(t, i.ID, l), s.dead(t, i.ID, l)) })
+	}, func([]byte) error { return errors.Join(s.entries(l), s.dead(l)) })
 }
 
 // entries moves what is too old. Entries are in the order they were accepted, so it ends at the
 // first that is young enough.
-func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
+func (s *sweep) entries(l *lane) error {
 	for {
-		k, v := t.oldest(entry.Bucket, i)
+		k, v := l.oldest()
 		if k == nil {
 			return nil
 		}
 		// Young is also what happened lately by the platform's clock. Ours may have been behind when it was
 		// accepted: a machine without a battery for it starts in the past.
-		if e, _, err := entry.Decode(k, v); err == nil &&
+		if e, _, err := decodeEntry(k, v); err == nil &&
 			(s.now.Sub(e.At) <= s.maxAge || s.now.Sub(e.About.At).Abs() <= s.maxAge) {
 			return nil
 		}
-		if err := t.bury(i, l, k, v, DeadAge, s.now); err != nil {
+		if err := l.bury(k, v, DeadAge, s.now); err != nil {
 			return err
 		}
 		s.Expired++
 	}
 }
 
-func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
-	return s.each(t, entry.DeadBucket, table.Prefix(i), func(k []byte) (bool, error) {
-		d, _, _, err := entry.DecodeDead(k, t.Bucket([]byte(entry.DeadBucket)).Get(k))
+func (s *sweep) dead(l *lane) error {
+	return s.each(l.t, bucketDead, table.Prefix(l.i), func(k []byte) (bool, error) {
+		d, _, _, err := decodeDead(k, l.t.Bucket([]byte(bucketDead)).Get(k))
 		if err != nil {
-			err = boltfile.DamagedRecord(entry.DeadBucket, k, err)
+			err = boltfile.DamagedRecord(bucketDead, k, err)
 		}
 		return s.now.Sub(d.DiedAt) > keepDead, err
 	}, func(k []byte) error {
 		s.DeadDropped++
-		return t.dropDead(i, l, k)
+		return l.dropDead(k)
 	})
 }
 
-func (s *sweep) undecided(t *tx) error {
-	return sweepOut(s, t, undecided.Bucket, &s.Undecided, func(r undecided.Record) bool { return s.now.Sub(r.At) > day })
+func (s *sweep) pending(t *tx) error {
+	return sweepOut(s, t, bucketPending, &s.Pending, func(r pendingRecord) bool { return s.now.Sub(r.At) > day })
 }
 
-func (s *sweep) sent(t *tx) error {
-	return sweepOut(s, t, sent.Bucket, new(int), func(r sent.Record) bool { return s.now.Sub(r.At) > sent.Kept })
+func (s *sweep) authors(t *tx) error {
+	return sweepOut(s, t, authors.Bucket, new(int), func(r authors.Record) bool { return s.now.Sub(r.At) > authors.Kept })
 }
 
 func (s *sweep) capabilities(t *tx) error {
@@ -125,23 +124,52 @@ func (s *sweep) capabilities(t *tx) error {
 }
 
 func (s *sweep) prompts(t *tx) error {
-	return s.each(t, prompt.Bucket, nil, func(k []byte) (bool, error) {
-		r, _, err := table.Load[prompt.Record](t.Tx, prompt.Bucket, k)
-		return err == nil && r.Past(s.now, s.maxAge), err
-	}, func(k []byte) error {
-		s.Prompts++
-		return t.dropAll(loaded[prompt.Indexed], prompt.Bucket, k)
-	})
+	return sweepOut(s, t, prompt.Bucket, &s.Prompts, func(r prompt.Record) bool { return r.Past(s.now, s.maxAge) })
 }
 
 func (s *sweep) conversations(t *tx) error {
-	return s.each(t, bucketConversations, nil, func(k []byte) (bool, error) {
-		c, _, err := table.Load[Conversation](t.Tx, bucketConversations, k)
-		return s.now.Sub(c.LastAt) > keepSilent, err
-	}, func(k []byte) error {
-		s.Conversations++
-		return t.dropAll(loaded[Conversation], bucketConversations, k)
+	return sweepOut(s, t, bucketConversations, &s.Conversations, func(c Conversation) bool { return s.now.Sub(c.LastAt) > keepSilent })
+}
+
+// chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
+// about, and those that grants or bindings name.
+func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
+	talked, held = make(map[string]bool), make(map[string]bool)
+	for _, c := range table.Readable[Conversation](t, bucketConversations) {
+		talked[string(moveKey(c.Bot.Platform, c.Chat))] = true
+		if c.Parent != "" {
+			talked[string(moveKey(c.Bot.Platform, c.Parent))] = true
+		}
+	}
+	for _, g := range table.Readable[Grant](t, BucketGrants) {
+		held[string(moveKey(g.Platform, g.Chat))] = true
+	}
+	for _, b := range table.Readable[Binding](t, BucketBindings) {
+		held[string(moveKey(b.Platform, b.DMChat))] = true
+	}
+	return talked, held
+}
+
+// moves drops the ids of chats that nobody talks in any more: at once when nobody has anything to do
+// with the chat at all, else after the time that a conversation would have had.
+func (s *sweep) moves(t *tx) error {
+	keys := table.KeysUnder(t.Tx, BucketMoves, nil)
+	if len(keys) == 0 {
+		return nil
+	}
+	talked, held := chatsInUse(t.Tx)
+	return sweepOut(s, t, BucketMoves, new(int), func(m Move) bool {
+		to := moveKey(m.Platform, m.To)
+		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(m.At) > keepSilent)
 	})
+}
+
+// files makes up for damaged entries, which nobody knows the files of.
+func (s *sweep) files(t *tx) error {
+	if of := media.Needing(t.Tx); len(of) > 0 {
+		return recountFiles(t.Writer, s.now, of...)
+	}
+	return nil
 }
 
 // codes drops those that expired long enough ago. An identity code may have no time.
@@ -157,11 +185,15 @@ func (s *sweep) codes(t *tx) error {
 
 // sweepOut drops, and counts in n, the records of b that are past their time.
 func sweepOut[T any](s *sweep, t *tx, b string, n *int, past func(T) bool) error {
-	return s.each(t, b, nil, func(k []byte) (bool, error) {
-		v, _, err := table.Load[T](t.Tx, b, k)
-		return err == nil && past(v), err
+	var v T
+	return s.each(t, b, nil, func(k []byte) (ok bool, err error) {
+		v, ok, err = table.Load[T](t.Tx, b, k)
+		return ok && past(v), err
 	}, func(k []byte) error {
 		*n++
+		if r, ok := any(v).(table.Indexed); ok {
+			return table.DeleteIndexed(t.Writer, r)
+		}
 		return t.Delete(b, k)
 	})
 }

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -8,9 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/prompt"
-	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -18,19 +18,17 @@ import (
 // tx is a write transaction as the ops of one batch see it: a boltfile.Batch.
 type tx struct {
 	*table.Writer
-	db *DB // nil when nobody uses the database yet
-	// lanes are the lane states touched so far. They are written once, before the commit,
-	// however many entries a batch moves.
-	lanes       map[relay.InstanceID]*lane
-	marks       map[seen.Mark]uint32 // made so far, with their days; stored before the commit
-	cursors     map[string][]byte    // moved so far, by their key; stored, before the commit, if anything is
-	waiting     map[string][]byte    // those that were moved before and are not on disk; not to be changed
-	took        bool                 // the cursors were stored, or there are none
-	died        []DeadReason         // of the dead letters made
-	released    int                  // held files that an entry less names
-	deadDropped uint64               // dead letters dropped because there were too many
-	row         *audit.Entry         // what the op that runs is to leave in the audit list; nil for none
-	noted       func()               // what to do about what rides along once the transaction is stored
+	db          *DB                        // nil when nobody uses the database yet
+	lanes       map[relay.InstanceID]*lane // touched so far; written once, before the commit
+	marks       dedupe.Batch
+	cursors     map[string][]byte // moved so far, by their key; stored, before the commit, if anything is
+	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
+	took        bool              // the cursors were stored, or there are none
+	died        []DeadReason      // of the dead letters made
+	released    int               // held files that an entry less names
+	deadDropped uint64            // dead letters dropped because there were too many
+	row         *audit.Entry      // what the op that runs is to leave in the audit list; nil for none
+	stored      []func()          // what to do about what rides along once the transaction is stored
 }
 
 // begin is boltfile's Format.Begin.
@@ -40,7 +38,43 @@ func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 			db.instances.forget(w.ID())
 		}
 	}
-	return &tx{Writer: &table.Writer{Writer: w}, db: db, waiting: db.cursors.waiting, noted: func() {}}
+	return &tx{Writer: &table.Writer{Writer: w}, db: db, waiting: db.cursors.waiting}
+}
+
+// change runs fn in the next transaction, with what failed in front of an error, and leaves row in the audit list if fn
+// changes something; nil for none. See table.DB.Change for the rest.
+func (db *DB) change(ctx context.Context, row *audit.Entry, what string, fn func(*tx) error, adds ...int) error {
+	row = row.Stamped(db.now())
+	var left *audit.Entry // what was left there, complete
+	err := db.records.Run(ctx, what, func(b boltfile.Batch) (err error) {
+		left, err = b.(*tx).audited(row, fn)
+		return err
+	}, adds...)
+	if err == nil && left != nil && left.Actor.Kind == audit.ActorCLI {
+		db.log.Info("changed by the operator", left.Attrs()...)
+	}
+	return err
+}
+
+// audited runs fn, and leaves row if there is one and fn changes something.
+func (t *tx) audited(row *audit.Entry, fn func(*tx) error) (left *audit.Entry, err error) {
+	if t.row = nil; row != nil {
+		own := *row // it may be asked for again
+		t.row = &own
+	}
+	before := t.Changes
+	if err := fn(t); err != nil || t.row == nil || t.Changes == before {
+		return nil, err
+	}
+	return t.row, audit.Add(t.Writer, *t.row)
+}
+
+// concerns completes the audit row of the op that runs with what it found out.
+func (t *tx) concerns(tenant relay.TenantID, i relay.InstanceID, g relay.GatewayID) {
+	if t.row == nil {
+		return
+	}
+	t.row.Tenant, t.row.Instance, t.row.Gateway = cmp.Or(t.row.Tenant, tenant), cmp.Or(t.row.Instance, i), cmp.Or(t.row.Gateway, g)
 }
 
 // clock is the time.
@@ -58,10 +92,7 @@ func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x)} }
 func (t *tx) Settle(spare bool) (err error) {
 	t.took = spare && (t.Changes > 0 || t.db.cursors.due)
 	if t.took {
-		if err := t.takeCursors(); err != nil {
-			return err
-		}
-		if err := t.takeNotes(); err != nil {
+		if err := errors.Join(t.takeCursors(), t.takeNotes()); err != nil {
 			return err
 		}
 	}
@@ -70,22 +101,24 @@ func (t *tx) Settle(spare bool) (err error) {
 
 // takeNotes stores the notes that ride along.
 func (t *tx) takeNotes() error {
-	s, c, p := t.db.Sent, t.db.Capabilities, t.db.Prompts
-	messages, answers, cleared := s.notes.Taken(), c.notes.Taken(), p.notes.Taken()
-	count, err := s.count.Ride(t.Writer, messages, func(i relay.InstanceID) bool {
+	sent, err1 := t.db.Authors.Ride(t.Writer, func(i relay.InstanceID) bool {
 		l, err := t.lane(i)
 		return err != nil || l.Closed
 	})
-	if err := errors.Join(err, capability.Ride(t.Writer, answers), prompt.Ride(t.Writer, cleared)); err != nil {
-		return err
+	answers, err2 := t.db.Capabilities.Ride(t.Writer)
+	cleared, err3 := t.db.Prompts.Ride(t.Writer)
+	t.stored = []func(){sent, answers, cleared}
+	return errors.Join(err1, err2, err3)
+}
+
+// flush writes the lanes that were touched and the marks that were made. Nothing may be changed after it.
+func (t *tx) flush() error {
+	for i, l := range t.lanes {
+		if err := t.Put(bucketLanes, table.Key(i), l.laneRecord); err != nil {
+			return err
+		}
 	}
-	t.noted = func() {
-		s.count = count
-		s.notes.Stored(messages)
-		c.notes.Stored(answers)
-		p.notes.Stored(cleared)
-	}
-	return nil
+	return t.marks.Store(t.Writer)
 }
 
 // Done notes what became of the transaction.
@@ -94,7 +127,9 @@ func (t *tx) Done(stored bool) {
 	if !stored {
 		return
 	}
-	t.noted()
+	for _, note := range t.stored {
+		note()
+	}
 	t.db.deadDropped.Add(t.deadDropped)
 	for _, why := range t.died {
 		t.db.died[slices.Index(deadReasons[:], why)].Add(1)

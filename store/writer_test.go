@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -36,11 +37,20 @@ func hold(t *testing.T, db *DB) (release func()) {
 	}
 }
 
-// push queues o.
+// op is a change, and its row of the audit list.
+type op struct {
+	fn  func(*tx) error
+	row *audit.Entry
+}
+
+// push queues o as DB.change does.
 func push(t *testing.T, db *DB, o *op) *boltfile.Op {
 	t.Helper()
-	q := o.queued()
-	if err := db.file.Push(q); err != nil {
+	q := &boltfile.Op{Run: func(b boltfile.Batch) error {
+		_, err := b.(*tx).audited(o.row, o.fn)
+		return err
+	}}
+	if err := db.records.File.Push(q); err != nil {
 		t.Fatal(err)
 	}
 	return q
@@ -58,7 +68,7 @@ func line(t *testing.T, db *DB, fns ...func(*tx) error) []*boltfile.Op {
 
 // waiting returns once n ops are queued.
 func waiting(db *DB, n int) {
-	for db.file.Stats().Waiting < n {
+	for db.records.File.Stats().Waiting < n {
 		runtime.Gosched()
 	}
 }
@@ -72,7 +82,7 @@ func putBlob(name string) func(*tx) error {
 func blobNames(t *testing.T, db *DB) []string {
 	t.Helper()
 	var out []string
-	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
+	err := db.records.File.Read(ctxOf(t), func(tx *bolt.Tx) error {
 		for k := range table.Under(tx, bucketBlobs, nil) {
 			out = append(out, string(k))
 		}
@@ -213,7 +223,7 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 func TestContextEndsAfterTheOpHasBegun(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx, cancel := context.WithCancel(ctxOf(t))
-	err := db.write(ctx, nil, func(x *tx) error {
+	err := db.change(ctx, nil, "test", func(x *tx) error {
 		cancel()
 		return putBlob("x")(x)
 	})
@@ -266,13 +276,13 @@ func TestFailedCommit(t *testing.T) { // invariant 2
 		}
 	}
 	<-db.Failed()
-	if !errors.Is(db.file.Err(), ErrFailed) || !errors.Is(db.Probe(), ErrFailed) {
-		t.Errorf("Err %v, Probe %v; want ErrFailed", db.file.Err(), db.Probe())
+	if !errors.Is(db.records.File.Err(), ErrFailed) || !errors.Is(db.Probe(), ErrFailed) {
+		t.Errorf("Err %v, Probe %v; want ErrFailed", db.records.File.Err(), db.Probe())
 	}
 	if _, err := db.Accept(ctxOf(t), acceptFor(event("e2", 300), "i1")); !errors.Is(err, ErrFailed) {
 		t.Errorf("a later write got %v, want ErrFailed", err)
 	}
-	if seen, err := db.Seen(ctxOf(t), bot, "e1"); err != nil || !seen {
+	if seen, err := db.Seen.Has(ctxOf(t), bot, "e1"); err != nil || !seen {
 		t.Errorf("a read after the failure: %v, %v; want true", seen, err)
 	}
 	_ = db.Close() // the file is gone already
@@ -297,8 +307,8 @@ func TestFullDatabase(t *testing.T) {
 	if !errors.Is(err, ErrFull) {
 		t.Fatalf("after %d events: %v, want ErrFull", n, err)
 	}
-	if !errors.Is(db.Probe(), ErrFull) || db.file.Err() != nil {
-		t.Errorf("Probe %v, Err %v; want ErrFull and nil", db.Probe(), db.file.Err())
+	if !errors.Is(db.Probe(), ErrFull) || db.records.File.Err() != nil {
+		t.Errorf("Probe %v, Err %v; want ErrFull and nil", db.Probe(), db.records.File.Err())
 	}
 	// Now to the very end, with something that is not refused early.
 	for n := 0; err == nil || n == 0; n++ {
@@ -315,7 +325,10 @@ func TestFullDatabase(t *testing.T) {
 	release := hold(t, db)
 	ops := line(t, db,
 		func(x *tx) error { return x.Put(bucketBlobs, table.Key("huge"), make([]byte, 300_000)) },
-		func(x *tx) error { _, err := x.drop("i1", e.Buffer); return err },
+		func(x *tx) error {
+			l, err := x.lane("i1")
+			return errors.Join(err, second(l.drop(e.Buffer)))
+		},
 	)
 	release()
 	if err1, err2 := ops[0].Wait(), ops[1].Wait(); !errors.Is(err1, ErrFull) || err2 != nil {
@@ -347,7 +360,7 @@ func TestCloseAnswersEveryone(t *testing.T) { // invariant 2
 	closed := make(chan error)
 	go func() { closed <- db.Close() }()
 	for { // until it refuses
-		if err := db.file.Push((&op{fn: putBlob("late")}).queued()); err != nil {
+		if err := db.records.File.Push(&boltfile.Op{Run: func(b boltfile.Batch) error { return putBlob("late")(b.(*tx)) }}); err != nil {
 			break
 		}
 		runtime.Gosched()
@@ -422,7 +435,7 @@ func read(t testing.TB, path string) []byte {
 // able to say so and end.
 func TestPanicInACommit(t *testing.T) { // invariant 2
 	db := reopen(t, filepath.Join(t.TempDir(), "test.db"), Options{})
-	err := db.write(ctxOf(t), nil, func(*tx) error { panic("page 2 already freed") })
+	err := db.change(ctxOf(t), nil, "test", func(*tx) error { panic("page 2 already freed") })
 	if !errors.Is(err, ErrFailed) || !errors.Is(err, ErrDamaged) {
 		t.Errorf("got %v, want ErrFailed for ErrDamaged", err)
 	}

@@ -191,7 +191,7 @@ func run(ctx context.Context, checks []check) []finding.List {
 				continue
 			case <-over[n]:
 			}
-			select { // who ends with his context may still say something
+			select { // a check that ends with its context may still say something
 			case r := <-results:
 				done[r.n], out[r.n] = true, r.found
 			case <-time.After(grace):

@@ -28,7 +28,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/absent"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
@@ -105,7 +104,7 @@ type Platform struct {
 	board    *board.Board
 	memory   *memory
 	files    *files
-	absent   *absent.Messages
+	absent   *rest.Absent
 
 	*guilds.Guilds // who sees and who manages what
 
@@ -152,7 +151,7 @@ func open(o platforms.Options) (*Platform, error) {
 		board:     board.New(""),
 		memory:    newMemory(),
 		files:     newFiles(opts[keyCDN], o.Transport),
-		absent:    new(absent.Messages),
+		absent:    new(rest.Absent),
 		callbacks: newCallbacks(),
 		holding:   newHolding(),
 		asides:    make(chan aside, maxWhispers),

@@ -82,7 +82,7 @@ const minToken = 12
 
 // sanitised is what may leave of an interaction's payload, on one line, with the keys in order.
 //
-// No person can have typed the token, which Discord makes after he has sent what he typed. Should a value hold it all
+// No person can have typed the token, which Discord makes after they have sent what they typed. Should a value hold it all
 // the same, it is cut out of the value.
 func sanitised(payload []byte, token relay.Secret) []byte {
 	d := json.NewDecoder(bytes.NewReader(payload))

@@ -19,7 +19,7 @@ const (
 	whisperTime = 10 * time.Second
 )
 
-// aside is what a person is to read alone, about what he pressed.
+// aside is what a person is to read alone, about what they pressed.
 type aside struct {
 	to    platforms.Capability
 	words string

@@ -19,7 +19,7 @@ func OK(contentType, body string) platforms.HookAnswer {
 	return platforms.HookAnswer{Status: http.StatusOK, Type: contentType, Body: []byte(body)}
 }
 
-// Unauthorized answers whoever has not proved that he may call, in one text for every reason.
+// Unauthorized answers whoever has not proved that they may call, in one text for every reason.
 func Unauthorized(why platforms.HookRefusal) platforms.HookAnswer {
 	return platforms.HookAnswer{Status: http.StatusUnauthorized, Type: "application/json", Body: []byte(`{"error":"unauthorized"}`), Refused: why}
 }

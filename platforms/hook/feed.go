@@ -190,7 +190,7 @@ func bringer(all []*piece, ev relay.EventID) (b platforms.Batch) {
 }
 
 // mark notes which of all that ask are known, before any of them is stored. Whoever hands in the same event is in
-// the same feed, so nobody is told twice that his was the first.
+// the same feed, so nobody is told twice that theirs was the first.
 func mark(ctx context.Context, in platforms.Inbox, all []*piece) {
 	d, ok := in.(platforms.Directory)
 	if !ok {

@@ -64,7 +64,7 @@ func one(n int) platforms.Batch {
 	return platforms.Batch{Events: []relay.Event{{ID: relay.EventID(fmt.Sprint(n))}}}
 }
 
-// TestManyShareACommit, in order, and nobody is told before his is on disk.
+// TestManyShareACommit, in order, and nobody is told before theirs is on disk.
 func TestManyShareACommit(t *testing.T) {
 	in := &inbox{takes: 10 * time.Millisecond}
 	fed(t, in, func(t *testing.T, f *Feed) {

@@ -28,7 +28,7 @@ func TestParseLine(t *testing.T) {
 		"":                              {},
 		" ":                             {},
 		"@garden hello":                 {},
-		"ann@@bob in his direct chat":   {},
+		"ann@@bob in their direct chat": {},
 		"ann@garden@shed the second at": {User: "ann", Chat: "garden@shed", Text: "the second at"},
 		"ann photo:a.jpg  voice:b.ogg look here": {User: "ann", Text: "look here", Files: []File{
 			{Kind: relay.TypePhoto, Name: "a.jpg", Ref: "a.jpg"}, {Kind: relay.TypeVoice, Name: "b.ogg", Ref: "b.ogg"}}},

@@ -9,7 +9,7 @@
 //     instance's long message.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
 //  3. During a penalty nothing enters that it forbids.
-//  4. Who cannot enter before his deadline is told so at once, and takes nothing.
+//  4. Whoever cannot enter before their deadline is told so at once, and takes nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
 //  6. What chats or instances take beyond their share leaves half of the bot's burst to others.
 //  7. However many chats of one instance are punished, the chats of others stay open.

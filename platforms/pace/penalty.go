@@ -10,7 +10,7 @@ import (
 // Telegram counts per chat and per bot, and its 429 does not say which of the two it means. The limiter takes a penalty
 // for the chat's, however many chats are punished. It takes penalties for the bot's only when two chats are punished
 // and, before any action has passed, an innocent chat is refused too: a chat that had been silent and unpunished, of an
-// instance none of whose chats was punished lately. So nobody can have others refused by overdoing it in his own chats.
+// instance none of whose chats was punished lately. So nobody can have others refused by overdoing it in their own chats.
 //
 // Even then the bot is closed for a few seconds at a time only. After them one action enters, and the bot is closed
 // until that action is answered. If the action passes, the bot is not meant, or no longer.

@@ -401,7 +401,7 @@ var breakages = map[string]breakage{
 	"lets nobody manage anything": {"10", "its manager cannot manage", func(_ *loop, b *broken) {
 		b.lead = func(relay.Place, relay.UserID) (bool, error) { return false, nil }
 	}},
-	"lets a person give his direct chat away": {"10", "managed: a direct chat", func(_ *loop, b *broken) {
+	"lets a person give their direct chat away": {"10", "managed: a direct chat", func(_ *loop, b *broken) {
 		b.lead = func(p relay.Place, u relay.UserID) (bool, error) { return p.Chat != "" && u == "ann", nil }
 	}},
 	"lets a person manage what is no place": {"10", "managed: no place", func(_ *loop, b *broken) {

@@ -16,8 +16,8 @@ import (
 // Person is somebody on the harness's network.
 type Person int
 
-// The people. Ann can see every place, and decides who reads Group. Bob is a member of no shared chat; he has
-// a direct-message chat of his own with the bot.
+// The people. Ann can see every place, and decides who reads Group. Bob is a member of no shared chat, and has
+// a direct-message chat with the bot.
 const (
 	Ann Person = iota
 	Bob

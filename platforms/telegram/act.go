@@ -146,56 +146,6 @@ func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	return p.turns.WaitOpen(ctx, chat)
 }
 
-// checkChat is errUnknownChat unless chat is spelled like one of Telegram's ids.
-func checkChat(chat relay.ChatID) error {
-	if _, err := strconv.ParseInt(string(chat), 10, 64); err != nil {
-		return errUnknownChat
-	}
-	return nil
-}
-
-// call carries out one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome
-// is unknown is not repeated: the Bot API has no keys that would make this harmless. An out that is a *message means that
-// the bot says something.
-func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params tgbotapi.Params, out any) error {
-	err := p.inChat(ctx, t, params, func(ctx context.Context) error { return p.client.call(ctx, method, params, out) })
-	if m, said := out.(*message); said && err == nil {
-		p.history.spoke(t.Chat, m)
-	}
-	return err
-}
-
-// inChat is call for a method that once calls with params.
-func (p *Platform) inChat(ctx context.Context, t *turn.Turn, params tgbotapi.Params, once func(context.Context) error) error {
-	do := turn.Call{Do: func(ctx context.Context) error {
-		params["chat_id"] = string(t.Chat)
-		return once(ctx)
-	}}
-	err := t.Do(ctx, do)
-	to := movedTo(err)
-	if to != 0 && t.MovedTo == "" && params["message_id"] == "" {
-		delete(params, "reply_parameters") // as with message_id: the message stayed in the old chat
-		if err := t.Move(ctx, chatID(to)); err != nil {
-			return err
-		}
-		err = t.Do(ctx, do)
-	}
-	return err
-}
-
-// movedTo is the new id of a chat that the API refused for having moved; 0 if that is not why.
-func movedTo(err error) int64 {
-	to, _ := call.FaultOf(err).Detail.(int64)
-	return to
-}
-
-// messageNumber is the API's number of a message. The id of an edit names the message that was edited.
-func messageNumber(id relay.MessageID) (number string, ok bool) {
-	number, _, _ = strings.Cut(string(id), editMark)
-	n, err := strconv.ParseInt(number, 10, 64)
-	return number, err == nil && n > 0
-}
-
 // reactions are the emoji that Telegram lets bots react with (Bot API, ReactionTypeEmoji), as it spells them:
 // without variation selectors and skin tones. Numbers stand for emoji that look alike with and without a
 // selector, and for emoji that are several in one.

@@ -21,6 +21,24 @@ import (
 // maxAnswer bounds one answer of the API, in bytes: far more than a hundred of the largest updates.
 const maxAnswer = 64 << 20
 
+// batchSize is the most updates one answer may carry; the API's own limit.
+const batchSize = 100
+
+// Methods that post a file, each with the parameter that is the file.
+const (
+	sendPhoto     = "sendPhoto"
+	sendAnimation = "sendAnimation"
+	sendVideo     = "sendVideo"
+	sendVoice     = "sendVoice"
+	sendAudio     = "sendAudio"
+	sendDocument  = "sendDocument"
+)
+
+var fileParam = map[string]string{
+	sendPhoto: "photo", sendAnimation: "animation", sendVideo: "video",
+	sendVoice: "voice", sendAudio: "audio", sendDocument: "document",
+}
+
 // transferTimeout bounds the way of one file, up or down.
 const transferTimeout = 5 * time.Minute
 
@@ -138,4 +156,13 @@ func answered(via *call.Client, req *http.Request, method, secret string, out an
 		}
 	}
 	return fault
+}
+
+// hostOf is the host of a web hook's address, or of the API. The rest of it is often the token of a bot.
+func hostOf(address string) string {
+	u, err := url.Parse(strings.ReplaceAll(address, "%s", "x"))
+	if err != nil || u.Host == "" {
+		return "an address that is not shown"
+	}
+	return u.Host
 }

@@ -19,7 +19,7 @@ const (
 	pressWait = 2 * time.Second
 	// pressTimeout bounds one answer; two are tried.
 	pressTimeout = 5 * time.Second
-	// maxPresses is how many presses wait for an answer; who presses then sees his client give up by itself. More are
+	// maxPresses is how many presses wait for an answer; whoever presses then sees their client give up by itself. More are
 	// in no answer of getUpdates.
 	maxPresses = 2 * batchSize
 	// maxWords is how many characters an answer takes.

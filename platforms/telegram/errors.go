@@ -61,3 +61,9 @@ func refusedFile(err error) bool {
 func refusedEmpty(err error) bool {
 	return refusedWith(err, "message text is empty", "text must be non-empty", "message must be non-empty")
 }
+
+// movedTo is the new id of a chat that the API refused for having moved; 0 if that is not why.
+func movedTo(err error) int64 {
+	to, _ := call.FaultOf(err).Detail.(int64)
+	return to
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -143,13 +142,4 @@ func (p *Platform) examineChat(ctx context.Context, about string, me tgbotapi.Us
 		out = append(out, finding.PrivacyMode.Of(about, "privacy mode is on, and the chat "+chat+" is granted", fixPrivacy))
 	}
 	return out, nil
-}
-
-// hostOf is the host of a web hook's address, or of the API. The rest of it is often the token of a bot.
-func hostOf(address string) string {
-	u, err := url.Parse(strings.ReplaceAll(address, "%s", "x"))
-	if err != nil || u.Host == "" {
-		return "an address that is not shown"
-	}
-	return u.Host
 }

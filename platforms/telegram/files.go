@@ -6,33 +6,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// files are what a message, or one that it quotes, carries.
-type files struct {
-	Sticker   *sticker `json:"sticker"`
-	Photo     []file   `json:"photo"` // one picture in several sizes
-	Video     *file    `json:"video"`
-	VideoNote *file    `json:"video_note"`
-	Animation *file    `json:"animation"`
-	Audio     *file    `json:"audio"`
-	Voice     *file    `json:"voice"`
-	Document  *file    `json:"document"`
-}
-
-// file is what Telegram says of one file.
-type file struct {
-	ID     string `json:"file_id"`
-	Size   int64  `json:"file_size"` // in bytes; 0: not said
-	Name   string `json:"file_name"`
-	Title  string `json:"title"` // of music
-	Width  int64  `json:"width"`
-	Height int64  `json:"height"`
-}
-
-type sticker struct {
-	file
-	Emoji string `json:"emoji"`
-}
-
 // attachments are the files of m, own of them, then those of the message it answers.
 func attachments(m *message) (out []relay.Attachment, own int) {
 	out = m.files.attachments(m.Caption)

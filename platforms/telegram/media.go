@@ -23,21 +23,6 @@ const (
 	maxPhotoRatio = 20
 )
 
-// Methods that post a file, each with the parameter that is the file.
-const (
-	sendPhoto     = "sendPhoto"
-	sendAnimation = "sendAnimation"
-	sendVideo     = "sendVideo"
-	sendVoice     = "sendVoice"
-	sendAudio     = "sendAudio"
-	sendDocument  = "sendDocument"
-)
-
-var fileParam = map[string]string{
-	sendPhoto: "photo", sendAnimation: "animation", sendVideo: "video",
-	sendVoice: "voice", sendAudio: "audio", sendDocument: "document",
-}
-
 // methodFor is how a file goes out that a gateway calls kind: as that, if its bytes are, else as a document.
 func methodFor(kind string, f relay.FileFacts) string {
 	switch kind {
@@ -194,9 +179,4 @@ func (m *parcel) post(ctx context.Context, t *turn.Turn, out *message) error {
 	return m.p.inChat(ctx, t, params, func(ctx context.Context) error {
 		return m.p.client.upload(ctx, m.method, params, m.file, out)
 	})
-}
-
-// replyTo is the parameter that makes a message a reply, if the one with that number still stands.
-func replyTo(number string) string {
-	return `{"message_id":` + number + `,"allow_sending_without_reply":true}`
 }

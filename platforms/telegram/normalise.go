@@ -279,32 +279,6 @@ const lastMoment = 253402300799
 // moment is a Unix time of Telegram's, within what can be stored.
 func moment(seconds int64) time.Time { return time.Unix(min(max(seconds, 0), lastMoment), 0).UTC() }
 
-// editMark stands between a message's id and what names its edit, in the id of an edit.
-const editMark = ":e"
-
-// editOf names the edit that an update brought, by its time in seconds and the update's number: two edits in one
-// second differ, and the same update sent again does not.
-func editOf(update int64, m *message) string {
-	return editMark + strconv.FormatInt(m.EditDate, 10) + "." + strconv.FormatInt(update, 10)
-}
-
-// Ids are Telegram's numbers in decimal. A private chat has its user's id; groups and channels have negative ones.
-
-func chatID(id int64) relay.ChatID { return relay.ChatID(strconv.FormatInt(id, 10)) }
-
-func userID(id int64) relay.UserID { return relay.UserID(strconv.FormatInt(id, 10)) }
-
-func messageID(id int64) relay.MessageID { return relay.MessageID(strconv.FormatInt(id, 10)) }
-
-// eventID is the id of the event that a message is.
-func eventID(chat relay.ChatID, message relay.MessageID) relay.EventID {
-	return relay.EventID(string(chat) + ":" + string(message))
-}
-
-func (p *Platform) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID {
-	return eventID(chat, message)
-}
-
 // content is what a message mainly is, and its text. ok is false for service messages. The order is that of the
 // gateway's own adapter: an animation, which comes with a document for old clients, is a film.
 func content(m *message) (kind relay.MessageType, text string, ok bool) {

@@ -1,19 +1,6 @@
 package telegram
 
-import (
-	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
-
-	"github.com/hermes-connector/hermes-connector/relay"
-)
-
-// callbackQuery is a press on a button.
-type callbackQuery struct {
-	ID   string        `json:"id"`
-	From tgbotapi.User `json:"from"`
-	// Message has the button: absent if an inline query made it, and its chat and id alone if it is old.
-	Message *message `json:"message"`
-	Data    string   `json:"data"`
-}
+import "github.com/hermes-connector/hermes-connector/relay"
 
 // pressMark begins the id of a press's event, and that of its message, which is none of Telegram's: nothing can reply
 // or react to it.

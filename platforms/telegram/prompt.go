@@ -60,11 +60,6 @@ type button struct {
 	Style string `json:"style,omitempty"` // primary, success or danger; servers that do not know it ignore it
 }
 
-// replyMarkup is an InlineKeyboardMarkup.
-type replyMarkup struct {
-	Rows [][]button `json:"inline_keyboard"`
-}
-
 // keyboard are the buttons of a prompt, as a message's reply_markup.
 func keyboard(prompt string, options []relay.PromptOption) (string, error) {
 	var all []button

@@ -26,8 +26,6 @@ const (
 	// lookAfter is how long the disk may take before presses are looked for, and the pause from then on: with it and
 	// pressWait a person waits for less than three seconds.
 	lookAfter = 700 * time.Millisecond
-	// batchSize is the most updates one answer may carry; the API's own limit.
-	batchSize = 100
 )
 
 // otherPoller begins the reason of a bot that another program polls too.

@@ -176,3 +176,37 @@ func textParams(p dialect.Part) tgbotapi.Params {
 	}
 	return params
 }
+
+// replyTo is the parameter that makes a message a reply, if the one with that number still stands.
+func replyTo(number string) string {
+	return `{"message_id":` + number + `,"allow_sending_without_reply":true}`
+}
+
+// call carries out one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome
+// is unknown is not repeated: the Bot API has no keys that would make this harmless. An out that is a *message means that
+// the bot says something.
+func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params tgbotapi.Params, out any) error {
+	err := p.inChat(ctx, t, params, func(ctx context.Context) error { return p.client.call(ctx, method, params, out) })
+	if m, said := out.(*message); said && err == nil {
+		p.history.spoke(t.Chat, m)
+	}
+	return err
+}
+
+// inChat is call for a method that once calls with params.
+func (p *Platform) inChat(ctx context.Context, t *turn.Turn, params tgbotapi.Params, once func(context.Context) error) error {
+	do := turn.Call{Do: func(ctx context.Context) error {
+		params["chat_id"] = string(t.Chat)
+		return once(ctx)
+	}}
+	err := t.Do(ctx, do)
+	to := movedTo(err)
+	if to != 0 && t.MovedTo == "" && params["message_id"] == "" {
+		delete(params, "reply_parameters") // as with message_id: the message stayed in the old chat
+		if err := t.Move(ctx, chatID(to)); err != nil {
+			return err
+		}
+		err = t.Do(ctx, do)
+	}
+	return err
+}

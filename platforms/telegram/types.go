@@ -116,3 +116,44 @@ type titled struct {
 type topic struct {
 	Name string `json:"name"` // empty in an edit that left it alone
 }
+
+// files are what a message, or one that it quotes, carries.
+type files struct {
+	Sticker   *sticker `json:"sticker"`
+	Photo     []file   `json:"photo"` // one picture in several sizes
+	Video     *file    `json:"video"`
+	VideoNote *file    `json:"video_note"`
+	Animation *file    `json:"animation"`
+	Audio     *file    `json:"audio"`
+	Voice     *file    `json:"voice"`
+	Document  *file    `json:"document"`
+}
+
+// file is what Telegram says of one file.
+type file struct {
+	ID     string `json:"file_id"`
+	Size   int64  `json:"file_size"` // in bytes; 0: not said
+	Name   string `json:"file_name"`
+	Title  string `json:"title"` // of music
+	Width  int64  `json:"width"`
+	Height int64  `json:"height"`
+}
+
+type sticker struct {
+	file
+	Emoji string `json:"emoji"`
+}
+
+// callbackQuery is a press on a button.
+type callbackQuery struct {
+	ID   string        `json:"id"`
+	From tgbotapi.User `json:"from"`
+	// Message has the button: absent if an inline query made it, and its chat and id alone if it is old.
+	Message *message `json:"message"`
+	Data    string   `json:"data"`
+}
+
+// replyMarkup is an InlineKeyboardMarkup.
+type replyMarkup struct {
+	Rows [][]button `json:"inline_keyboard"`
+}

@@ -39,7 +39,7 @@ func TestEnroll(t *testing.T) {
 	if diff := cmp.Diff(want, resp.body); diff != "" || len(secret) != 64 || len(key) != 64 {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
-	rows, err := r.db.Audit(t.Context(), 1)
+	rows, err := r.db.Audit.List(t.Context(), 1)
 	if who := (audit.Actor{Kind: audit.ActorIdentity, Name: "enrollment token"}); err != nil || len(rows) != 1 || rows[0].Actor != who || rows[0].Gateway != "kids" {
 		t.Errorf("audit rows %+v, %v; want the enrollment of kids last", rows, err)
 	}
@@ -140,7 +140,7 @@ func TestEnrollWithIdentities(t *testing.T) {
 			if resp.text("tenant") != "home" || len(resp.text("secret")) != 64 {
 				t.Errorf("provisioned %s, want a secret in tenant home", resp.raw)
 			}
-			rows, err := r.db.Audit(t.Context(), 1)
+			rows, err := r.db.Audit.List(t.Context(), 1)
 			who := audit.Actor{Kind: audit.ActorIdentity, Name: "home:" + map[string]string{"jwks": "console", "introspect": "jan"}[mode]}
 			if err != nil || len(rows) != 1 || rows[0].Actor != who {
 				t.Errorf("audit rows %+v, %v; want the last by %+v", rows, err, who)

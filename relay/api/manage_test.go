@@ -148,7 +148,7 @@ func TestDeprovisionByGateway(t *testing.T) {
 	}
 	r.call("POST", "/manage/deprovision", bearer, "{}").want(t, http.StatusUnauthorized, "unauthorized")
 	r.call("GET", "/manage/self", r.gw("other"), nil).want(t, http.StatusOK, "")
-	rows, err := r.db.Audit(t.Context(), 1)
+	rows, err := r.db.Audit.List(t.Context(), 1)
 	if err != nil || len(rows) != 1 || rows[0].Actor != (audit.Actor{Kind: audit.ActorGateway, Name: "gw"}) || rows[0].Action != "deprovision" {
 		t.Errorf("audit rows %+v, %v; want the decision of the gateway last", rows, err)
 	}
@@ -200,7 +200,7 @@ func TestManagedToken(t *testing.T) {
 	r.call("POST", "/manage/deprovision", r.jwt("agent:gw", "home"), "{}").want(t, http.StatusOK, "")
 	r.call("POST", "/manage/deprovision", r.jwt("agent:gw", "home"), "{}").want(t, http.StatusNotFound, "not found")
 	r.call("GET", "/manage/self", r.gw("gw"), nil).want(t, http.StatusUnauthorized, "unauthorized")
-	rows, err := r.db.Audit(t.Context(), 1)
+	rows, err := r.db.Audit.List(t.Context(), 1)
 	if err != nil || len(rows) != 1 || rows[0].Actor != (audit.Actor{Kind: audit.ActorJWT, Name: "console"}) {
 		t.Errorf("audit rows %+v, %v; want the decision of the token's subject last", rows, err)
 	}

@@ -70,7 +70,7 @@ func TestCredentialsAreToldOnce(t *testing.T) {
 	plain("POST", "/manage/deprovision", bearer, "{}", http.StatusOK)
 	plain("POST", "/manage/deprovision", bearer, "{}", http.StatusUnauthorized)
 
-	rows, err := r.db.Audit(t.Context(), 0)
+	rows, err := r.db.Audit.List(t.Context(), 0)
 	if err != nil || len(rows) < 8 {
 		t.Fatalf("%d audit rows, %v; want one per change", len(rows), err)
 	}

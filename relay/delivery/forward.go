@@ -10,11 +10,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// A forward is an entry that goes to its gateway as the request it came in. Gateways of June and August 2026
-// acknowledge none, so nobody waits for that: it takes no place in the window, and its gateway counts as having taken
-// it with its own acknowledgement, with that of anything pushed later on the same session, once the session has lived
-// for forwardLife since it was written, or when it was written for the second time. From its end on (store.Forward's
-// Until) the entry is an ordinary one.
+// A forward is an entry that its gateway gets as the request it came in. Gateways of June and August 2026 acknowledge
+// no forward, so nothing waits for that: a forward takes no place in the window. It counts as taken when the first of
+// these is true:
+//
+//   - its gateway acknowledged it, or anything that was pushed later on the same session;
+//   - its session lived on for forwardLife after it was written;
+//   - it was written for the second time.
+//
+// From store.Forward's Until on, the entry is an ordinary one, and goes out as an event.
 //
 // Decided: How often a forward was written is known in memory only, for a commit per push would double what an
 // interaction costs. One that an earlier run of the program accepted counts as written once, whether it was or not: so
@@ -30,24 +34,24 @@ const (
 	dropTime = 10 * time.Second
 )
 
-// pushes is what is known of one forward, over all sessions.
+// pushes counts how often one forward was pushed, over all sessions.
 type pushes struct {
-	begun   int  // put into an outbox, and not dropped from it
-	written int  // to a socket
-	taken   bool // it is only to be deleted
+	begun   int  // how often it was put into an outbox, less those that the outbox dropped
+	written int  // how often it was written to a socket
+	taken   bool // it counts as taken, and has only to be deleted
 }
 
-// form is what becomes of an entry that is looked at.
+// form is how an entry is pushed now, if it is.
 type form int
 
 const (
 	asEvent form = iota
 	asForward
-	notNow // its last push is in an outbox, from which it may be dropped
-	taken
+	notNow // it waits: its last push is in an outbox, which may still drop it
+	taken  // not at all: it has only to be deleted
 )
 
-// formLocked is what becomes of e now. l.mu must be held.
+// formLocked is the form of e now. l.mu must be held.
 func (l *Lane) formLocked(e store.Entry) form {
 	n := l.forwards[e.Buffer]
 	switch {
@@ -63,25 +67,25 @@ func (l *Lane) formLocked(e store.Entry) form {
 	return asForward
 }
 
-// forgetLocked forgets the forwards between two sequences: they are in the buffer no more. l.mu must be held.
+// forgetLocked forgets the forwards between two sequences, which the buffer does not have any more. l.mu must be held.
 func (l *Lane) forgetLocked(after, before uint64) {
 	maps.DeleteFunc(l.forwards, func(id relay.BufferID, _ *pushes) bool { return after < id.Seq && id.Seq < before })
 }
 
-// peekLocked reports whether p should look behind last although the window is full: the next entry may be a
-// forward. One that an earlier run of the program left waits for the window. lane.mu must be held.
+// peekLocked reports whether p should read the entry behind last although the window is full, because it may be a
+// forward. A forward that an earlier run of the program left waits for the window. lane.mu must be held.
 func (p *Pump) peekLocked() bool { return p.lane.ahead > p.last && p.ordinary <= p.last }
 
-// lookBackLocked has p look again at the forward of that sequence. lane.mu must be held.
+// lookBackLocked has p read the buffer again from the forward of that sequence on. lane.mu must be held.
 func (p *Pump) lookBackLocked(seq uint64) {
-	p.said++ // also if it is looking just now
+	p.said++ // so that a read that is under way does not count
 	p.last, p.ordinary, p.dry = min(p.last, seq-1), 0, 0
 	l := p.lane
 	l.ahead, l.told = max(l.ahead, seq), max(l.told, seq)
 	l.changedLocked()
 }
 
-// beginLocked notes that e, which is in flight, is about to be pushed in that form. lane.mu must be held.
+// beginLocked notes that e, which is in flight, is about to be pushed as a forward or as an event. lane.mu must be held.
 func (p *Pump) beginLocked(e *load, as form) {
 	f := &p.inFlight[p.indexLocked(e.Buffer)]
 	if f.forward = as == asForward; !f.forward {
@@ -107,7 +111,7 @@ func (p *Pump) beginLocked(e *load, as form) {
 	f.out = true
 }
 
-// left is Outlet.Push's.
+// left notes that a push of the forward has left its outbox: written to the socket, or dropped. Outlet.Push calls it.
 func (p *Pump) left(id relay.BufferID, written bool) {
 	l := p.lane
 	l.mu.Lock()
@@ -154,7 +158,8 @@ func (e *entry) stop() {
 	}
 }
 
-// lived takes a forward whose time is over, unless the gateway gives no sign of life: then it is asked again later.
+// lived has a forward count as taken, forwardLife after it was written, if the gateway still answers. If it does not, the
+// wait begins anew.
 func (p *Pump) lived(id relay.BufferID) {
 	l := p.lane
 	l.mu.Lock()

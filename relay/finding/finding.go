@@ -1,5 +1,5 @@
 // Package finding is the vocabulary of what is found wrong: each kind has a code that never changes, how bad it is, and
-// what it means for people's messages. Whoever looks (a platform, the service, doctor) says what he saw, and where it is
+// what it means for people's messages. Whoever looks (a platform, the service, doctor) says what they saw, and where it is
 // mended.
 //
 // Invariants:

@@ -13,8 +13,8 @@ type Owned struct {
 	DMDefault bool
 }
 
-// OwnInstance chooses the one of an author's own instances that may receive his event: in a shared chat the holder
-// of the grant covering it; else the first one marked as default for direct messages; else the one he was bound to
+// OwnInstance chooses the one of an author's own instances that may receive the event: in a shared chat the holder
+// of the grant covering it; else the first one marked as default for direct messages; else the one they were bound to
 // first. owned is in the order of binding; holder is empty if there is none. ok is false if nothing is owned.
 func OwnInstance(owned []Owned, holder relay.InstanceID, direct bool) (_ relay.InstanceID, ok bool) {
 	if len(owned) == 0 {

@@ -40,7 +40,7 @@ func TestOwnInstance(t *testing.T) {
 }
 
 // TestOwnInstanceIsOneOfTheirs: whatever is stored, the choice is an instance the author is bound
-// to, and there is one as soon as he is bound to any.
+// to, and there is one as soon as they are bound to any.
 func TestOwnInstanceIsOneOfTheirs(t *testing.T) { // invariant 3
 	instance := rapid.SampledFrom([]relay.InstanceID{"a", "b", "c", "d"})
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,7 +6,7 @@ import (
 )
 
 // PressFacts are what decides whether a press answers a prompt. The instance of Facts is the one that asked, and
-// AuthorBound says that the person who pressed is bound to it, whatever else he is bound to. What Facts says about
+// AuthorBound says that the person who pressed is bound to it, whatever else they are bound to. What Facts says about
 // relevance is not looked at: a press is meant for whoever asked.
 type PressFacts struct {
 	Facts

@@ -6,7 +6,7 @@ import "github.com/hermes-connector/hermes-connector/relay"
 type Facts struct {
 	// Direct: the event's chat is a direct message (Source.ChatType is relay.ChatDM).
 	Direct bool
-	// AuthorBound: the author is bound to the instance, and of all instances he is bound to
+	// AuthorBound: the author is bound to the instance, and of all instances that they are bound to
 	// this is the one OwnInstance chose.
 	AuthorBound bool
 	// HoldsGrant: the instance holds the grant on the chat, its parent, or the whole scope.

@@ -41,7 +41,7 @@ func TestDecide(t *testing.T) {
 		"a granted direct chat is always relevant":           {ok, func(f *Facts) { f.Direct, f.Addressed, f.AuthorIsBot = true, false, true }, Delivered},
 		"a direct message of a stranger":                     {own, func(f *Facts) { f.Direct, f.AuthorBound = true, false }, NoBinding},
 		"the owner's direct message":                         {own, func(f *Facts) { f.Direct = true }, Delivered},
-		"the owner's direct message, though he must address": {own, func(f *Facts) { f.Direct, f.OwnerMustAddress = true, true }, Delivered},
+		"the owner's direct message, who must address":       {own, func(f *Facts) { f.Direct, f.OwnerMustAddress = true, true }, Delivered},
 		"the owner in a shared chat, not addressed":          {own, func(*Facts) {}, Delivered}, // invariant 4
 		"the owner, where the policy refuses everybody else": {own, func(f *Facts) { f.HoldsGrant, f.Principal = true, relay.OwnerOnly }, Delivered},
 		"the owner, who must address and does not":           {own, func(f *Facts) { f.OwnerMustAddress = true }, NotAddressed},

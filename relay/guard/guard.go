@@ -115,7 +115,7 @@ func (g *Guard) For(allow []netip.Prefix, body int64) *Guard {
 // ErrBlocked; a body that is read past Options.Body is an *http.MaxBytesError.
 func (g *Guard) Client() *http.Client { return g.client }
 
-// Transport is Client's, for whoever brings a time limit and a policy of redirects of his own: it follows none.
+// Transport is Client's, for whoever brings a time limit and a policy of redirects of their own: it follows none.
 func (g *Guard) Transport() http.RoundTripper { return g.client.Transport }
 
 // transport checks the URL of every request, then hands it on.

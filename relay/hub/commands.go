@@ -98,7 +98,7 @@ func (in *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 func (in *inbox) Seen(ctx context.Context, events []relay.EventID) ([]bool, error) {
 	out := make([]bool, len(events))
 	for i, ev := range events {
-		seen, err := in.hub.db.Seen(ctx, in.bot, ev)
+		seen, err := in.hub.db.Seen.Has(ctx, in.bot, ev)
 		if err != nil {
 			return nil, fmt.Errorf("events of %s: %w", in.bot, err)
 		}

@@ -56,7 +56,7 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j 
 	code, control := link.Command(ev)
 	control = control && ev.Prompt == nil // an option may be called "link"
 	err = h.db.View(ctx, func(ctx context.Context) error {
-		seen, err := h.db.Seen(ctx, ev.Bot, ev.ID)
+		seen, err := h.db.Seen.Has(ctx, ev.Bot, ev.ID)
 		switch {
 		case err != nil:
 			return err
@@ -228,7 +228,7 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 		return why, err
 	}
 	chat := ev.Chat()
-	waiting, err := h.db.Undecided.Count(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
+	waiting, err := h.db.Pending.Count(ctx, store.PendingFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
 	if err != nil {
 		return "", err
 	}

@@ -162,7 +162,7 @@ func TestAFileAnswersThroughTheCapability(t *testing.T) {
 	if acts := r.net.Acts(); len(acts) != 1 || acts[0].Text != "there" {
 		t.Errorf("ordinary messages = %+v, want the send", acts)
 	}
-	if _, known, err := r.db.Sent.By(t.Context(), relay.Chat{Bot: r.bot, ID: "@ann"}, "r1"); !known || err != nil {
+	if _, known, err := r.db.Authors.By(t.Context(), relay.Chat{Bot: r.bot, ID: "@ann"}, "r1"); !known || err != nil {
 		t.Errorf("the answer is nobody's: %v", err)
 	}
 }
@@ -175,7 +175,7 @@ func TestWhatAFileBecameIsItsSenders(t *testing.T) {
 	g.do(sendMedia("@ann", "a", "long"))
 	g.do(sendMedia("@ann", "a", "broken"))
 	for _, id := range []relay.MessageID{"m1", "m2", "m3"} {
-		sender, known, err := r.db.Sent.By(t.Context(), relay.Chat{Bot: r.bot, ID: "@ann"}, id)
+		sender, known, err := r.db.Authors.By(t.Context(), relay.Chat{Bot: r.bot, ID: "@ann"}, id)
 		if sender != "home" || !known || err != nil {
 			t.Errorf("%s is %q's, %v", id, sender, err)
 		}

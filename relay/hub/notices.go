@@ -53,7 +53,7 @@ func (n notice) answers(ctx context.Context, h *Hub, j *judgement, before []judg
 			return nil
 		}
 	}
-	told, err := h.db.Seen(ctx, j.event.Bot, n.mark)
+	told, err := h.db.Seen.Has(ctx, j.event.Bot, n.mark)
 	if err != nil || told {
 		return err
 	}

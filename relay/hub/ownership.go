@@ -42,7 +42,7 @@ func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Plat
 // what came in, and some networks tell.
 func (h *Hub) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
 	if e, ok := p.(platforms.MessageEventer); ok {
-		if person, err = h.db.Seen(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
+		if person, err = h.db.Seen.Has(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
 			return false, person, err
 		}
 	}
@@ -65,7 +65,7 @@ func askAuthor(m gate.MessageFacts) bool {
 // messageFacts gathers what is stored about a message, and if nothing is, whether others may act on its chat.
 func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := h.db.Sent.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := h.db.Authors.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
@@ -111,10 +111,10 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 	switch a := a.(type) {
 	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
 		if failed != nil { // of a text in parts some may stand
-			h.db.Sent.Note(i, where, relay.Explain(failed).MessageIDs...)
+			h.db.Authors.Note(i, where, relay.Explain(failed).MessageIDs...)
 			return
 		}
-		h.db.Sent.Note(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
+		h.db.Authors.Note(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
 	case relay.ThreadCreate:
 		if failed == nil && res.ThreadID != "" {
 			h.noteThread(ctx, i, p, a, res)

@@ -33,7 +33,7 @@ func (h *Hub) reactionFacts(ctx context.Context, i relay.InstanceID, p platforms
 	}
 	which := network.Reaction(a)
 	f.Removes, f.Only = a.Remove, which.Name == ""
-	by, known, err := h.db.Sent.ReactionBy(ctx, which)
+	by, known, err := h.db.Authors.ReactionBy(ctx, which)
 	f.SetBySelf, f.SetByOther = known && by == i, known && by != i
 	if err == nil && !known && a.Remove {
 		f.Alone, err = h.facts.Alone(ctx, i, p, a.Chat)
@@ -60,7 +60,7 @@ func (s *seat) react(ctx context.Context, t target, a relay.React, declined erro
 	other, done := h.reacting.begin(which, i)
 	defer done()
 	if !other {
-		by, known, err := h.db.Sent.ReactionBy(ctx, which)
+		by, known, err := h.db.Authors.ReactionBy(ctx, which)
 		if err != nil {
 			return relay.Result{}, internal(err)
 		}
@@ -71,7 +71,7 @@ func (s *seat) react(ctx context.Context, t target, a relay.React, declined erro
 	}
 	res, err := s.carryOut(ctx, t)
 	if stands := err == nil || !a.Remove && relay.Explain(err).Outcome == relay.MaybeSent; stands && !other {
-		h.db.Sent.NoteReaction(i, which, a.Remove)
+		h.db.Authors.NoteReaction(i, which, a.Remove)
 	}
 	return res, err
 }

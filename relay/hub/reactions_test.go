@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/sent"
+	"github.com/hermes-connector/hermes-connector/store/authors"
 )
 
 const (
@@ -69,7 +69,7 @@ func TestABotsOnlyReactionIsNotReplaced(t *testing.T) {
 		p.reacts("home", "said1", tick, true)
 		p.reacts("guest", "said1", "-"+tick, false)
 		p.reacts("home", "said1", "-"+tick, true)
-		time.Sleep(sent.Held)
+		time.Sleep(authors.Held)
 		p.reacts("guest", "said1", tick, true)
 		p.reacts("home", "said1", eyes, false)
 		p.reacts("home", "said2", eyes, true) // of another message
@@ -91,7 +91,7 @@ func TestWhoReactedOutlivesARestart(t *testing.T) {
 		}
 		p.open()
 		p.reacts("guest", "said1", tick, false)
-		time.Sleep(sent.Kept)
+		time.Sleep(authors.Kept)
 		p.reacts("home", "said2", eyes, true)
 		p.hear("ann", "hall") // her conversation stands
 		p.reacts("guest", "said1", tick, true)

@@ -106,7 +106,7 @@ func (h *Hub) leftBehind(ctx context.Context, i relay.InstanceID, t target, a re
 	default:
 		return declined
 	}
-	sender, known, err := h.db.Sent.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
+	sender, known, err := h.db.Authors.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
 	switch {
 	case err != nil:
 		return internal(err)

@@ -69,7 +69,7 @@ func (j *judges) done(c relay.Chat) bool {
 
 // resumeJudging makes what was undecided at the last stop be judged again.
 func (h *Hub) resumeJudging(ctx context.Context) error {
-	all, err := h.db.Undecided.List(ctx, store.UndecidedFilter{})
+	all, err := h.db.Pending.List(ctx, store.PendingFilter{})
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
 // not hosted here any more.
 func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
-	waiting, err := h.db.Undecided.List(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
+	waiting, err := h.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
 	}
@@ -128,7 +128,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	out, err := h.db.Undecided.Decide(ctx, c, verdicts)
+	out, err := h.db.Pending.Decide(ctx, c, verdicts)
 	if err != nil {
 		return true, err
 	}
@@ -148,7 +148,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 
 // cameBefore gives j the capability that came in u's event, if it is u's instance's. One that cannot be read must not
 // keep the event from its verdict.
-func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
+func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Pending) {
 	stored, ok, err := h.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
 	if err != nil || !ok {
 		return
@@ -160,7 +160,7 @@ func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
-func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (judgement, error) {
+func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Pending) (judgement, error) {
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}

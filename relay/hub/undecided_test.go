@@ -221,7 +221,7 @@ func TestNoAnswerIsNo(t *testing.T) {
 		q.want("later", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.Undecided})
 		synctest.Wait()
 		q.want("questions", asked, before+1)
-		left, err := q.db.Undecided.List(t.Context(), store.UndecidedFilter{})
+		left, err := q.db.Pending.List(t.Context(), store.PendingFilter{})
 		q.want("left on disk", fmt.Sprint(len(left), err), "1 <nil>")
 	})
 }

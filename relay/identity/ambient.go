@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -29,11 +30,11 @@ const (
 	// olderCodeLen is how long codes were that did not all begin with a letter. They are good for as long
 	// as they are not revoked.
 	olderCodeLen = 43
-	// An identity token says the MAC of its code, when it was made in Unix nanoseconds, and its
-	// expiry in Unix seconds, both big-endian.
-	saysBytes = sha256.Size + 8 + 8
-	// signedLen is how long the part is that the token's own MAC is over.
-	signedLen = len(ambientPrefix) + (saysBytes*8+5)/6
+	// claimsLen is how many bytes the claims of an identity token have: the MAC of its code, when the token was made
+	// in Unix nanoseconds, and its expiry in Unix seconds, both big-endian.
+	claimsLen = sha256.Size + 8 + 8
+	// signedLen is how many characters of the token its own MAC is over: the prefix, and the claims in base64url.
+	signedLen = len(ambientPrefix) + (claimsLen*8+5)/6
 )
 
 // NewCode draws an identity code of more than 256 random bits. It is shown once and stored as its
@@ -45,7 +46,7 @@ func CodeMAC(mac relay.MACer, code string) []byte {
 	return mac.MAC(Purpose, relay.NewSecret([]byte(code)))
 }
 
-// Mint makes an identity token for who holds code, and says how long it is good. ErrUnauthorized: the code is
+// Mint makes an identity token for whoever holds code, and says how long it is good. ErrUnauthorized: the code is
 // unknown or expired, or the mode is not None.
 func (v *Verifier) Mint(ctx context.Context, code string) (token string, life time.Duration, err error) {
 	if v.mode != None || len(code) != relay.TokenLen && len(code) != olderCodeLen {
@@ -61,7 +62,7 @@ func (v *Verifier) Mint(ctx context.Context, code string) (token string, life ti
 	if !rec.ExpiresAt.IsZero() {
 		life = min(life, rec.ExpiresAt.Sub(now))
 	}
-	return v.signed(statement{mac, now, now.Add(life)}), life, nil
+	return v.sign(ambientClaims{mac, now, now.Add(life)}), life, nil
 }
 
 // code is the identity code with this MAC, if it still counts.
@@ -76,10 +77,10 @@ func (v *Verifier) code(ctx context.Context, mac []byte) (store.Code, error) {
 	return rec, nil
 }
 
-// ambient says whose identity token bearer is. The tenant and the instance are those of the code's
+// ambient is the caller whose identity token bearer is. The tenant and the instance are those of the code's
 // record as it is now.
 func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
-	c, ok := v.verified(bearer)
+	c, ok := v.verify(bearer)
 	switch {
 	case !ok:
 		return Caller{}, fmt.Errorf("%w: not an identity token of this connector", ErrUnauthorized)
@@ -93,37 +94,38 @@ func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
 	return Caller{Proof: Ambient, Tenant: rec.Tenant, Instance: rec.Instance, Minted: c.minted, Subject: string(rec.Instance)}, nil
 }
 
-// statement is what an identity token says.
-type statement struct {
+// ambientClaims are what an identity token says.
+type ambientClaims struct {
 	mac     []byte // of the code it was made with
 	minted  time.Time
 	expires time.Time
 }
 
-// signed is the identity token that says c. It has the form of what gateways take for
-// a raw token: three parts of base64url with dots between them (wire.md 1.2).
-func (v *Verifier) signed(c statement) string {
-	says := binary.BigEndian.AppendUint64(c.mac[:len(c.mac):len(c.mac)], uint64(c.minted.UnixNano()))
-	says = binary.BigEndian.AppendUint64(says, uint64(c.expires.Unix()))
-	text := ambientPrefix + base64.RawURLEncoding.EncodeToString(says)
-	return text + "." + base64.RawURLEncoding.EncodeToString(v.mac.MAC(purposeToken, relay.NewSecret([]byte(text))))
+// sign makes the identity token that says c. It looks as gateways expect of a raw token: three parts of base64url with
+// dots between them (wire.md 1.2). Those are a prefix, the claims, and the MAC over both.
+func (v *Verifier) sign(c ambientClaims) string {
+	raw := binary.BigEndian.AppendUint64(bytes.Clone(c.mac), uint64(c.minted.UnixNano()))
+	raw = binary.BigEndian.AppendUint64(raw, uint64(c.expires.Unix()))
+	signed := ambientPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	return signed + "." + base64.RawURLEncoding.EncodeToString(v.mac.MAC(purposeToken, relay.NewSecret([]byte(signed))))
 }
 
-// verified is what an identity token says, if this connector made it. A token has one spelling.
-func (v *Verifier) verified(token string) (c statement, ok bool) {
+// verify reads an identity token that this connector made; ok is false for any other text, also for another spelling of
+// such a token.
+func (v *Verifier) verify(token string) (c ambientClaims, ok bool) {
 	enc := base64.RawURLEncoding.Strict()
 	if len(token) != signedLen+1+enc.EncodedLen(sha256.Size) || token[signedLen] != '.' {
-		return statement{}, false
+		return ambientClaims{}, false
 	}
-	text := token[:signedLen]
-	got, err := enc.DecodeString(token[signedLen+1:])
-	if err != nil || !hmac.Equal(got, v.mac.MAC(purposeToken, relay.NewSecret([]byte(text)))) {
-		return statement{}, false
+	signed := token[:signedLen]
+	mac, err := enc.DecodeString(token[signedLen+1:])
+	if err != nil || !hmac.Equal(mac, v.mac.MAC(purposeToken, relay.NewSecret([]byte(signed)))) {
+		return ambientClaims{}, false
 	}
-	says, err := enc.DecodeString(strings.TrimPrefix(text, ambientPrefix))
-	if err != nil || len(says) != saysBytes {
-		return statement{}, false
+	raw, err := enc.DecodeString(strings.TrimPrefix(signed, ambientPrefix))
+	if err != nil || len(raw) != claimsLen {
+		return ambientClaims{}, false
 	}
-	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(says[at:])) }
-	return statement{says[:sha256.Size], time.Unix(0, number(sha256.Size)), time.Unix(number(sha256.Size+8), 0)}, true
+	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(raw[at:])) }
+	return ambientClaims{raw[:sha256.Size], time.Unix(0, number(sha256.Size)), time.Unix(number(sha256.Size+8), 0)}, true
 }

@@ -8,7 +8,7 @@
 // Invariants:
 //
 //  1. A tenant comes from a verified token, from the introspection's answer, or from a stored
-//     record, and never from what a caller says about himself.
+//     record, and never from what callers say about themselves.
 //  2. Only RS256 counts, with a configured key of 2048 bits or more. Nothing in a token says where
 //     its key is.
 //  3. A token for enrollment is never a managed token, and a managed token never serves for

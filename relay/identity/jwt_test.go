@@ -112,7 +112,7 @@ func TestTokens(t *testing.T) {
 		"with a header that is null":     {b64([]byte(`null`)) + "." + parts[1] + "." + parts[2], Caller{}, Caller{}},
 		"nothing":                        {"", Caller{}, Caller{}},
 		"dots":                           {"..", Caller{}, Caller{}},
-		"an identity token of ours":      {v.signed(statement{make([]byte, 32), now, now.Add(time.Hour)}), Caller{}, Caller{}},
+		"an identity token of ours":      {v.sign(ambientClaims{make([]byte, 32), now, now.Add(time.Hour)}), Caller{}, Caller{}},
 		"just not too long":              {claims(jwt.MapClaims{"groups": strings.Repeat("g", 11<<10)}), enroll, Caller{}},
 		"too long":                       {claims(jwt.MapClaims{"groups": strings.Repeat("g", 12<<10)}), Caller{}, Caller{}},
 	} {

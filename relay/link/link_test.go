@@ -390,7 +390,7 @@ func TestAudit(t *testing.T) {
 		b.say(t, event("ann", "/link "+code))
 	}
 	b.say(t, event("bea", "/link "+code))
-	got, err := b.db.Audit(t.Context(), 0)
+	got, err := b.db.Audit.List(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func TestLogOutAllCounts(t *testing.T) {
 			t.Errorf("a session goes on: %v", err)
 		}
 	}
-	rows, err := b.db.Audit(context.Background(), 0)
+	rows, err := b.db.Audit.List(context.Background(), 0)
 	var got []string
 	for _, r := range rows {
 		got = append(got, string(r.Actor.Kind)+" "+r.Action)

@@ -43,7 +43,7 @@ func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", "a limit of %d shows nothing", q.Limit)
 	}
-	all, err := s.db.Audit(ctx, q.Limit, func(e audit.Entry) bool {
+	all, err := s.db.Audit.List(ctx, q.Limit, func(e audit.Entry) bool {
 		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
 	})
 	return each(all, func(e audit.Entry) AuditRow {

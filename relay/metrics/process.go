@@ -15,16 +15,16 @@ var goRuntimes = []struct {
 	family family
 	source string
 }{
-	{gauge("go_goroutines", "So many goroutines exist."), "/sched/goroutines:goroutines"},
-	{gauge("go_sched_gomaxprocs_threads", "So many threads may run Go code at once."), "/sched/gomaxprocs:threads"},
-	{gauge("go_memstats_heap_alloc_bytes", "Objects on the heap, dead ones not yet swept included, take so many bytes."), "/memory/classes/heap/objects:bytes"},
-	{gauge("go_memstats_heap_released_bytes", "So many bytes of the heap were returned to the system."), "/memory/classes/heap/released:bytes"},
-	{gauge("go_memstats_stack_inuse_bytes", "Stacks take so many bytes."), "/memory/classes/heap/stacks:bytes"},
-	{gauge("go_memstats_sys_bytes", "The runtime has mapped so many bytes."), "/memory/classes/total:bytes"},
-	{gauge("go_memstats_next_gc_bytes", "The next collection ends at this size of the heap."), "/gc/heap/goal:bytes"},
-	{counter("go_memstats_alloc_bytes_total", "So many bytes were ever allocated on the heap."), "/gc/heap/allocs:bytes"},
-	{counter("go_memstats_mallocs_total", "So many objects were ever allocated on the heap."), "/gc/heap/allocs:objects"},
-	{counter("go_gc_cycles_total_gc_cycles_total", "So many garbage collections have ended."), "/gc/cycles/total:gc-cycles"},
+	{gauge("go_goroutines", "Goroutines that exist."), "/sched/goroutines:goroutines"},
+	{gauge("go_sched_gomaxprocs_threads", "Threads that may run Go code at once."), "/sched/gomaxprocs:threads"},
+	{gauge("go_memstats_heap_alloc_bytes", "Bytes of the objects on the heap, with dead ones that are not swept yet."), "/memory/classes/heap/objects:bytes"},
+	{gauge("go_memstats_heap_released_bytes", "Bytes of the heap that were returned to the system."), "/memory/classes/heap/released:bytes"},
+	{gauge("go_memstats_stack_inuse_bytes", "Bytes of the stacks."), "/memory/classes/heap/stacks:bytes"},
+	{gauge("go_memstats_sys_bytes", "Bytes that the runtime has mapped."), "/memory/classes/total:bytes"},
+	{gauge("go_memstats_next_gc_bytes", "Bytes of the heap at which the next collection ends."), "/gc/heap/goal:bytes"},
+	{counter("go_memstats_alloc_bytes_total", "Bytes that were ever allocated on the heap."), "/gc/heap/allocs:bytes"},
+	{counter("go_memstats_mallocs_total", "Objects that were ever allocated on the heap."), "/gc/heap/allocs:objects"},
+	{counter("go_gc_cycles_total_gc_cycles_total", "Garbage collections that have ended."), "/gc/cycles/total:gc-cycles"},
 }
 
 // ticks is the kernel's USER_HZ: how many a second /proc counts processor time in. It is 100 on
@@ -43,22 +43,22 @@ func process(p page, start time.Time) {
 			p.add(r.family, float64(samples[n].Value.Uint64()))
 		}
 	}
-	p.add(gauge("go_info", "This is always 1; the label says which Go built the program.", "version"), 1, runtime.Version())
-	p.add(gauge("process_start_time_seconds", "The process started so many seconds after 1970 began."), float64(start.UnixMilli())/1000)
+	p.add(gauge("go_info", "Always 1; the label says which Go built the program.", "version"), 1, runtime.Version())
+	p.add(gauge("process_start_time_seconds", "When the process started, in seconds since 1970."), float64(start.UnixMilli())/1000)
 
 	if raw, err := os.ReadFile("/proc/self/stat"); err == nil {
 		if s, ok := parseStat(string(raw)); ok {
-			p.add(counter("process_cpu_seconds_total", "The process spent so many seconds of processor time, user and system."), s.cpu)
-			p.add(gauge("process_virtual_memory_bytes", "The process has so many bytes of virtual memory."), s.virtual)
-			p.add(gauge("process_resident_memory_bytes", "The process has so many bytes of resident memory."), s.pages*float64(os.Getpagesize()))
+			p.add(counter("process_cpu_seconds_total", "Seconds of processor time, user and system."), s.cpu)
+			p.add(gauge("process_virtual_memory_bytes", "Bytes of virtual memory."), s.virtual)
+			p.add(gauge("process_resident_memory_bytes", "Bytes of resident memory."), s.pages*float64(os.Getpagesize()))
 		}
 	}
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
-		p.add(gauge("process_open_fds", "So many file descriptors are open."), float64(len(open)))
+		p.add(gauge("process_open_fds", "File descriptors that are open."), float64(len(open)))
 	}
 	if raw, err := os.ReadFile("/proc/self/limits"); err == nil {
 		if n, ok := maxFiles(string(raw)); ok {
-			p.add(gauge("process_max_fds", "So many file descriptors may be open."), n)
+			p.add(gauge("process_max_fds", "File descriptors that may be open."), n)
 		}
 	}
 }

@@ -23,10 +23,10 @@ var groups = []struct {
 	family family
 }{
 	{"event_", counter(prefix+"events_total",
-		"This counts events by what became of them, once for each instance that could receive them.", "reason")},
-	{"action_", counter(prefix+"actions_total", "This counts the actions that gateways asked for, by their outcome.", "outcome")},
-	{"media_", counter(prefix+"media_total", "This counts files by what became of them.", "result")},
-	{"wake_", counter(prefix+"wake_pokes_total", "This counts requests to wake URLs by their result.", "result")},
+		"Events by what became of them, once for each instance that could receive them.", "reason")},
+	{"action_", counter(prefix+"actions_total", "Actions that gateways asked for, by their outcome.", "outcome")},
+	{"media_", counter(prefix+"media_total", "Files by what became of them.", "result")},
+	{"wake_", counter(prefix+"wake_pokes_total", "Requests to wake URLs, by their result.", "result")},
 }
 
 var (
@@ -48,16 +48,16 @@ func (m *Metrics) show(ctx context.Context, p page) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		m.log.Warn("the instances could not be read and are missing from the metrics", "err", err)
 	}
-	p.add(gauge(prefix+"store_readable", "This is 1 if the instances could be read for this scrape."), flag(err == nil))
-	p.add(gauge(prefix+"ready", "This is 1 if the store takes writes and every bot's updates flow."), flag(err == nil && status.Ready))
+	p.add(gauge(prefix+"store_readable", "1 if the instances could be read for this scrape."), flag(err == nil))
+	p.add(gauge(prefix+"ready", "1 if the store takes writes and every bot's updates flow."), flag(err == nil && status.Ready))
 	if err != nil {
 		return
 	}
-	p.add(gauge(prefix+"build_info", "This is always 1; the label says which version runs.", "version"), 1, status.Version)
+	p.add(gauge(prefix+"build_info", "Always 1; the label says which version runs.", "version"), 1, status.Version)
 	if f := status.Media; f != nil {
-		p.add(gauge(prefix+"media_files", "So many files are kept."), float64(f.Files))
-		p.add(gauge(prefix+"media_bytes", "The files that are kept have so many bytes."), float64(f.Bytes))
-		p.add(gauge(prefix+"media_pending", "So many files are to be fetched."), float64(f.Pending))
+		p.add(gauge(prefix+"media_files", "Files that are kept."), float64(f.Files))
+		p.add(gauge(prefix+"media_bytes", "Bytes of the files that are kept."), float64(f.Bytes))
+		p.add(gauge(prefix+"media_pending", "Files that are still to be fetched."), float64(f.Pending))
 	}
 	for _, i := range status.Instances {
 		showInstance(p, i)
@@ -75,7 +75,7 @@ next:
 				continue next
 			}
 		}
-		p.add(counter(prefix+name+"_total", "This counts "+count.Help(name)+"."), n)
+		p.add(counter(prefix+name+"_total", "Counts "+count.Help(name)+"."), n)
 	}
 }
 
@@ -83,30 +83,30 @@ func showBot(p page, b platforms.Platform) {
 	status, platform, id := b.Status(), string(b.Bot().Platform), string(b.Bot().ID)
 	for _, state := range botStates {
 		p.add(gauge(prefix+"bot_state",
-			"This is 1 for the state a bot's connection is in, and 0 for the others.", "platform", "bot_id", "state"),
+			"1 for the state a bot's connection is in, 0 for the others.", "platform", "bot_id", "state"),
 			flag(status.State == state), platform, id, string(state))
 	}
 	if !status.LastEventAt.IsZero() {
 		p.add(gauge(prefix+"bot_last_event_age_seconds",
-			"So long ago the network last sent an event; absent until the first.", "platform", "bot_id"),
+			"Seconds since the network last sent an event; absent until the first.", "platform", "bot_id"),
 			age(status.LastEventAt), platform, id)
 	}
 }
 
 func showStore(p page, s store.Stats) {
-	p.add(counter(prefix+"store_commits_total", "So many transactions were committed, each with a sync."), float64(s.Commits))
-	p.add(counter(prefix+"store_operations_total", "So many writes were made, of which a transaction carries many."), float64(s.Ops))
+	p.add(counter(prefix+"store_commits_total", "Transactions that were committed, each with a sync."), float64(s.Commits))
+	p.add(counter(prefix+"store_operations_total", "Writes that were made; a transaction carries many."), float64(s.Ops))
 	for _, why := range slices.Sorted(maps.Keys(s.Died)) {
-		p.add(counter(prefix+"store_dead_letters_total", "So many messages became dead letters, by reason.", "reason"),
+		p.add(counter(prefix+"store_dead_letters_total", "Messages that became dead letters, by reason.", "reason"),
 			float64(s.Died[why]), string(why))
 	}
-	p.add(counter(prefix+"store_dead_letters_dropped_total", "So many dead letters were dropped because an instance had too many."),
+	p.add(counter(prefix+"store_dead_letters_dropped_total", "Dead letters that were dropped because an instance had too many."),
 		float64(s.DeadDropped))
-	p.add(counter(prefix+"store_bad_marks_total", "So many marks of seen events were damaged; none was believed."), float64(s.BadMarks))
-	p.add(gauge(prefix+"store_file_bytes", "The database file has so many bytes."), float64(s.FileBytes))
-	p.add(gauge(prefix+"store_fell_back", "This is 1 if the newest commit was unreadable when the database was opened."),
+	p.add(counter(prefix+"store_bad_marks_total", "Marks of seen events that were damaged and not believed."), float64(s.BadMarks))
+	p.add(gauge(prefix+"store_file_bytes", "Bytes of the database file."), float64(s.FileBytes))
+	p.add(gauge(prefix+"store_fell_back", "1 if the newest commit was unreadable when the database was opened."),
 		flag(s.FellBack))
-	p.add(gauge(prefix+"store_damaged_records", "So many records were damaged when the database was opened."), float64(s.Damaged))
+	p.add(gauge(prefix+"store_damaged_records", "Records that were damaged when the database was opened."), float64(s.Damaged))
 }
 
 func showInstance(p page, i manage.InstanceStatus) {
@@ -115,23 +115,23 @@ func showInstance(p page, i manage.InstanceStatus) {
 	}
 	for _, state := range instStates {
 		p.add(gauge(prefix+"instance_state",
-			"This is 1 for the state an instance is in, and 0 for the others.", "tenant", "instance_id", "state"),
+			"1 for the state an instance is in, 0 for the others.", "tenant", "instance_id", "state"),
 			flag(i.State == state), string(i.Tenant), string(i.ID), string(state))
 	}
 	oldest := 0.0
 	if !i.OldestAt.IsZero() {
 		oldest = age(i.OldestAt)
 	}
-	add("instance_backlog_entries", "So many entries wait in an instance's buffer and are not acknowledged.", float64(i.Backlog))
-	add("instance_oldest_entry_age_seconds", "So long the oldest entry has waited; 0 when none waits.", oldest)
-	add("instance_dead_letters", "An instance has so many dead letters.", float64(i.Dead))
+	add("instance_backlog_entries", "Entries in an instance's buffer that are not acknowledged.", float64(i.Backlog))
+	add("instance_oldest_entry_age_seconds", "Seconds that the oldest entry has waited; 0 when none waits.", oldest)
+	add("instance_dead_letters", "Dead letters of an instance.", float64(i.Dead))
 	if !i.LastSeenAt.IsZero() {
-		add("instance_last_seen_age_seconds", "So long ago a gateway of the instance last came or went; absent until the first.",
+		add("instance_last_seen_age_seconds", "Seconds since a gateway of the instance last connected or left; absent until the first.",
 			age(i.LastSeenAt))
 	}
 	if i.Warning != "" {
 		p.add(gauge(prefix+"instance_warning",
-			"This is 1 while an operator should look at an instance, for the reason that the label names.", "tenant", "instance_id", "warning"),
+			"1 while an operator should look at an instance, for the reason that the label names.", "tenant", "instance_id", "warning"),
 			1, string(i.Tenant), string(i.ID), i.Warning)
 	}
 }

@@ -15,6 +15,8 @@ package ops
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -42,6 +44,18 @@ func (o Op[A, R]) Do(ctx context.Context, svc *manage.Service, by audit.Actor, a
 
 // ErrMalformed is the refusal of arguments that cannot be read.
 var ErrMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
+
+// Words are the words of the command, and the arguments and flags that stand behind them.
+func (r *Row) Words() (words, args []string) {
+	all := strings.Fields(r.Command)
+	n := slices.IndexFunc(all, func(w string) bool {
+		return strings.HasPrefix(w, "-") || strings.ToLower(w) != w || strings.HasPrefix(w, "[")
+	})
+	if n < 0 {
+		n = len(all)
+	}
+	return all[:n], all[n:]
+}
 
 // Carry carries the operation out with arguments in JSON. Refusals are *manage.Error.
 func (r *Row) Carry(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error) {

@@ -7,7 +7,7 @@
 // Invariants:
 //
 //  1. A request is judged in one order: path, method, size, then what the platform judges, the signature first.
-//  2. Who has not proved that he may call leaves nothing behind but a count and a line in the ring of refusals,
+//  2. Whoever has not proved that they may call leaves nothing behind but a count and a line in the ring of refusals,
 //     learns nothing, and changes no bot's state.
 //  3. No body, query or header is logged.
 //

@@ -55,7 +55,7 @@ type Options struct {
 	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
 	Failures *limit.Failures
 	Now      func() time.Time // the clock they are counted by; nil means time.Now
-	// Run is what /healthz says beside that all is well, so that who asks a public address knows whom he met; empty:
+	// Run is what /healthz says beside that all is well, so that whoever asks a public address knows whom they met; empty:
 	// nothing. It is no secret.
 	Run string
 }

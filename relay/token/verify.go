@@ -21,7 +21,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
-	"github.com/hermes-connector/hermes-connector/store/reseal"
+	"github.com/hermes-connector/hermes-connector/store/rekey"
 )
 
 const (
@@ -153,13 +153,13 @@ func secretKey(g relay.GatewayID, id string) string { return string(g) + "/secre
 func deliveryKey(g relay.GatewayID) string          { return string(g) + "/delivery" }
 
 // Sealed are the places of what is sealed in gateways' records, for who seals them anew.
-func Sealed() reseal.Kind {
-	return reseal.Records(store.BucketGateways, false, func(g *store.Gateway) (all []reseal.Value) {
+func Sealed() rekey.Kind {
+	return rekey.Records(store.BucketGateways, false, func(g *store.Gateway) (all []rekey.Value) {
 		for i := range g.Secrets {
-			all = append(all, reseal.Value{Bucket: bucket, Key: secretKey(g.ID, g.Secrets[i].ID), Bytes: &g.Secrets[i].Sealed})
+			all = append(all, rekey.Value{Bucket: bucket, Key: secretKey(g.ID, g.Secrets[i].ID), Bytes: &g.Secrets[i].Sealed})
 		}
 		if len(g.DeliveryKey) > 0 { // of a revoked one it is gone
-			all = append(all, reseal.Value{Bucket: bucket, Key: deliveryKey(g.ID), Bytes: &g.DeliveryKey})
+			all = append(all, rekey.Value{Bucket: bucket, Key: deliveryKey(g.ID), Bytes: &g.DeliveryKey})
 		}
 		return all
 	})

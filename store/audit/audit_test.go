@@ -61,7 +61,7 @@ func add(t *testing.T, db *bolt.DB, rows []audit.Entry) {
 
 func list(db *bolt.DB, limit int, which ...func(audit.Entry) bool) (rows []audit.Entry, err error) {
 	err = db.View(func(x *bolt.Tx) error {
-		rows, err = audit.List(x, limit, which...)
+		rows, err = audit.ListIn(x, limit, which...)
 		return err
 	})
 	return rows, err

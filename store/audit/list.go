@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -195,9 +196,29 @@ func Recount(w *table.Writer) error {
 	return nil
 }
 
+// Log is the list. All methods: any goroutine.
+type Log struct{ db *table.DB }
+
+// New is the list of db.
+func New(db *table.DB) *Log { return &Log{db} }
+
 // List lists the newest limit rows of all tenants, or of those that which picks, the newest last; a limit of 0
-// means all. A damaged row is an error that names it, beside the others.
-func List(t *bolt.Tx, limit int, which ...func(Entry) bool) (out []Entry, err error) {
+// means all. Kept are the newest 10,000 of each tenant, and of those without one, of which at most 2,000 are
+// one credential's. A damaged row comes back as an error that names it, together with the others.
+func (l *Log) List(ctx context.Context, limit int, which ...func(Entry) bool) ([]Entry, error) {
+	var bad error
+	out, err := table.Get(ctx, l.db, "audit", func(t *bolt.Tx) (out []Entry, _ error) {
+		out, bad = list(t, limit, which...)
+		return out, nil
+	})
+	if bad != nil {
+		bad = fmt.Errorf("audit: %w", bad)
+	}
+	return out, errors.Join(bad, err)
+}
+
+// list is Log.List.
+func list(t *bolt.Tx, limit int, which ...func(Entry) bool) (out []Entry, err error) {
 	type row struct {
 		n uint64
 		Entry

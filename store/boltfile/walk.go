@@ -95,6 +95,44 @@ func (p *pages) disown(id uint64, size int64) {
 	}
 }
 
+// treePage is a page of the tree, or the small page inside a bucket's value: a header, its elements, and behind them
+// their keys and values.
+type treePage struct {
+	id     uint64
+	bytes  []byte
+	branch bool // its elements are pages below it; else it is a leaf, and they are values
+	count  int  // of elements
+}
+
+// element is one of a page.
+type element struct {
+	key   []byte
+	rest  []byte // what is behind the key, beginning with the value
+	value uint64 // bytes of the value; 0 in a branch
+	end   uint64 // where the value ends, from the page's begin
+	flags uint32 // of a leaf's
+	child uint64 // of a branch's: the page below it
+}
+
+// element is element i. Its key lies within the page; whether the value does is not checked.
+func (g treePage) element(i int) (element, error) {
+	e := binary.NativeEndian
+	at := uint64(pageHeader + i*elementSize)
+	raw := g.bytes[at:]
+	out := element{flags: e.Uint32(raw)}
+	pos, size := uint64(e.Uint32(raw[4:])), uint64(e.Uint32(raw[8:]))
+	if g.branch {
+		pos, size, out.child = uint64(e.Uint32(raw)), uint64(e.Uint32(raw[4:])), e.Uint64(raw[8:])
+	} else {
+		out.value = uint64(e.Uint32(raw[12:]))
+	}
+	if size == 0 || pos < elementSize || pos+size > uint64(len(raw)) {
+		return element{}, fmt.Errorf("page %d: element %d points outside", g.id, i)
+	}
+	out.key, out.rest, out.end = raw[pos:pos+size], raw[pos+size:], at+pos+size+out.value
+	return out, nil
+}
+
 // elements checks the elements of a page, or of the small page inside a bucket's value. end is
 // where the last one ends.
 func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (end uint64, err error) {
@@ -102,30 +140,13 @@ func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (en
 		return end, p.fail(fmt.Errorf("page %d: a bucket in it is cut off", id))
 	}
 	e := binary.NativeEndian
-	branch, count := e.Uint16(page[8:]) == flagBranch, int(e.Uint16(page[10:]))
-	if len(page) < pageHeader+count*elementSize || branch && count == 0 {
+	g := treePage{id: id, bytes: page, branch: e.Uint16(page[8:]) == flagBranch, count: int(e.Uint16(page[10:]))}
+	if len(page) < pageHeader+g.count*elementSize || g.branch && g.count == 0 {
 		return end, p.fail(fmt.Errorf("page %d: its element count makes no sense", id))
 	}
-	at := func(i int) []byte { return page[pageHeader+i*elementSize:] }
-	// span is where element i's key begins, from the element on, and how long key and value are.
-	span := func(i int) (pos, key, value uint64) {
-		el := at(i)
-		if branch {
-			return uint64(e.Uint32(el)), uint64(e.Uint32(el[4:])), 0
-		}
-		return uint64(e.Uint32(el[4:])), uint64(e.Uint32(el[8:])), uint64(e.Uint32(el[12:]))
-	}
-	keyOf := func(i int) (k, rest []byte, err error) {
-		el := at(i)
-		pos, size, _ := span(i)
-		if size == 0 || pos < elementSize || pos+size > uint64(len(el)) {
-			return nil, nil, fmt.Errorf("page %d: element %d points outside", id, i)
-		}
-		return el[pos : pos+size], el[pos+size:], nil
-	}
-	end = uint64(pageHeader + count*elementSize)
-	for i := range count {
-		k, rest, err := keyOf(i)
+	end = uint64(pageHeader + g.count*elementSize)
+	for i := range g.count {
+		el, err := g.element(i)
 		if err != nil {
 			if err := p.fail(err); err != nil {
 				return end, err
@@ -134,45 +155,46 @@ func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (en
 		}
 		// bbolt writes keys and values behind the elements, in their order and without a gap. A size that was not
 		// written shows as a gap or an overlap, or else in the checksum of a record.
-		pos, keySize, size := span(i)
-		end += keySize + size
-		if uint64(pageHeader+i*elementSize)+pos+keySize+size != end {
+		if end += uint64(len(el.key)) + el.value; el.end != end {
 			if err := p.fail(fmt.Errorf("page %d: element %d overlaps another", id, i)); err != nil {
 				return end, err
 			}
 		}
 		// The first key of a page is the one it stands under: bbolt looks for it there when the page
 		// changes, and would otherwise leave a pointer to what it has freed.
-		c := bytes.Compare(low, k)
-		if low != nil && i == 0 && c != 0 { // all of it may be another bucket's, which keeps the right to it
+		order := bytes.Compare(low, el.key)
+		if low != nil && i == 0 && order != 0 { // all of it may be another bucket's, which keeps the right to it
 			p.disown(id, int64(len(page)))
 			return end, p.fail(fmt.Errorf("page %d: it stands under another key than its first", id))
 		}
-		if low != nil && i > 0 && c >= 0 || high != nil && bytes.Compare(k, high) >= 0 {
+		if low != nil && i > 0 && order >= 0 || high != nil && bytes.Compare(el.key, high) >= 0 {
 			if err := p.fail(fmt.Errorf("page %d: element %d is out of order", id, i)); err != nil {
 				return end, err
 			}
 		}
-		low = k
-		if branch {
-			next := high
-			if i+1 < count {
-				if next, _, err = keyOf(i + 1); err != nil && p.lost == nil {
-					return end, err
-				}
-			}
-			if err := p.walk(e.Uint64(at(i)[8:]), b, k, next); err != nil {
-				return end, err
-			}
-			continue
+		low = el.key
+		if g.branch {
+			err = p.below(g, i, b, el, high)
+		} else if err = p.value(id, b, el.key, el.flags, el.value, el.rest); err != nil {
+			err = p.fail(fmt.Errorf("page %d: element %d: %w", id, i, err))
 		}
-		if err := p.value(id, b, k, e.Uint32(at(i)), size, rest); err != nil {
-			if err := p.fail(fmt.Errorf("page %d: element %d: %w", id, i, err)); err != nil {
-				return end, err
-			}
+		if err != nil {
+			return end, err
 		}
 	}
 	return end, nil
+}
+
+// below walks the page below el, which is element i of the branch g. Its keys end before those of the next element.
+func (p *pages) below(g treePage, i int, b string, el element, high []byte) error {
+	if i+1 < g.count {
+		next, err := g.element(i + 1)
+		if err != nil && p.lost == nil {
+			return err
+		}
+		high = next.key
+	}
+	return p.walk(el.child, b, el.key, high)
 }
 
 // value checks a leaf element's value of size bytes, which rest begins with. Directly below the

@@ -2,17 +2,18 @@
 // event.
 //
 // A capability is stored and decided about in the transactions of its event, so an interaction costs the commits of a
-// message. What becomes of its answers rides along with whichever commit is next (Notes): after a crash the network is
-// asked. Its end causes no write: readers pass over it from then on, and the next sweep drops it.
+// message. What becomes of its answers rides along with whichever commit is next (Records.Became): after a crash the
+// network is asked. Its end causes no write: readers pass over it from then on, and the next sweep drops it.
 package capability
 
 import (
 	"cmp"
+	"context"
 	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/reseal"
+	"github.com/hermes-connector/hermes-connector/store/rekey"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -61,16 +62,47 @@ func Key(i relay.InstanceID, b relay.Bot, e relay.EventID) []byte {
 }
 
 // Sealed are the stored capabilities; one that does not open is of no use to anybody.
-func Sealed() reseal.Kind {
-	return reseal.Records(Bucket, true, func(r *Record) []reseal.Value {
+func Sealed() rekey.Kind {
+	return rekey.Records(Bucket, true, func(r *Record) []rekey.Value {
 		bucket, key := r.Place()
-		return []reseal.Value{{Bucket: bucket, Key: key, Bytes: &r.Sealed}}
+		return []rekey.Value{{Bucket: bucket, Key: key, Bytes: &r.Sealed}}
 	})
 }
 
+// Records are those of all instances. All methods: any goroutine.
+type Records struct {
+	db    *table.DB
+	notes table.Notes[Became]
+}
+
+// New are the records of db.
+func New(db *table.DB) *Records { return &Records{db: db} }
+
 // Of lists the capabilities of an instance that have not expired, the oldest first; with no instance, all of them.
 // Damaged ones are left out: they were named when the file was opened.
-func Of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
+func (rs *Records) Of(ctx context.Context, i relay.InstanceID) ([]Record, error) {
+	return table.Get(ctx, rs.db, "capabilities", func(t *bolt.Tx) ([]Record, error) { return of(t, i, rs.db.Now()), nil })
+}
+
+// In is the capability that came in an event the instance received or waits for; ok is false when there is none.
+func (rs *Records) In(ctx context.Context, i relay.InstanceID, b relay.Bot, e relay.EventID) (r Record, ok bool, err error) {
+	return table.Find[Record](ctx, rs.db, "capability", Bucket, Key(i, b, e))
+}
+
+// Remove drops capabilities in a commit of its own.
+func (rs *Records) Remove(ctx context.Context, all []Record) error {
+	return rs.db.Change(ctx, "remove capabilities", func(w *table.Writer) error {
+		for _, r := range all {
+			if err := w.Delete(Bucket, r.key()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// of is Records.Of as of now.
+func of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 	var pre []byte
 	if i != "" {
 		pre = table.Prefix(i)
@@ -117,7 +149,7 @@ func makeRoom(w *table.Writer, i relay.InstanceID, n int, now time.Time) (lost [
 	if len(keys)+n <= Max {
 		return nil, nil
 	}
-	all := Of(w.Tx, i, now)
+	all := of(w.Tx, i, now)
 	past := min(max(0, len(all)+n-Max), len(all))
 	stays := make(map[string]bool)
 	for _, r := range all[past:] {
@@ -149,9 +181,6 @@ func Release(w *table.Writer, i relay.InstanceID, b relay.Bot, e relay.EventID, 
 	return w.Put(Bucket, k, r)
 }
 
-// Notes say what became of capabilities.
-type Notes = table.Notes[Became]
-
 // Became is what became of a capability. Of two, the greater is what counts.
 type Became int
 
@@ -161,23 +190,30 @@ const (
 	Useless                    // the network no longer honours it
 )
 
-// Ride adds notes to a transaction that is about to be committed.
-func Ride(w *table.Writer, notes map[string]Became) error {
-	for name, b := range notes {
-		k := []byte(name)
-		r, ok, err := table.Load[Record](w.Tx, Bucket, k)
-		switch {
-		case err != nil || !ok: // it went, or is damaged
-			continue
-		case b == Useless:
-			err = w.Delete(Bucket, k)
-		default:
-			r.Answered = true
-			err = w.PutChanged(Bucket, k, r)
+// Became notes what became of r. It does not block, and writes with the next commit.
+func (rs *Records) Became(r Record, b Became) {
+	rs.notes.Change(r.key(), func(was Became) Became { return max(was, b) })
+}
+
+// Ride adds what waits to a transaction that is about to be committed.
+func (rs *Records) Ride(w *table.Writer) (stored func(), err error) {
+	return rs.notes.Ride(func(notes map[string]Became) error {
+		for name, b := range notes {
+			k := []byte(name)
+			r, ok, err := table.Load[Record](w.Tx, Bucket, k)
+			switch {
+			case err != nil || !ok: // it went, or is damaged
+				continue
+			case b == Useless:
+				err = w.Delete(Bucket, k)
+			default:
+				r.Answered = true
+				err = w.PutChanged(Bucket, k, r)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }

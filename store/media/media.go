@@ -7,7 +7,9 @@ package media
 
 import (
 	"bytes"
+	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -17,6 +19,9 @@ import (
 
 // Bucket is the bucket of files: media id -> Record.
 const Bucket = "media"
+
+// recordSize is how large one is on disk, about.
+const recordSize = 1 << 10
 
 // Record is one file.
 type Record struct {
@@ -40,6 +45,68 @@ func (r Record) Uploaded() bool { return r.Bot == relay.Bot{} }
 
 // Key is where the file's record stands.
 func Key(id relay.MediaID) []byte { return table.Key(id) }
+
+// Records are those of all files. All methods: any goroutine.
+type Records struct {
+	db *table.DB
+
+	mu    sync.Mutex // guards the field below
+	taken map[relay.InstanceID]int
+}
+
+// New are the records of db.
+func New(db *table.DB) *Records { return &Records{db: db, taken: make(map[relay.InstanceID]int)} }
+
+// List lists all records but damaged ones, which were named when the file was opened.
+func (rs *Records) List(ctx context.Context) ([]Record, error) {
+	return table.Get(ctx, rs.db, "files", func(t *bolt.Tx) ([]Record, error) { return table.Readable[Record](t, Bucket), nil })
+}
+
+// Get is one record; ok is false when there is none.
+func (rs *Records) Get(ctx context.Context, id relay.MediaID) (r Record, ok bool, err error) {
+	return table.Find[Record](ctx, rs.db, "file", Bucket, Key(id))
+}
+
+// Add stores the record of a file that a gateway sent. ErrFull: not until something was deleted.
+func (rs *Records) Add(ctx context.Context, r Record) error {
+	return rs.db.Change(ctx, "file", func(w *table.Writer) error { return w.Put(Bucket, Key(r.ID), r) }, recordSize)
+}
+
+// Change has to change each of the records that is there and sound, in one transaction, which may call it more than once;
+// those that it reports false for go.
+func (rs *Records) Change(ctx context.Context, to func(*Record) bool, ids ...relay.MediaID) error {
+	return rs.db.Change(ctx, "change files", func(w *table.Writer) error {
+		for _, id := range ids {
+			r, ok, err := table.Load[Record](w.Tx, Bucket, Key(id))
+			if err != nil || !ok {
+				continue
+			}
+			if to(&r) {
+				err = w.PutChanged(Bucket, Key(id), r)
+			} else {
+				err = w.Delete(Bucket, Key(id))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Taken is how many held files stood in the entries that i has acknowledged since the file was opened.
+func (rs *Records) Taken(i relay.InstanceID) int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.taken[i]
+}
+
+// Took counts n of them.
+func (rs *Records) Took(i relay.InstanceID, n int) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.taken[i] += n
+}
 
 // Mentions reports whether something that is stored may name files: what does not need not be decoded.
 func Mentions(stored []byte) bool { return bytes.Contains(stored, []byte(`"files":[`)) }
@@ -133,25 +200,6 @@ func Recount(w *table.Writer, i relay.InstanceID, events []relay.Event, now time
 		}
 		r.free(i, now)
 		if err := w.Put(Bucket, k, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Change has to change each of the records that is there and sound; those that it reports false for go.
-func Change(w *table.Writer, to func(*Record) bool, ids ...relay.MediaID) error {
-	for _, id := range ids {
-		r, ok, err := table.Load[Record](w.Tx, Bucket, Key(id))
-		if err != nil || !ok {
-			continue
-		}
-		if to(&r) {
-			err = w.PutChanged(Bucket, Key(id), r)
-		} else {
-			err = w.Delete(Bucket, Key(id))
-		}
-		if err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ package prompt
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"sort"
@@ -87,24 +88,18 @@ func Key(c relay.Chat, id string) []byte {
 // Key is where it is stored.
 func (r Record) Key() []byte { return Key(relay.Chat{Bot: r.Bot, ID: r.Chat}, r.ID) }
 
-// place is where it stands, and its key in the index.
-func (r Record) place() (string, []byte, [][]byte) {
+// Index is the prompt's place, and its key in the index.
+func (r Record) Index() (string, []byte, [][]byte) {
 	return Bucket, r.Key(), [][]byte{
 		append(Of(r.Instance), table.Key(r.Bot.Platform, string(r.Bot.ID), string(r.Chat), r.ID)...),
 	}
 }
 
-// Indexed is a prompt as the index sees it.
-type Indexed struct{ Record }
-
-// At is the prompt's place, and its keys in the index.
-func (x Indexed) At() (string, []byte, [][]byte) { return x.place() }
-
 // Of is how the keys of an instance's prompts begin in the index.
 func Of(i relay.InstanceID) []byte { return table.IndexUnder(Bucket, byInstance, string(i)) }
 
-// At is the prompt under that key; ok is false when there is none. A damaged one is none: nobody can answer it.
-func At(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
+// at is the prompt under that key; ok is false when there is none. A damaged one is none: nobody can answer it.
+func at(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
 	r, ok, err = table.Load[Record](t, Bucket, k)
 	if errors.Is(err, boltfile.ErrDamaged) {
 		return Record{}, false, nil
@@ -112,31 +107,78 @@ func At(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
 	return r, ok, err
 }
 
+// Records are those of all instances. The press that answers one is stored with its event (Take). All methods: any
+// goroutine.
+type Records struct {
+	db    *table.DB
+	notes table.Notes[relay.EventID] // of those whose buttons are gone, the event that answered
+}
+
+// New are the records of db.
+func New(db *table.DB) *Records { return &Records{db: db} }
+
+// At is the prompt of that id in a chat; ok is false when there is none, or it is damaged.
+func (rs *Records) At(ctx context.Context, c relay.Chat, id string) (r Record, ok bool, err error) {
+	r, err = table.Get(ctx, rs.db, "prompt", func(t *bolt.Tx) (r Record, err error) {
+		r, ok, err = at(t, Key(c, id))
+		return r, err
+	})
+	return r, ok, err
+}
+
 // In are the prompts of a chat. Damaged ones are left out.
-func In(t *bolt.Tx, c relay.Chat) (out []Record) {
-	for k, v := range table.Under(t, Bucket, table.Prefix(c.Bot.Platform, string(c.Bot.ID), string(c.ID))) {
-		if r, err := table.Decode[Record](k, v); err == nil {
-			out = append(out, r)
+func (rs *Records) In(ctx context.Context, c relay.Chat) ([]Record, error) {
+	return table.Get(ctx, rs.db, "prompts", func(t *bolt.Tx) (out []Record, _ error) {
+		for k, v := range table.Under(t, Bucket, table.Prefix(c.Bot.Platform, string(c.Bot.ID), string(c.ID))) {
+			if r, err := table.Decode[Record](k, v); err == nil {
+				out = append(out, r)
+			}
 		}
-	}
-	return out
+		return out, nil
+	})
 }
 
 // Count is how many prompts of the instance are open.
-func Count(t *bolt.Tx, i relay.InstanceID, now time.Time) (n int, err error) {
-	all, err := table.Lookup[Record](t, Bucket, Of(i), "", 0)
-	for _, r := range all {
-		if r.Open(now) {
-			n++
+func (rs *Records) Count(ctx context.Context, i relay.InstanceID) (int, error) {
+	return table.Get(ctx, rs.db, "prompts", func(t *bolt.Tx) (n int, err error) {
+		all, err := table.Lookup[Record](t, Bucket, Of(i), "", 0)
+		for _, r := range all {
+			if r.Open(rs.db.Now()) {
+				n++
+			}
 		}
-	}
-	return n, err
+		return n, err
+	})
+}
+
+// Answered are the prompts whose buttons are to go.
+func (rs *Records) Answered(ctx context.Context) ([]Record, error) {
+	return table.Get(ctx, rs.db, "answered prompts", func(t *bolt.Tx) ([]Record, error) {
+		return slices.DeleteFunc(table.Readable[Record](t, Bucket), func(r Record) bool { return r.Answer == nil }), nil
+	})
 }
 
 // Add stores r, which is about to be posted, in the place of an older one of its instance under its id. former is
-// what stood there; nil: nothing did. ErrHeld: another instance's does.
-func Add(w *table.Writer, r Record, now time.Time) (former *Record, err error) {
-	old, ok, err := At(w.Tx, r.Key())
+// what stood there; nil: nothing did. ErrHeld: another instance's does. ErrFull: not until something was deleted.
+func (rs *Records) Add(ctx context.Context, r Record) (former *Record, err error) {
+	err = rs.db.Change(ctx, "prompt", func(w *table.Writer) (err error) {
+		former, err = add(w, r, rs.db.Now())
+		return err
+	}, r.size())
+	return former, err
+}
+
+// size is how large it is on disk, about, with its key in the index.
+func (r Record) size() int {
+	n := 1 << 10
+	for _, o := range r.Options {
+		n += 64 + len(o.ID) + len(o.Label)
+	}
+	return n
+}
+
+func add(w *table.Writer, r Record, now time.Time) (former *Record, err error) {
+	old, ok, err := at(w.Tx, r.Key())
 	switch {
 	case err != nil:
 		return nil, err
@@ -144,24 +186,14 @@ func Add(w *table.Writer, r Record, now time.Time) (former *Record, err error) {
 		return nil, ErrHeld
 	case ok:
 		former = &old
-		if err := table.DeleteIndexed(w, Indexed{old}); err != nil {
+		if err := table.DeleteIndexed(w, old); err != nil {
 			return nil, err
 		}
 	}
 	if err := makeRoom(w, r.Instance, now); err != nil {
 		return nil, err
 	}
-	return former, put(w, r)
-}
-
-func put(w *table.Writer, r Record) error {
-	b, k, also := r.place()
-	for _, a := range also {
-		if err := w.PutSealed(table.Index, a, boltfile.Seal(a, k)); err != nil {
-			return err
-		}
-	}
-	return w.Put(b, k, r)
+	return former, table.PutNew(w, r)
 }
 
 // makeRoom drops the oldest open prompts of an instance, so that it may have one more. Those past their time go
@@ -186,7 +218,7 @@ func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) error {
 		if r.Open(now) && len(all)-n < MaxOpen {
 			break
 		}
-		if err := table.DeleteIndexed(w, Indexed{r}); err != nil {
+		if err := table.DeleteIndexed(w, r); err != nil {
 			return err
 		}
 	}
@@ -195,8 +227,12 @@ func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) error {
 
 // Posted notes what became of r, which Add stored: chat and message have the buttons. If it was closed meanwhile,
 // nothing changes.
-func Posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) error {
-	stored, ok, err := At(w.Tx, r.Key())
+func (rs *Records) Posted(ctx context.Context, r Record, chat relay.ChatID, m relay.MessageID) error {
+	return rs.db.Change(ctx, "prompt posted", func(w *table.Writer) error { return posted(w, r, chat, m) })
+}
+
+func posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) error {
+	stored, ok, err := at(w.Tx, r.Key())
 	if err != nil || !ok || !stored.same(r) {
 		return err
 	}
@@ -204,37 +240,45 @@ func Posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) err
 		stored.Message = m
 		return w.PutChanged(Bucket, stored.Key(), stored)
 	}
-	if err := table.DeleteIndexed(w, Indexed{stored}); err != nil {
+	if err := table.DeleteIndexed(w, stored); err != nil {
 		return err
 	}
 	stored.Chat, stored.Message = chat, m
-	if old, ok, err := At(w.Tx, stored.Key()); err != nil || ok && old.Instance != r.Instance {
+	if old, ok, err := at(w.Tx, stored.Key()); err != nil || ok && old.Instance != r.Instance {
 		return err // under its id another asks there: nobody can answer this one
 	}
-	return put(w, stored)
+	return table.PutNew(w, stored)
 }
 
 // Withdraw undoes Add: r was not posted. former is what Add returned.
-func Withdraw(w *table.Writer, r Record, former *Record) error {
-	stored, ok, err := At(w.Tx, r.Key())
-	if err != nil || !ok || !stored.same(r) {
-		return err
-	}
-	if err := table.DeleteIndexed(w, Indexed{stored}); err != nil || former == nil {
-		return err
-	}
-	return put(w, *former)
+func (rs *Records) Withdraw(ctx context.Context, r Record, former *Record) error {
+	return rs.db.Change(ctx, "withdraw prompt", func(w *table.Writer) error {
+		stored, ok, err := at(w.Tx, r.Key())
+		if err != nil || !ok || !stored.same(r) {
+			return err
+		}
+		if err := table.DeleteIndexed(w, stored); err != nil || former == nil {
+			return err
+		}
+		return table.PutNew(w, *former)
+	})
 }
 
-// Takes is the prompt that p answers now; ok is false if it comes too late.
-func Takes(t *bolt.Tx, p Press, now time.Time) (r Record, ok bool, err error) {
-	r, ok, err = At(t, p.Prompt.Key())
+// Takes is the prompt that p answers now; ok is false if it comes too late. A nil p answers none, and is in time.
+func Takes(t *bolt.Tx, p *Press, now time.Time) (r Record, ok bool, err error) {
+	if p == nil {
+		return r, true, nil
+	}
+	r, ok, err = at(t, p.Prompt.Key())
 	return r, ok && r.same(p.Prompt) && r.Open(now) && r.On(p.Message), err
 }
 
-// Take stores that p answered r.
-func Take(w *table.Writer, r Record, p Press, now time.Time) error {
-	return w.Put(Bucket, r.Key(), r.AnsweredBy(p, now))
+// Take stores that p answered r, which it Takes.
+func Take(w *table.Writer, r Record, p *Press, now time.Time) error {
+	if p == nil {
+		return nil
+	}
+	return w.Put(Bucket, r.Key(), r.AnsweredBy(*p, now))
 }
 
 // AnsweredBy is r once p has answered it.
@@ -255,19 +299,21 @@ func (r Record) Past(now time.Time, entries time.Duration) bool {
 	return now.Sub(r.Answer.At) > entries
 }
 
-// Notes say of which prompts the buttons are gone: by key, the event that answered.
-type Notes = table.Notes[relay.EventID]
+// Cleared notes that the buttons of an answered prompt are gone. It does not block, and writes with the next commit.
+func (rs *Records) Cleared(r Record) { rs.notes.Set(r.Key(), r.Answer.Event) }
 
-// Ride drops the prompts of notes in a transaction that is about to be committed.
-func Ride(w *table.Writer, notes map[string]relay.EventID) error {
-	for k, ev := range notes {
-		r, ok, err := At(w.Tx, []byte(k))
-		if err == nil && ok && r.Answer != nil && r.Answer.Event == ev {
-			err = table.DeleteIndexed(w, Indexed{r})
+// Ride drops the prompts whose buttons are gone in a transaction that is about to be committed.
+func (rs *Records) Ride(w *table.Writer) (stored func(), err error) {
+	return rs.notes.Ride(func(notes map[string]relay.EventID) error {
+		for k, ev := range notes {
+			r, ok, err := at(w.Tx, []byte(k))
+			if err == nil && ok && r.Answer != nil && r.Answer.Event == ev {
+				err = table.DeleteIndexed(w, r)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }

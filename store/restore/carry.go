@@ -3,14 +3,13 @@ package restore
 import (
 	"bytes"
 	"errors"
-	"iter"
+	"os"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/moved"
-	"github.com/hermes-connector/hermes-connector/store/seen"
-	"github.com/hermes-connector/hermes-connector/store/sent"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -51,7 +50,7 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfi
 	if err == nil {
 		err = former.View(func(from *bolt.Tx) error {
 			err := errors.Join(
-				seen.Carry(from, o.Now(), lost, c.writer),
+				dedupe.Carry(from, o.Now(), lost, c.writer),
 				c.copy(from, store.BucketCursors, func(k, _ []byte) (bool, error) { return !bots[string(k)], nil }),
 				c.sent(from))
 			if err != nil || !sound {
@@ -64,6 +63,12 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfi
 		}
 	}
 	return errors.Join(err, to.Close())
+}
+
+// openAlone opens a file that nobody else knows of.
+func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
+	o.OpenFile = os.OpenFile // what a test wants to hear of is the database
+	return boltfile.OpenBolt(temp, o)
 }
 
 // into is the transaction the next record goes into.
@@ -121,26 +126,6 @@ func (c *carrier) put(b string, k, value []byte) error {
 	return t.AppendSealed(b, bytes.Clone(k), bytes.Clone(value)) // it comes in the order of its keys
 }
 
-// sound reports whether the record is what was written.
-func sound(k, value []byte) bool {
-	_, err := boltfile.Unseal(k, value)
-	return err == nil
-}
-
-// intact ranges over the records of b that are what was written.
-func intact(from *bolt.Tx, b string) iter.Seq2[[]byte, []byte] {
-	return func(yield func(k, v []byte) bool) {
-		if from.Bucket([]byte(b)) == nil { // from before there was one
-			return
-		}
-		for k, v := range table.Under(from, b, nil) {
-			if sound(k, v) && !yield(k, v) {
-				return
-			}
-		}
-	}
-}
-
 // copy carries the records of b that take picks.
 func (c *carrier) copy(from *bolt.Tx, b string, take func(k, v []byte) (bool, error)) error {
 	for k, v := range intact(from, b) {
@@ -169,23 +154,23 @@ func (c *carrier) sent(from *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return c.copy(from, sent.Bucket, func(k, v []byte) (bool, error) {
-		r, err := table.Decode[sent.Record](k, v)
+	return c.copy(from, authors.Bucket, func(k, v []byte) (bool, error) {
+		r, err := table.Decode[authors.Record](k, v)
 		return err == nil && same[r.Instance], nil
 	})
 }
 
 // moves repeats the moves of chats since the backup, for no platform tells of one twice.
 func (c *carrier) moves(from *bolt.Tx) error {
-	return c.copy(from, moved.Bucket, func(k, v []byte) (bool, error) {
-		r, err := table.Decode[moved.Record](k, v)
+	return c.copy(from, store.BucketMoves, func(k, v []byte) (bool, error) {
+		r, err := table.Decode[store.Move](k, v)
 		if err != nil {
 			return false, nil
 		}
 		t, err := c.into()
-		if err != nil || bytes.Equal(t.Bucket([]byte(moved.Bucket)).Get(k), v) {
+		if err != nil || bytes.Equal(t.Bucket([]byte(store.BucketMoves)).Get(k), v) {
 			return false, err
 		}
-		return true, t.Move(store.Move{Platform: r.Platform, From: r.From, To: r.To}, r.At)
+		return true, t.Move(r)
 	})
 }

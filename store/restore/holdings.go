@@ -1,14 +1,13 @@
 package restore
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
-	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/grant"
-	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -37,7 +36,7 @@ func inventory(b *bolt.DB, o boltfile.Options) (h holdings, err error) {
 		gateways: make(map[string]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
 	}
 	for _, d := range held {
-		m := seen.Of(d.About.Bot, d.About.ID)
+		m := dedupe.Of(d.About.Bot, d.About.ID)
 		k := string(append(table.Prefix(d.Instance), m[:]...))
 		h.open[k] = d.About
 		h.untold = h.untold || d.About.ID == ""
@@ -53,10 +52,10 @@ func inventory(b *bolt.DB, o boltfile.Options) (h holdings, err error) {
 				h.gateways[string(g.ID)] = true
 			}
 		}
-		for k := range intact(t, binding.Bucket) {
+		for k := range intact(t, store.BucketBindings) {
 			h.bindings[string(k)] = true
 		}
-		for k := range intact(t, grant.Bucket) {
+		for k := range intact(t, store.BucketGrants) {
 			h.grants[string(k)] = true
 		}
 		return nil
@@ -77,11 +76,11 @@ func (h holdings) without(other holdings) Content {
 }
 
 // lostIn are the events, by their seen marks, that are in h and not in other, and the keys of their bots.
-func (h holdings) lostIn(other holdings) (events map[seen.Mark]bool, bots map[string]bool) {
-	events, bots = make(map[seen.Mark]bool), make(map[string]bool)
+func (h holdings) lostIn(other holdings) (events map[dedupe.Mark]bool, bots map[string]bool) {
+	events, bots = make(map[dedupe.Mark]bool), make(map[string]bool)
 	for _, k := range missing(h.open, other.open) {
 		e := h.open[k]
-		events[seen.Of(e.Bot, e.ID)] = true
+		events[dedupe.Of(e.Bot, e.ID)] = true
 		bots[string(table.Key(e.Bot.Platform, string(e.Bot.ID)))] = true
 	}
 	return events, bots
@@ -107,4 +106,24 @@ func missing[V any](a, b map[string]V) (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// sound reports whether the record is what was written.
+func sound(k, value []byte) bool {
+	_, err := boltfile.Unseal(k, value)
+	return err == nil
+}
+
+// intact ranges over the records of b that are what was written.
+func intact(from *bolt.Tx, b string) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		if from.Bucket([]byte(b)) == nil { // from before there was one
+			return
+		}
+		for k, v := range table.Under(from, b, nil) {
+			if sound(k, v) && !yield(k, v) {
+				return
+			}
+		}
+	}
 }

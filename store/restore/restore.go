@@ -6,41 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
-
-// Restored says what a Restore has changed.
-type Restored struct {
-	MadeAt   time.Time `json:"madeAt,omitzero"` // of the backup; zero when it does not say
-	Kept     string    `json:"kept,omitempty"`  // where the former database is; empty when there was none
-	Compared bool      `json:"compared"`        // the former database could be read; otherwise Lost and Back say nothing
-	Lost     Content   `json:"lost"`            // what is in the former database and not in the backup
-	Back     Content   `json:"back"`            // what is in the backup and was deleted since
-	// Carried: what was delivered since the backup does not come again, but what is in Back. Otherwise nobody
-	// knows what that was: what came since MadeAt may come again.
-	Carried bool `json:"carried"`
-	Damaged int  `json:"damaged"` // records of the backup that are; the next Open names them and sets them aside
-	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. Not in
-	// one that Backup wrote, where both say the same.
-	FellBack bool `json:"fellBack,omitempty"`
-	// Unread is what a Salvage could not read, a line each, and what had to go with it.
-	Unread []string `json:"unread,omitempty"`
-}
-
-// Content is what a database holds of what people would miss.
-type Content struct {
-	Messages map[relay.InstanceID]int `json:"messages,omitempty"` // waiting, per instance; without those where none do
-	Dead     map[relay.InstanceID]int `json:"dead,omitempty"`     // dead letters, likewise
-	Gateways []relay.GatewayID        `json:"gateways,omitempty"` // that are not revoked, by name
-	Bindings int                      `json:"bindings"`
-	Grants   int                      `json:"grants"`
-}
 
 // Restore puts the backup that r gives, decrypted, in the place of the database at path, which is
 // kept beside it under another name. Every lane gets a new epoch: the numbers given out since the
@@ -113,15 +83,6 @@ func accept(r *Restored, temp string, o boltfile.Options) error {
 	return r.dated(temp)
 }
 
-// dated notes when the backup temp was made, if it has a trailer, and cuts that off.
-func (r *Restored) dated(temp string) error {
-	made, ok, err := boltfile.CutTrailer(temp)
-	if ok {
-		r.MadeAt, r.FellBack = made, false
-	}
-	return err
-}
-
 // renew gives every lane in the file temp a new epoch. It returns what it holds.
 func renew(temp string, o boltfile.Options) (has holdings, err error) {
 	b, err := openAlone(temp, o)
@@ -132,12 +93,6 @@ func renew(temp string, o boltfile.Options) (has holdings, err error) {
 		err = boltfile.Update(b, func(x *bolt.Tx) error { return store.NewEdit(x).RenewEpochs() })
 	}
 	return has, errors.Join(err, b.Close())
-}
-
-// openAlone opens a file that nobody else knows of.
-func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
-	o.OpenFile = os.OpenFile // what a test wants to hear of is the database
-	return boltfile.OpenBolt(temp, o)
 }
 
 // formerHoldings are those of the database at path, which is open in b.

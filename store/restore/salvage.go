@@ -9,10 +9,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
-	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/files"
-	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -122,10 +120,10 @@ func orphans(t *bolt.Tx) (out []store.Instance) {
 	for _, g := range table.Readable[store.Gateway](t, store.BucketGateways) {
 		meet(g.Instance, g.Tenant, g.CreatedAt)
 	}
-	for _, b := range table.Readable[store.Binding](t, binding.Bucket) {
+	for _, b := range table.Readable[store.Binding](t, store.BucketBindings) {
 		meet(b.Instance, b.Tenant, b.BoundAt)
 	}
-	for _, g := range table.Readable[store.Grant](t, grant.Bucket) {
+	for _, g := range table.Readable[store.Grant](t, store.BucketGrants) {
 		meet(g.Instance, g.Tenant, g.GrantedAt)
 	}
 	return out

@@ -15,8 +15,8 @@ const Index = "index"
 
 // Indexed is a record with further keys.
 type Indexed interface {
-	// At is where the record stands, and its keys in the index.
-	At() (b string, own []byte, also [][]byte)
+	// Index is where the record stands, and its keys in the index.
+	Index() (b string, own []byte, also [][]byte)
 }
 
 // IndexKey begins the keys in the index by which records of b are found, by what they have of each of a kind.
@@ -31,29 +31,26 @@ func IndexUnder(b string, by string, parts ...string) []byte {
 
 // PutIndexed stores v, unless it stands there already word for word.
 func PutIndexed[T Indexed](w *Writer, v T) error {
-	b, own, _ := v.At()
+	b, own, also := v.Index()
 	old, ok, err := Load[T](w.Tx, b, own)
 	if err != nil {
 		return err
 	}
-	var had [][]byte
 	if ok {
-		_, _, had = old.At()
-	}
-	return putIndexed(w, v, had)
-}
-
-// putIndexed stores v, which stands under the keys had in the index.
-func putIndexed(w *Writer, v Indexed, had [][]byte) error {
-	b, own, also := v.At()
-	for _, k := range had {
-		if slices.ContainsFunc(also, func(a []byte) bool { return bytes.Equal(a, k) }) {
-			continue
-		}
-		if err := w.Delete(Index, k); err != nil {
+		_, _, had := old.Index()
+		had = slices.DeleteFunc(had, func(k []byte) bool {
+			return slices.ContainsFunc(also, func(a []byte) bool { return bytes.Equal(a, k) })
+		})
+		if err := DropKeys(w, Index, had); err != nil {
 			return err
 		}
 	}
+	return PutNew(w, v)
+}
+
+// PutNew stores v where nothing stands, or nothing with other keys in the index.
+func PutNew(w *Writer, v Indexed) error {
+	b, own, also := v.Index()
 	for _, k := range also {
 		if Has(w.Tx, Index, k) {
 			continue
@@ -67,53 +64,41 @@ func putIndexed(w *Writer, v Indexed, had [][]byte) error {
 
 // DeleteIndexed removes v.
 func DeleteIndexed(w *Writer, v Indexed) error {
-	b, own, also := v.At()
-	for _, k := range also {
-		if err := w.Delete(Index, k); err != nil {
-			return err
-		}
-	}
-	return w.Delete(b, own)
+	b, own, also := v.Index()
+	return errors.Join(DropKeys(w, Index, also), w.Delete(b, own))
 }
 
 // Lookup lists the records of b that the index has under pre, in the order of the index: those of which the key
 // goes on with something greater than after, and limit of them, or all if that is 0.
 func Lookup[T any](t *bolt.Tx, b string, pre []byte, after string, limit int) (out []T, err error) {
-	if err := lookup(t, b, pre, after, limit, collect(&out)); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func lookup(t *bolt.Tx, b string, pre []byte, after string, limit int, do func(k, value []byte) error) error {
-	n := 0
 	for k, v := range UnderFrom(t, Index, pre, after) {
 		if after != "" && string(k[len(pre):]) == after {
 			continue
 		}
-		if n++; limit > 0 && n > limit {
+		if limit > 0 && len(out) == limit {
 			break
 		}
 		own, err := boltfile.Unseal(k, v)
 		if err != nil {
-			return boltfile.DamagedRecord(Index, k, err)
+			return nil, boltfile.DamagedRecord(Index, k, err)
 		}
-		value := t.Bucket([]byte(b)).Get(own)
-		if value == nil {
-			return boltfile.DamagedRecord(Index, k, errors.New("it points nowhere"))
+		r, ok, err := Load[T](t, b, own)
+		if err == nil && !ok {
+			err = boltfile.DamagedRecord(Index, k, errors.New("it points nowhere"))
 		}
-		if err := do(own, value); err != nil {
-			return boltfile.DamagedRecord(b, own, err)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, r)
 	}
-	return nil
+	return out, nil
 }
 
 // Reindex makes the index what the records say. Where it is, it writes nothing.
 func Reindex(w *Writer, records ...Indexed) error {
 	want := make(map[string][]byte)
 	for _, r := range records {
-		_, own, also := r.At()
+		_, own, also := r.Index()
 		for _, k := range also {
 			want[string(k)] = own
 		}

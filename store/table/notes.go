@@ -36,19 +36,18 @@ func (n *Notes[V]) Get(k []byte) (v V, ok bool) {
 	return v, ok
 }
 
-// Taken are those that wait, for a transaction that is about to be committed.
-func (n *Notes[V]) Taken() map[string]V {
+// Ride hands those that wait to put, which adds them to a transaction that is about to be committed. stored forgets them,
+// but for those that have changed since; it is called when the transaction is.
+func (n *Notes[V]) Ride(put func(notes map[string]V) error) (stored func(), err error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	return maps.Clone(n.waiting)
-}
-
-// Stored forgets those that were taken along, unless they have changed since.
-func (n *Notes[V]) Stored(taken map[string]V) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	maps.DeleteFunc(n.waiting, func(k string, v V) bool {
-		was, ok := taken[k]
-		return ok && was == v
-	})
+	taken := maps.Clone(n.waiting)
+	n.mu.Unlock()
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		maps.DeleteFunc(n.waiting, func(k string, v V) bool {
+			was, ok := taken[k]
+			return ok && was == v
+		})
+	}, put(taken)
 }

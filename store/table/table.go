@@ -34,36 +34,24 @@ func Encode(v any) ([]byte, error) {
 // Decode reads the record under key. It copies everything out of value. What it returns says
 // what is wrong, and quotes nothing.
 func Decode[T any](key, value []byte) (v T, err error) {
-	err = decode(key, value, &v)
-	return v, err
-}
-
-// decode is Decode. Like load, each and others it stands apart from what is generic, which is compiled once per kind of
-// record.
-func decode(key, value []byte, v any) error {
 	payload, err := boltfile.Unseal(key, value)
-	if err == nil && json.Unmarshal(payload, v) != nil {
+	if err == nil && json.Unmarshal(payload, &v) != nil {
 		// The error of encoding/json may quote what people wrote.
 		err = errors.New("the record is no valid JSON of its kind")
 	}
-	return err
+	return v, err
 }
 
 // Load reads the record under k. A damaged one is an error that names it.
 func Load[T any](t *bolt.Tx, b string, k []byte) (v T, ok bool, err error) {
-	ok, err = load(t, b, k, &v)
-	return v, ok, err
-}
-
-func load(t *bolt.Tx, b string, k []byte, v any) (ok bool, err error) {
 	value := t.Bucket([]byte(b)).Get(k)
 	if value == nil {
-		return false, nil
+		return v, false, nil
 	}
-	if err := decode(k, value, v); err != nil {
-		return false, boltfile.DamagedRecord(b, k, err)
+	if v, err = Decode[T](k, value); err != nil {
+		return v, false, boltfile.DamagedRecord(b, k, err)
 	}
-	return true, nil
+	return v, true, nil
 }
 
 // AtMostOne is Load as a list.
@@ -101,39 +89,23 @@ func Has(t *bolt.Tx, b string, k []byte) bool {
 
 // List decodes every record whose key begins with pre, in key order. An empty pre means all.
 func List[T any](t *bolt.Tx, b string, pre []byte) (out []T, err error) {
-	if err := each(t, b, pre, collect(&out)); err != nil {
-		return nil, err
+	for k, value := range Under(t, b, pre) {
+		v, err := Decode[T](k, value)
+		if err != nil {
+			return nil, boltfile.DamagedRecord(b, k, err)
+		}
+		out = append(out, v)
 	}
 	return out, nil
 }
 
-// collect adds the record under k to out.
-func collect[T any](out *[]T) func(k, value []byte) error {
-	return func(k, value []byte) error {
-		v, err := Decode[T](k, value)
-		*out = append(*out, v)
-		return err
-	}
-}
-
-// each calls do with what begins with pre, until it finds a record damaged.
-func each(t *bolt.Tx, b string, pre []byte, do func(k, value []byte) error) error {
-	for k, value := range Under(t, b, pre) {
-		if err := do(k, value); err != nil {
-			return boltfile.DamagedRecord(b, k, err)
-		}
-	}
-	return nil
-}
-
 // Readable is List over all of b without the damaged records, for what must work though one is.
 func Readable[T any](t *bolt.Tx, b string) (out []T) {
-	_ = each(t, b, nil, func(k, value []byte) error {
+	for k, value := range Under(t, b, nil) {
 		if v, err := Decode[T](k, value); err == nil {
 			out = append(out, v)
 		}
-		return nil
-	})
+	}
 	return out
 }
 
@@ -174,7 +146,6 @@ func Key[S ~string](first S, rest ...string) []byte {
 }
 
 // Prefix is Key with a final separator: every key that begins with these parts and goes on.
-// It is not inlined: many call it, and what it makes costs more than the call.
 func Prefix[S ~string](first S, rest ...string) []byte {
 	return append(Key(first, rest...), 0)
 }

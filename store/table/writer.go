@@ -14,6 +14,9 @@ type Writer struct{ *boltfile.Writer }
 // Edit is a transaction of somebody who has the file for himself.
 func Edit(x *bolt.Tx) *Writer { return &Writer{boltfile.Edit(x)} }
 
+// Records is w, for whoever has the Batch that embeds it.
+func (w *Writer) Records() *Writer { return w }
+
 // Put stores v under k as JSON in an envelope.
 func (w *Writer) Put(b string, k []byte, v any) error {
 	value, err := sealed(b, k, v)

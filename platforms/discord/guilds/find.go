@@ -76,7 +76,7 @@ func (c *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
 	return ch, nil
 }
 
-// member asks what a guild knows of a user. The error wraps errNoPlace when he is no member.
+// member asks what a guild knows of a user. The error wraps errNoPlace when they are not a member.
 func (c *Guilds) member(ctx context.Context, guild, user ID) (person, error) {
 	var d memberData
 	if err := c.ask(ctx, discordgo.EndpointGuildMember(guild.String(), user.String()), &d); err != nil {

@@ -59,11 +59,11 @@ func TestCanManage(t *testing.T) {
 			chat: "14", scope: "1", says: map[string][]string{annPath: {crew}}, asked: asked,
 			learn: [][2]string{role(channels), {"CHANNEL_UPDATE", `{"id":"14","type":0,"guild_id":"1","permission_overwrites":[{"id":"33","type":0,"deny":"16"}]}`}},
 		},
-		"manages a channel hidden from him": {
+		"manages a channel hidden from them": {
 			chat: "14", scope: "1", says: map[string][]string{annPath: {crew}}, asked: asked,
 			learn: [][2]string{role(channels), {"CHANNEL_UPDATE", `{"id":"14","type":0,"guild_id":"1","permission_overwrites":[{"id":"1","type":0,"deny":"1024"}]}`}},
 		},
-		"a thread of a channel he manages": {
+		"a thread of a channel they manage": {
 			chat: "21", scope: "1", says: map[string][]string{annPath: {annIsMember}}, want: true, asked: asked,
 			learn: [][2]string{{"CHANNEL_UPDATE", `{"id":"11","type":0,"guild_id":"1","permission_overwrites":[{"id":"101","type":1,"allow":"16"}]}`}},
 		},

@@ -78,7 +78,7 @@ func seesChannel(g Guild, c Channel, p person, now time.Time) bool {
 func managesGuild(g Guild, p person, now time.Time) bool {
 	may := basePermissions(g, p)
 	if may&discordgo.PermissionAdministrator != 0 {
-		return true // a timeout does not bind him
+		return true // a timeout does not bind them
 	}
 	return may&discordgo.PermissionManageGuild != 0 && !now.Before(p.mutedUntil)
 }

@@ -62,7 +62,7 @@ type standing struct {
 	person person
 }
 
-// standing looks up what decides about a user in ch. The error wraps errNoPlace when he is no member, or when
+// standing looks up what decides about a user in ch. The error wraps errNoPlace when they are not a member, or when
 // ch is a thread of nothing.
 func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, err error) {
 	if s.guild, err = c.Guild(ctx, ch.Guild); err != nil {
@@ -77,7 +77,7 @@ func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, 
 			return s, errNoPlace
 		}
 	}
-	if s.person = (person{id: who}); who != s.guild.Owner { // an owner may do all, whatever his roles
+	if s.person = (person{id: who}); who != s.guild.Owner { // an owner may do all, whatever their roles
 		s.person, err = c.member(ctx, s.guild.ID, who)
 	}
 	return s, err

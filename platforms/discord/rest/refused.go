@@ -2,8 +2,10 @@ package rest
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -26,6 +28,9 @@ const (
 	maxNoes = 2000
 	// noFor is how long a refused request is remembered.
 	noFor = 30 * time.Second
+	// TokenFor is how long Discord takes answers through an interaction's token
+	// (https://docs.discord.com/developers/interactions/receiving-and-responding).
+	TokenFor = 15 * time.Minute
 )
 
 // ErrOverspent: too much of what this payer asked for was refused.
@@ -45,10 +50,9 @@ func payerOf(caller relay.InstanceID, route string) payer {
 	return payer{place: topLevel(route)}
 }
 
-// refusals are the requests Discord refused of late. They are guarded by the limiter's lock.
+// refusals are how many requests Discord refused of late. They are guarded by the limiter's lock.
 type refusals struct {
 	minutes [refusedMinutes]tally
-	noes    map[string]no // by method and path, or by web hook
 }
 
 // tally is what was refused in one minute.
@@ -57,12 +61,6 @@ type tally struct {
 	all       int
 	instances int // of all
 	by        map[payer]int
-}
-
-// no is a refusal that will be the same for a while.
-type no struct {
-	err   *call.Fault
-	until time.Time
 }
 
 // count counts what Discord counts as an invalid request, and a 404 too: a loop may ask for ever for what is
@@ -114,27 +112,42 @@ func (r *refusals) until(most int, now time.Time, of func(*tally) int) time.Time
 	return time.Time{}
 }
 
-// knownNo is a refusal remembered under one of keys; nil if there is none. To ask again would only count
+// noes are refusals that are remembered, by method and path, or by web hook. Methods may be called from any
+// goroutine.
+type noes struct {
+	mu sync.Mutex // guards the field below
+	by map[string]no
+}
+
+// no is a refusal that will be the same for a while.
+type no struct {
+	err   *call.Fault
+	until time.Time
+}
+
+// known is a refusal remembered under one of keys; nil if there is none. To ask again would only count
 // against the bot.
-func (l *limiter) knownNo(keys ...string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (n *noes) known(keys ...string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, key := range keys {
-		if n, ok := l.refused.noes[key]; ok && n.until.After(time.Now()) {
-			return n.err
+		if was, ok := n.by[key]; ok && was.until.After(time.Now()) {
+			return was.err
 		}
 	}
 	return nil
 }
 
-// remember has knownNo say for a while that Discord refused what key stands for.
-func (l *limiter) remember(key string, f *call.Fault, while time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.refused.noes == nil || len(l.refused.noes) >= maxNoes {
-		l.refused.noes = make(map[string]no)
+// remember has known say for a while that Discord refused what key stands for.
+func (n *noes) remember(key string, f *call.Fault, while time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(n.by, func(_ string, was no) bool { return !was.until.After(now) })
+	if n.by == nil || len(n.by) >= maxNoes {
+		n.by = make(map[string]no)
 	}
-	l.refused.noes[key] = no{f, time.Now().Add(while)}
+	n.by[key] = no{f, now.Add(while)}
 }
 
 // staysNo reports whether f is a refusal that would come again: that there is no such message, channel or

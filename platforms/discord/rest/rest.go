@@ -6,24 +6,19 @@
 // Invariants:
 //
 //  1. Every error is a *call.Fault, free of the bot's token and of an interaction's token in the path.
-//  2. Who cannot leave before his deadline is told so as soon as that is certain, and takes nothing.
+//  2. Whoever cannot leave before their deadline is told so as soon as that is certain, and takes nothing.
 //  3. Fewer than maxRefused requests in ten minutes are refused, however they come.
 package rest
 
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -47,6 +42,7 @@ type Client struct {
 	Direct  *call.Client // for call-backs and the gateway: nothing may hold them up
 	calls   *call.Client
 	limiter *limiter
+	noes    noes
 }
 
 // New returns a client for the API at base (without a version); an empty base is Discord's own.
@@ -98,7 +94,7 @@ func (c *Client) do(ctx context.Context, method, endpoint string, body, out any,
 	defer cancel()
 	path := pathOf(endpoint)
 	route := RouteOf(method, path)
-	if err := c.limiter.knownNo(method+" "+path, topLevel(route)); err != nil && !afresh {
+	if err := c.noes.known(method+" "+path, topLevel(route)); err != nil && !afresh {
 		return err
 	}
 	if err := c.limiter.wait(ctx, route, false); err != nil {
@@ -106,7 +102,7 @@ func (c *Client) do(ctx context.Context, method, endpoint string, body, out any,
 	}
 	err := c.roundTrip(ctx, c.calls, method, path, body, out)
 	if f := call.FaultOf(err); staysNo(method, path, f) {
-		c.limiter.remember(method+" "+path, f, noFor)
+		c.noes.remember(method+" "+path, f, noFor)
 	}
 	return err
 }
@@ -128,7 +124,7 @@ func (c *Client) OpensIn(ctx context.Context, method, endpoint string) time.Dura
 
 // Bury has Do decline everything that uses the token of a web hook, since Discord refused that token with f.
 func (c *Client) Bury(endpoint string, f *call.Fault) {
-	c.limiter.remember(topLevel(RouteOf("", endpoint)), f, TokenFor)
+	c.noes.remember(topLevel(RouteOf("", endpoint)), f, TokenFor)
 }
 
 func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path string, body, out any) error {
@@ -226,46 +222,4 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 		f.RetryAfter = max(after, retryAfter(a.Header))
 	}
 	return f
-}
-
-// pathOf is where an endpoint of the library's is, behind the version.
-func pathOf(endpoint string) string {
-	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
-}
-
-// secretsIn are the spellings of the interaction's token in a path, if it has one.
-func secretsIn(path string) []string {
-	segments := strings.Split(path, "/")
-	if len(segments) < 4 || segments[1] != "webhooks" && segments[1] != "interactions" {
-		return nil
-	}
-	token, _ := url.PathUnescape(segments[3])
-	return []string{segments[3], token}
-}
-
-// RouteOf is the route of a request: its method, and its path without ids except the one by which Discord
-// tells limits apart. A web hook's token counts as such an id; a hash of it stands for it.
-func RouteOf(method, endpoint string) string {
-	path, _, _ := strings.Cut(pathOf(endpoint), "?")
-	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	for i := range segments {
-		switch {
-		case i == 2 && segments[0] == "webhooks":
-			sum := sha256.Sum256([]byte(segments[i]))
-			segments[i] = hex.EncodeToString(sum[:8])
-		case i == 2 && segments[0] == "interactions":
-			segments[i] = ":token"
-		case i > 1 && segments[i-1] == "reactions":
-			segments[i] = ":emoji"
-		case i > 1 && IsID(segments[i]), i == 1 && segments[0] == "interactions":
-			segments[i] = ":id"
-		}
-	}
-	return method + " /" + strings.Join(segments, "/")
-}
-
-// IsID reports whether s is spelled like one of Discord's ids. Nothing else may stand in a path.
-func IsID(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 64)
-	return err == nil && n != 0 && s[0] != '0'
 }

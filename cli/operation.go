@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+)
+
+// operation is the command of an operation. Its name and its arguments are the table's; words and flags are its own.
+type operation[A, R any] struct {
+	*cobra.Command
+	app    *app
+	op     ops.Op[A, R]
+	asJSON *bool
+}
+
+// command is the command of op, which does nothing yet.
+func command[A, R any](a *app, op ops.Op[A, R], short string) operation[A, R] {
+	words, args := op.Words()
+	c := &cobra.Command{Use: strings.Join(append(words[len(words)-1:], args...), " "), Short: short}
+	if n := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--") }); n >= 0 {
+		args = args[:n]
+	}
+	least, most := 0, len(args)
+	for _, arg := range args {
+		if !strings.HasPrefix(arg, "[") {
+			least++
+		}
+		if strings.HasSuffix(arg, "...") {
+			most = math.MaxInt
+		}
+	}
+	if c.Args = cobra.RangeArgs(least, most); most == 0 {
+		c.Args = cobra.NoArgs
+	}
+	c.ValidArgsFunction = a.complete(args)
+	return operation[A, R]{c, a, op, jsonFlag(c)}
+}
+
+// complete offers what can stand in each of the arguments. It makes no database.
+func (a *app) complete(args []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, given []string, _ string) (all []string, _ cobra.ShellCompDirective) {
+		if len(given) >= len(args) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		switch arg := strings.Trim(args[len(given)], "[]."); {
+		case arg == "NAME":
+			gateways, err := ask(cmd.Context(), a, ops.Gateways, struct{}{})
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
+			}
+			for _, g := range gateways {
+				all = append(all, string(g.ID))
+			}
+		case arg == "PLATFORM":
+			all = platformNames(networks())
+		case strings.Contains(arg, "|"):
+			all = strings.Split(arg, "|")
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// asking lets c ask for its operation, with what args reads from the arguments, and print what comes back.
+func (c operation[A, R]) asking(args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		in, err := args(pos)
+		if err != nil {
+			return err
+		}
+		return show(cmd.Context(), c.app, c.op, in, *c.asJSON, func(w io.Writer, r R) { human(w, in, r) })
+	}
+	return c.Command
+}
+
+// listing is asking for an operation that answers with a list: it prints a table, or says none.
+func listing[A, T any](c operation[A, []T], args func(pos []string) (A, error), none string, head []any, row func(T) []any) *cobra.Command {
+	return c.asking(args, func(w io.Writer, _ A, all []T) { list(c.app, w, all, none, head, row) })
+}
+
+// noArgs are the arguments of an operation that takes none.
+func noArgs([]string) (none struct{}, err error) { return none, nil }
+
+// nameArg is the first argument as a name; there may be none.
+func nameArg(pos []string) (n manage.Named, err error) {
+	if len(pos) > 0 {
+		n.Name = pos[0]
+	}
+	return n, nil
+}
+
+// show asks for one operation and prints what comes back.
+func show[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A, asJSON bool, human func(w io.Writer, r R)) error {
+	out, err := ask(ctx, a, op, args)
+	if err != nil {
+		return err
+	}
+	return a.print(asJSON, out, func(w io.Writer) { human(w, out) })
+}
+
+// ask carries out one operation: in the running server or, when none runs, over the database opened
+// for this one command.
+func ask[A, R any](ctx context.Context, a *app, op ops.Op[A, R], args A) (result R, err error) {
+	c, done, err := a.client(ctx, op.Changes)
+	if err != nil {
+		return result, err
+	}
+	result, err = admin.Ask(ctx, c, op, args)
+	if err = errors.Join(err, done()); err == nil && op.Changes && c.Database() != "" {
+		a.say("no server is running: changed %s directly", c.Database())
+	}
+	return result, err
+}
+
+// askServer asks the running server, and nobody else.
+func askServer[R any](ctx context.Context, a *app, op ops.Op[struct{}, R]) (r R, err error) {
+	f, err := a.find(ctx)
+	if err == nil && f.client == nil {
+		err = errors.New("no server is running")
+	}
+	if err != nil {
+		return r, err
+	}
+	return admin.Ask(ctx, f.client, op, struct{}{})
+}

@@ -1,0 +1,4 @@
+package audit
+
+// ListIn is Log.List within a transaction.
+var ListIn = list

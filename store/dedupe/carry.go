@@ -1,0 +1,43 @@
+package dedupe
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Carry copies the marks of another database, without those that are too old at now and those in lost. into returns
+// the transaction for the next record.
+func Carry(from *bolt.Tx, now time.Time, lost map[Mark]bool, into func() (*table.Writer, error)) error {
+	put := func(day uint32, ms []Mark) error {
+		if day < Day(now)-Days {
+			return nil
+		}
+		w, err := into()
+		if err != nil {
+			return err
+		}
+		ms = slices.DeleteFunc(ms, func(m Mark) bool {
+			has, _ := Has(w.Tx, m)
+			return has || lost[m]
+		})
+		if len(ms) == 0 {
+			return nil
+		}
+		return addRun(w, day, 0, ms)
+	}
+	for _, b := range []string{Newest, Runs} {
+		for k, v := range table.Under(from, b, nil) {
+			ms, err := Decode(k, v)
+			if err != nil {
+				continue
+			}
+			if err := put(keyDay(k), ms); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

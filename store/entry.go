@@ -1,0 +1,208 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
+)
+
+// An entry on disk is a head, which is read here, and behind it frames that only those read who send them.
+const (
+	bucketEntries = "hot/entries" // instance|seq -> entryHead, frame, the forward's frame
+	bucketDead    = "dead"        // instance|number of the death, epoch, seq -> deadHead, entryHead, frame, the forward's frame
+)
+
+// Entry is one delivery in an instance's buffer, as it is handed out.
+type Entry struct {
+	Buffer relay.BufferID
+	At     time.Time // when it was accepted
+	Deaths int       // sockets that died while it was in flight
+	Bytes  int       // size of the stored record
+	About  About
+	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
+	// Forward is what is sent in place of Frame, as long as it is good for anything; nil: nothing is.
+	Forward *Forward
+	// Event is there in place of the frame of one that was accepted as a whole.
+	Event *relay.Event
+	// Of a dead letter: why and when it left the lane.
+	Reason DeadReason
+	DiedAt time.Time
+}
+
+// Forward is the frame of a relay.Forward.
+type Forward struct {
+	Frame []byte
+	Until time.Time
+	// Earlier: an earlier run of the program accepted it, and may have sent it without being able to say so.
+	Earlier bool
+}
+
+// About is what a delivery is about, as far as the store needs to know.
+type About struct {
+	ID   relay.EventID `json:"id"`
+	Bot  relay.Bot     `json:"bot"`
+	At   time.Time     `json:"at"` // when it happened, by the platform's clock
+	Chat relay.ChatID  `json:"chat,omitempty"`
+	User relay.UserID  `json:"user,omitempty"` // its author
+}
+
+// DeadReason says why an entry left the buffer without being acknowledged.
+type DeadReason string
+
+// The reasons of dead letters.
+const (
+	DeadAge      DeadReason = "age"      // past the lane's limit of age
+	DeadDeaths   DeadReason = "deaths"   // its socket died too often while it was in flight
+	DeadOverflow DeadReason = "overflow" // past the lane's limit of entries or bytes
+	DeadOversize DeadReason = "oversize" // does not fit a frame
+	DeadPoison   DeadReason = "poison"   // could not be encoded
+	DeadRemoved  DeadReason = "removed"  // its instance was revoked or deprovisioned
+	DeadUnbound  DeadReason = "unbound"  // its author was unbound from the instance
+)
+
+// deadReasons are all of them.
+var deadReasons = [...]DeadReason{DeadAge, DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved, DeadUnbound}
+
+// entryHead is what the store knows of an entry. Its frame stands behind it, after a newline. The buffer id is the lane's
+// epoch and the end of the entry's key.
+type entryHead struct {
+	At     time.Time `json:"at"`
+	Deaths int       `json:"deaths,omitempty"`
+	About  About     `json:"of,omitzero"`
+	// Forward is there if the frame of a forward stands behind the frame.
+	Forward *forwardHead `json:"fwd,omitempty"`
+	// Event is there in the frame's place: its frame is made at the push.
+	Event *relay.Event `json:"event,omitempty"`
+}
+
+// forwardHead is what the store knows of an entry's forward.
+type forwardHead struct {
+	Until time.Time `json:"until"`
+	Run   uint64    `json:"run"`  // of the program, which accepted it
+	Size  int       `json:"size"` // of its frame, which is the last thing in the entry
+}
+
+// deadHead is what the store knows of a dead letter. The entry, head and frame, stands behind it. The
+// buffer id is the end of the letter's key.
+type deadHead struct {
+	DiedAt time.Time  `json:"died"`
+	Reason DeadReason `json:"reason"`
+	Size   int        `json:"size"` // of the entry's stored record
+}
+
+// entryKey is where the entry of i with that sequence number stands.
+func entryKey(i relay.InstanceID, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(table.Prefix(i), seq)
+}
+
+// deadKey orders dead letters by when they died and ends with the buffer id, so that looking
+// for one reads keys only.
+func deadKey(i relay.InstanceID, death uint64, b relay.BufferID) []byte {
+	k := binary.BigEndian.AppendUint64(table.Prefix(i), death)
+	k = binary.BigEndian.AppendUint64(k, b.Epoch)
+	return binary.BigEndian.AppendUint64(k, b.Seq)
+}
+
+// deadID is the buffer id a dead letter's key ends with; ok is false for a key that is none.
+func deadID(k []byte) (b relay.BufferID, ok bool) {
+	if len(k) < 24 {
+		return b, false
+	}
+	return relay.BufferID{
+		Epoch: binary.BigEndian.Uint64(k[len(k)-16:]), Seq: binary.BigEndian.Uint64(k[len(k)-8:]),
+	}, true
+}
+
+// AboutOf is what the store knows of a delivery.
+func AboutOf(d relay.Delivery) About {
+	e := d.About()
+	return About{ID: e.ID, Bot: e.Bot, At: e.At, Chat: e.Source.ChatID, User: e.Source.UserID}
+}
+
+// encodeEntry renders a head and what stands behind it.
+func encodeEntry(head any, behind []byte) ([]byte, error) {
+	b, err := table.Encode(head)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(b, '\n'), behind...), nil
+}
+
+// parseEntry reads an entry. frame is part of payload.
+func parseEntry(payload []byte) (h entryHead, frame []byte, err error) {
+	head, frame, _ := bytes.Cut(payload, []byte{'\n'})
+	if json.Unmarshal(head, &h) != nil {
+		return h, nil, errors.New("the entry has no head")
+	}
+	if h.Event != nil {
+		h.About = AboutOf(*h.Event)
+		if h.Forward == nil {
+			frame = nil
+		}
+	}
+	if f := h.Forward; f != nil && (f.Size < 0 || f.Size > len(frame)) {
+		return entryHead{}, nil, errors.New("the entry's forward is longer than the entry")
+	}
+	return h, frame, nil
+}
+
+// decodeEntry reads the entry under k. frame is part of value.
+func decodeEntry(k, value []byte) (h entryHead, frame []byte, err error) {
+	payload, err := boltfile.Unseal(k, value)
+	if err != nil {
+		return h, nil, err
+	}
+	return parseEntry(payload)
+}
+
+// decodeDead reads the dead letter under k, and the entry in it. frame is part of value.
+func decodeDead(k, value []byte) (d deadHead, h entryHead, frame []byte, err error) {
+	payload, err := boltfile.Unseal(k, value)
+	if err != nil {
+		return d, h, nil, err
+	}
+	head, behind, _ := bytes.Cut(payload, []byte{'\n'})
+	if json.Unmarshal(head, &d) != nil {
+		return d, h, nil, errors.New("the letter has no head")
+	}
+	h, frame, err = parseEntry(behind)
+	return d, h, frame, err
+}
+
+// readEntry is the entry under k of a lane with that epoch, as it is handed out in that run of the program.
+func readEntry(epoch uint64, k, value []byte, run uint64) (Entry, error) {
+	h, frame, err := decodeEntry(k, value)
+	if err != nil {
+		return Entry{}, err
+	}
+	return h.entry(relay.BufferID{Epoch: epoch, Seq: table.Number(k)}, len(value), frame, run), nil
+}
+
+// readDead is the dead letter under k, as it is handed out.
+func readDead(k, value []byte, run uint64) (Entry, error) {
+	d, h, frame, err := decodeDead(k, value)
+	id, ok := deadID(k)
+	if err == nil && !ok {
+		err = errors.New("its key has no buffer id")
+	}
+	e := h.entry(id, d.Size, frame, run)
+	e.Reason, e.DiedAt = d.Reason, d.DiedAt
+	return e, err
+}
+
+// entry is what is handed out. frame dies with the transaction, so it is copied.
+func (h entryHead) entry(id relay.BufferID, size int, frame []byte, run uint64) Entry {
+	out := Entry{Buffer: id, At: h.At, Deaths: h.Deaths, Bytes: size, About: h.About, Frame: bytes.Clone(frame), Event: h.Event}
+	if f := h.Forward; f != nil {
+		end := len(frame) - f.Size
+		out.Forward = &Forward{Frame: out.Frame[end:], Until: f.Until, Earlier: f.Run != run}
+		out.Frame = out.Frame[:end:end]
+	}
+	return out
+}

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/authors"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/store/table"
+)
+
+// BucketMeta is the bucket of what is about the file: "schema" -> version, "digest" -> digest, "squeeze" -> true.
+const BucketMeta = boltfile.MetaBucket
+
+// kind is what is to be known of a bucket, whose name, keys and values are said where its records are. In what is said
+// there "|" stands for a zero byte. There are no nested buckets.
+//
+// What is found damaged when the file is opened is either set aside or refuses the start. Set aside, raw, in
+// the quarantine, and named in the log is what can be missing without harm to others: a message, what is
+// remembered of a chat, a code. It would block those behind it, or be refused whenever it is read. The
+// rest says who is who and who may see what: without such a record a name would be free for another
+// tenant, a person reach nobody, or a credential be worth nothing. Nothing makes it anew; the operator
+// restores a backup, or salvages what can be read.
+type kind struct {
+	bucket string
+	// hot: every message changes it. bbolt keeps a bucket of less than a quarter page inside the root page, so that
+	// the digest, lane states, cursors and new seen marks cost no page of their own. The others are kept out of it by
+	// a filler (table.Fill).
+	hot     bool
+	aside   bool // a damaged record is set aside
+	derived bool // follows from others, so that it is made anew and not copied
+	// own tells whether a record says itself that it stands under k; nil: it does not say where. Damage that has a page
+	// stand in another bucket's place leaves each of its records sound.
+	own func(k, value []byte) bool
+}
+
+var kinds = []kind{
+	{bucket: BucketMeta, hot: true},
+	{bucket: BucketCursors, hot: true, aside: true},
+	{bucket: bucketLanes, hot: true},
+	{bucket: bucketEntries, hot: true, aside: true},
+	{bucket: dedupe.Newest, hot: true, aside: true},
+	{bucket: dedupe.Runs, aside: true},
+	{bucket: bucketDead, aside: true},
+	{bucket: bucketPending, aside: true},
+	{bucket: bucketQuarantine, aside: true},
+	{bucket: media.Bucket, aside: true, own: own(func(r media.Record) []byte { return media.Key(r.ID) })},
+	{bucket: capability.Bucket, aside: true, own: own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) })},
+	{bucket: prompt.Bucket, aside: true, own: own(indexed[prompt.Record])},
+	{bucket: authors.Bucket, aside: true},
+	{bucket: bucketConversations, aside: true, own: own(indexed[Conversation])},
+	{bucket: BucketTenants, own: own(func(r Tenant) []byte { return table.Key(r.ID) })},
+	{bucket: BucketInstances, own: own(func(r Instance) []byte { return table.Key(r.ID) })},
+	{bucket: BucketGateways, own: own(func(r Gateway) []byte { return table.Key(r.ID) })},
+	{bucket: BucketBindings, own: own(indexed[Binding])},
+	{bucket: BucketGrants, own: own(indexed[Grant])},
+	{bucket: bucketRoutes, own: own(routeKey)},
+	{bucket: BucketMoves, aside: true},
+	{bucket: bucketCommands, aside: true},
+	{bucket: bucketCodes, aside: true},
+	{bucket: bucketTokens, aside: true},
+	{bucket: bucketIdentity, aside: true},
+	{bucket: bucketBlobs},
+	{bucket: audit.Rows, aside: true},
+	{bucket: audit.Counts, aside: true, derived: true},
+	{bucket: table.Index, derived: true},
+}
+
+func own[T any](key func(T) []byte) func(k, value []byte) bool {
+	return func(k, value []byte) bool {
+		r, err := table.Decode[T](k, value)
+		return err == nil && bytes.Equal(key(r), k)
+	}
+}
+
+func indexed[T table.Indexed](r T) []byte {
+	_, k, _ := r.Index()
+	return k
+}
+
+// kindOf is the kind of a bucket; ok is false when a database of this version has none of that name.
+func kindOf(bucket string) (k kind, ok bool) {
+	n := slices.IndexFunc(kinds, func(k kind) bool { return k.bucket == bucket })
+	if n < 0 {
+		return k, false
+	}
+	return kinds[n], true
+}
+
+// IsOurs reports whether a database of this version has the bucket.
+func IsOurs(bucket string) bool {
+	_, ok := kindOf(bucket)
+	return ok
+}
+
+// Derived reports whether a record follows from others, so that it is made anew and not copied.
+func Derived(bucket string, key []byte) bool {
+	k, _ := kindOf(bucket)
+	return k.derived || bucket == BucketMeta && string(key) != schemaKey
+}
+
+// cold are the buckets with a filler.
+func cold() (out []string) {
+	for _, k := range kinds {
+		if !k.hot {
+			out = append(out, k.bucket)
+		}
+	}
+	return out
+}
+
+// Refusal is nil, or why a database with the damaged records bad is not used.
+func Refusal(bad []boltfile.Damaged) error {
+	var worst []boltfile.Damaged
+	for _, r := range bad {
+		if k, _ := kindOf(r.Bucket); !k.aside && string(r.Key) != table.Filler {
+			worst = append(worst, r)
+		}
+	}
+	return boltfile.Named(worst)
+}

@@ -1,0 +1,80 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	bolt "go.etcd.io/bbolt"
+)
+
+// DB is an open file of records. Reads see what was committed; writes return after the sync of the group they were
+// committed with. A context that ends before a write has begun prevents it; one that ends later is not looked at any
+// more. All methods: any goroutine.
+type DB struct {
+	// Set once.
+	File *boltfile.File
+	Now  func() time.Time // in UTC
+}
+
+// viewing is the key under which a context carries View's transaction.
+type viewing struct{}
+
+// View has all that fn reads with its context come from one read transaction. fn must neither write nor wait
+// for others, and the context must not outlive it.
+func (db *DB) View(ctx context.Context, fn func(context.Context) error) error {
+	return db.File.Read(ctx, func(t *bolt.Tx) error { return fn(context.WithValue(ctx, viewing{}, t)) })
+}
+
+// Get is what fn reads, in View's transaction or in one of its own, with what failed in front of an error. fn must copy
+// what it keeps.
+func Get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, error)) (out T, err error) {
+	read := func(t *bolt.Tx) (err error) {
+		out, err = fn(t)
+		return err
+	}
+	if t, ok := ctx.Value(viewing{}).(*bolt.Tx); ok {
+		err = read(t)
+	} else {
+		err = db.File.Read(ctx, read)
+	}
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", what, err)
+	}
+	return out, nil
+}
+
+// Find is the record under k, read as Get does; ok is false when there is none.
+func Find[T any](ctx context.Context, db *DB, what, b string, k []byte) (v T, ok bool, err error) {
+	all, err := Get(ctx, db, what, func(t *bolt.Tx) ([]T, error) { return AtMostOne[T](t, b, k) })
+	if err != nil || len(all) == 0 {
+		return v, false, err
+	}
+	return all[0], true, nil
+}
+
+// Change runs fn in the next transaction, with what failed in front of an error; see boltfile.Op.Run for what fn must
+// keep to. adds is about how many bytes it stores; one that adds something is refused with ErrFull when the file is
+// nearly full.
+func (db *DB) Change(ctx context.Context, what string, fn func(*Writer) error, adds ...int) error {
+	return db.Run(ctx, what, func(b boltfile.Batch) error { return fn(b.(interface{ Records() *Writer }).Records()) }, adds...)
+}
+
+// Run is Change for whoever knows the file's Batch, which embeds a Writer.
+func (db *DB) Run(ctx context.Context, what string, fn func(boltfile.Batch) error, adds ...int) error {
+	o := &boltfile.Op{Run: fn}
+	for _, n := range adds {
+		o.Size, o.Grows = o.Size+n, o.Grows || n > 0
+	}
+	err := errors.New("a write within a view") // the writer may have to wait for every reader
+	if ctx.Value(viewing{}) == nil {
+		err = db.File.Do(ctx, o)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
+}
