@@ -90,22 +90,19 @@ var mayImport = map[string]string{
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
-	"cli/usage":           "", // words for cobra's errors
 	"cli/help":            "", // pure: texts
 	"cli/web/page":        "relay relay/finding relay/login",
 	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/manage platforms store/audit cli/web/page",
-	"cli/web":             "relay relay/door relay/limit relay/login cli/web/page cli/web/* cli/lan",
+	"cli/web":             "relay relay/door relay/limit relay/login cli/web/page cli/web/* cli/netaddr",
 	"cli/service":         "", // the unit, and where it is
 	".":                   "cli",
 	"cli/web/chat":        "cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
+	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/netaddr",
 	"cli/pointer":         "store/files",
-	"cli/lan":             "",
-	"cli/completion":      "store/files",
-	"cli/systemd":         "",
+	"cli/netaddr":         "",
 	"cli/terminal":        "relay",
-	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",
+	"cli/setup":           "cli/netaddr cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

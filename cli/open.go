@@ -12,7 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
@@ -94,7 +94,7 @@ func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Platform
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: release, URL: cfg.URL(lan.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(),
+		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(),
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)
