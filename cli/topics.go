@@ -45,7 +45,7 @@ func newHelpCmd(a *app) *cobra.Command {
 			switch {
 			case ok && len(args) == 1:
 				return a.print(false, nil, func(w io.Writer) {
-					_, _ = io.WriteString(w, help.Plain(text))
+					_, _ = io.WriteString(w, text)
 					if known {
 						_, _ = fmt.Fprintf(w, "\nThe command of that name: %s --help\n", about.CommandPath())
 					}

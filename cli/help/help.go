@@ -1,8 +1,7 @@
 // Package help holds the help topics: one markdown file each, which is read here, on the project's page and in a terminal.
 //
-// A topic begins with "# Title". It uses paragraphs, "##" headings, lists with "-" or "1.", tables, and code that is
-// indented or fenced; a link to another topic is [words](TOPIC.md), and a link to a file of the project is an address.
-// Nothing else of markdown is known here.
+// A terminal shows a topic as it stands in its file. So its lines have 80 characters at most, but for code and tables; lists stand where a
+// table would not fit; a link to another topic is [words](TOPIC.md), and a link to a file of the project is an address.
 //
 // Invariant: a topic is text of ours. What people or networks named never passes through this package.
 package help
