@@ -53,8 +53,11 @@ func letters(pos []string) (manage.Letters, error) {
 
 func (a *app) bufferReplay() *cobra.Command {
 	return command(a, ops.Replay, "Deliver dead letters after all: those named, or all").asking(letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
-		if moved.Count > 0 || moved.Oversize == 0 {
+		switch {
+		case moved.Count > 0:
 			_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
+		case moved.Oversize+moved.Left == 0:
+			a.say("%s has no dead letters.", moved.Instance)
 		}
 		if moved.Oversize > 0 {
 			_, _ = fmt.Fprintf(w, "%s cannot be delivered: over 1 MiB, which is more than a gateway takes. Ask for the text in parts, or as a file; hermes-connector buffer drop %s BUFFERID deletes a message\n",

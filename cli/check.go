@@ -56,7 +56,7 @@ func newCheckCmd(a *app) *cobra.Command {
 				_, _ = fmt.Fprintf(w, "  %s bot%s\n", b.Kind.Name, called)
 			}
 			if len(cfg.Bots) == 0 {
-				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector check --help shows what to write")
+				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector setup adds one")
 			}
 			for _, doubt := range out.Warnings {
 				_, _ = fmt.Fprintln(w, "!", doubt)

@@ -22,6 +22,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -71,7 +72,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
-		Replies:  hub.Replies(cfg.Replies),
+		Replies:  inbound.Replies(cfg.Replies),
 		Log:      log,
 	})
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})

@@ -67,8 +67,10 @@ var mayImport = map[string]string{
 	"relay/visibility":           "relay platforms",
 	"relay/background":           "relay relay/count platforms",
 	"relay/facts":                "relay relay/gate relay/visibility platforms store",
-	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/background relay/facts relay/link relay/render relay/session relay/sessionkey relay/visibility" +
-		" platforms store store/capability store/prompt",
+	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/gate relay/session relay/sessionkey platforms store store/capability store/prompt",
+	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/prompt",
+	"relay/hub": "relay relay/background relay/bus relay/count relay/delivery relay/facts relay/gate relay/inbound relay/link relay/outbound relay/render relay/session relay/wire" +
+		" platforms store",
 	"relay/fair":          "relay", // pure: numbers and turns
 	"relay/media":         "relay relay/count relay/fair relay/filename platforms store store/files store/media",
 	"relay/limit":         "",

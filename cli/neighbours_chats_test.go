@@ -17,7 +17,7 @@ type obj = map[string]any
 // takes is how long a network takes for one request; half of it before it is carried out.
 const takes = 60 * time.Millisecond
 
-// botEvery is the pause between two messages of a Telegram bot that has used up its burst (platforms/telegram).
+// botEvery is the pause between two requests of a bot that has used up its burst (platforms/telegram and discord/rest).
 const botEvery = 40 * time.Millisecond
 
 // spot is a place in a network: a message of a chat, or a person in it.

@@ -160,6 +160,9 @@ func (g *neighbour) lost() int {
 type calm struct {
 	*neighbour
 	w *street
+	// telegram is held by the turn on Telegram: there is one at a time. Two at once, when one had to wait for its photo, would
+	// use up the gateway's own share of the bot, and then its turns wait for one another and not for mallory.
+	telegram chan struct{} // capacity 1
 
 	turns sync.WaitGroup
 	mu    sync.Mutex // guards the fields below
@@ -245,7 +248,13 @@ func (c *calm) hear(ev relay.Event) {
 			in.what = "shown"
 		}
 		c.w.took(in, l.at, "inbound", l.chat)
-		c.turns.Go(func() { c.turn(ev, l) })
+		c.turns.Go(func() {
+			if ev.Source.Platform == telegram.Name {
+				c.telegram <- struct{}{}
+				defer func() { <-c.telegram }()
+			}
+			c.turn(ev, l)
+		})
 	}
 }
 

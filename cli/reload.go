@@ -18,7 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
-	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
@@ -123,7 +123,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	out = compare(r.bots, bots)
 	out.Restart = append([]string{}, r.started.Restart(next)...)
 	r.level.Set(next.Log.Level)
-	r.core.hub.Reply(hub.Replies(next.Replies))
+	r.core.hub.Reply(inbound.Replies(next.Replies))
 	hosted := r.core.hub.Bots()
 	var all []platforms.Platform
 	for _, b := range bots {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -137,6 +138,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	if s.app.makes == nil { // setup gives the advice itself
 		advise(ctx, cfg, db, log)
 	}
+	debug.FreeOSMemory() // what only the start needed would otherwise stay with an idle process
 	s.reloader = r
 	close(s.began)
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -43,6 +44,9 @@ func (e *ActionError) Error() string {
 }
 
 func (e *ActionError) Unwrap() error { return e.Err }
+
+// Retried reports whether gateways read in e's words that they should try again.
+func (e *ActionError) Retried() bool { return strings.Contains(e.Public, "network") }
 
 // Unsupported is the answer to an operation the bot cannot do, or nobody here has heard of. Gateways
 // read "never again" in it: what the descriptor advertises is never refused so.

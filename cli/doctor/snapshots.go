@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
@@ -39,7 +40,10 @@ func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 			return nil
 		}
 		newest, at, err := backup.Newest(o.Config.Backup.Dir, o.Now())
-		if err != nil {
+		switch {
+		case errors.Is(err, syscall.ENOTDIR): // which is a fault of the configuration, and said as such
+			return nil
+		case err != nil:
 			return finding.NotLookedAt.Alone(o.Config.Backup.Dir, "the snapshots cannot be looked at: "+reason(err), o.machine.instead())
 		}
 		var out finding.List

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -187,5 +186,5 @@ func (e Task) again(err error) bool {
 	case ae.Outcome == relay.MaybeSent:
 		return e.Harmless
 	}
-	return strings.Contains(ae.Public, "network") // the word that says so to gateways
+	return ae.Retried()
 }

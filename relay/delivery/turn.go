@@ -35,6 +35,14 @@ type Conversation struct {
 	Thread relay.ThreadID // of a network whose threads are no chats
 }
 
+// In is the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
+func In(c relay.Chat, thread relay.ThreadID) Conversation {
+	if string(thread) == string(c.ID) {
+		thread = ""
+	}
+	return Conversation{Chat: c, Thread: thread}
+}
+
 // Sign is what a gateway does in a conversation while a turn runs there.
 type Sign int
 

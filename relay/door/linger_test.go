@@ -34,7 +34,8 @@ func TestATooLargeBodyReadsWhy(t *testing.T) {
 	const size = 8 << 20
 	whole := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
 	chunked := fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("x", size))
-	for path, forms := range map[string][]string{"/read": {whole, chunked}, "/unread": {whole}} {
+	announced := fmt.Sprintf("Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", size)
+	for path, forms := range map[string][]string{"/read": {whole, chunked}, "/unread": {whole, announced}} {
 		for _, form := range forms {
 			c, err := net.Dial("tcp", s.Listener.Addr().String())
 			if err != nil {
@@ -44,6 +45,8 @@ func TestATooLargeBodyReadsWhy(t *testing.T) {
 				t.Errorf("%s, %.18s: the body could not be sent: %v", path, form, err)
 			} else if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
 				t.Errorf("%s, %.18s: %v, %v", path, form, resp, err)
+			} else if resp.ContentLength < 0 { // who waits to be told to send the body would wait for the connection's end
+				t.Errorf("%s, %.60q: the answer does not say where it ends", path, form)
 			} else if said, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(said), "larger than 1 KiB") {
 				t.Errorf("%s, %.18s: %s, %v", path, form, said, err)
 			}

@@ -3,6 +3,8 @@ package gate
 import (
 	"strings"
 	"unicode"
+
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // PressFacts are what decides whether a press answers a prompt. The instance of Facts is the one that asked, and
@@ -43,6 +45,17 @@ func IsApproval(text string) bool {
 		}
 	}
 	return false
+}
+
+// IsStop reports whether ev is a person's /stop, as gateways read commands: the first word, in any case, and what
+// follows an "@" does not count. One for another bot is delivered to nobody.
+func IsStop(ev relay.Event) bool {
+	words := strings.Fields(ev.Text)
+	if len(words) == 0 || ev.Traits.AuthorIsBot || ev.Prompt != nil {
+		return false
+	}
+	name, _, _ := strings.Cut(words[0], "@")
+	return strings.EqualFold(name, "/stop")
 }
 
 // isSpace reports whether gateways take r for a space: in Python the four separators of ASCII are such, too.

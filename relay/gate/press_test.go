@@ -92,3 +92,20 @@ func TestIsApproval(t *testing.T) {
 		}
 	}
 }
+
+func TestIsStop(t *testing.T) {
+	for text, want := range map[string]bool{
+		"/stop": true, "/STOP": true, "/stop@bot": true, " /Stop@Bot please": true, "/stop\nnow": true,
+		"": false, "stop": false, "/stopwatch": false, "/": false, "@stop": false, "do not /stop": false, "/st\u00f6p": false,
+	} {
+		if got := IsStop(relay.Event{Text: text}); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	if IsStop(relay.Event{Text: "/stop", Traits: relay.Traits{AuthorIsBot: true}}) {
+		t.Error("a bot is no person")
+	}
+	if IsStop(relay.Event{Text: "/stop", Prompt: &relay.PromptResponse{}}) {
+		t.Error("a press is no command")
+	}
+}

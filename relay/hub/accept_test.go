@@ -193,7 +193,7 @@ func TestADroppedEventWritesNothing(t *testing.T) {
 func TestARepeatedEventEndsAtTheSeenMark(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	ev := relay.Event{
 		ID: "e1", Bot: r.bot, MessageID: "1", Type: relay.TypeText, Text: "hi", At: time.Now(),
 		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
@@ -213,7 +213,7 @@ func TestARepeatedEventEndsAtTheSeenMark(t *testing.T) {
 
 func TestCursorAndQuarantineAreStoredWithTheBatch(t *testing.T) {
 	r := newRig(t)
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	b := platforms.Batch{
 		Undecodable: []platforms.Undecodable{{Raw: []byte(`{"x":`), Err: errors.New("unexpected end")}},
 		Cursor:      []byte("42"),
@@ -233,7 +233,7 @@ func TestCursorAndQuarantineAreStoredWithTheBatch(t *testing.T) {
 func TestAnOversizedEventLosesContextFirstAndIsBuriedThen(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	ev := relay.Event{
 		ID: "e1", Bot: r.bot, MessageID: "1", Type: relay.TypeText, Text: "hi", At: time.Now(),
 		Source:  relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
@@ -279,7 +279,7 @@ func TestAMovedChatTakesItsGrantAlong(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	r.claim("home", "old")
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	if err := in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestVisibilityIsForgottenWhenThePlatformSaysSo(t *testing.T) {
 	say(gate.Delivered)
 	r.net.Leave("garden", "ann")
 	say(gate.Delivered) // believed for a minute
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	if err := in.Accept(t.Context(), platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -163,7 +162,7 @@ func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
 	ordinary := atomic.Int32{}
 	for n := range 5 {
 		wg.Go(func() {
-			_, done, err := h.respond(t.Context(), "home", p, relay.Send{Chat: "c", Content: fmt.Sprint(n)})
+			_, done, err := h.out.Capabilities.Respond(t.Context(), "home", p, relay.Send{Chat: "c", Content: fmt.Sprint(n)})
 			if err != nil {
 				t.Errorf("respond: %v", err)
 			}
@@ -185,7 +184,7 @@ func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
 func TestADuplicateTakesNoCapabilityAway(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	ev := relay.Event{
 		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
 		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
@@ -219,7 +218,7 @@ func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
 		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
 		ExpiresAt: time.Now().Add(15 * time.Minute),
 	}
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	ev.Text = strings.Repeat("x", 16<<10)
 	filler, err := ev, error(nil)
 	for n := 0; err == nil && n < 1000; n++ {
@@ -235,33 +234,6 @@ func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
 	}
 	if len(p.log()) != 0 {
 		t.Errorf("the platform did %q: the event comes again", p.log())
-	}
-}
-
-// The store knows better than the judgement whom an event was stored for.
-func TestACapabilityIsNobodysWhenItsInstanceWentMeanwhile(t *testing.T) {
-	r, p := newResponderRig(t)
-	r.enroll("home", "ann")
-	ev := relay.Event{
-		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
-		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
-	}
-	c := platforms.Capability{
-		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
-		ExpiresAt: time.Now().Add(15 * time.Minute),
-	}
-	j, err := r.hub.judge(t.Context(), ev, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.came = &c
-	if c := r.hub.bind(&j); c == nil || c.Instance != "home" {
-		t.Fatalf("bound to %+v", c)
-	}
-	r.hub.announce(j, make([]relay.BufferID, 1))
-	eventually(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok1") })
-	if r.holds("home", "i1") {
-		t.Error("it is still kept")
 	}
 }
 
@@ -290,7 +262,7 @@ func TestEveryStrangersPlaceholderGoes(t *testing.T) {
 
 // What makes room for others is discarded: its answer will not find it. What is answered, or may be, is left alone.
 func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
-	r, p := newResponderRig(t)
+	r, p := newMoodyRig(t)
 	r.enroll("home", "ann")
 	for n := range 256 {
 		r.give(capability.Record{
@@ -298,63 +270,26 @@ func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
 			ExpiresAt: time.Now().Add(10*time.Minute + time.Duration(n)*time.Millisecond),
 		}, fmt.Sprint("old", n))
 	}
-	for id, is := range map[relay.EventID]right{"old1": taken, "old2": unsure} {
-		c, _, err := r.db.Capabilities.In(t.Context(), "home", r.bot, id)
-		if err != nil {
-			t.Fatal(err)
+	p.answer = func(a relay.Send) error {
+		if a.ReplyTo == "old2" {
+			return &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
 		}
-		r.hub.answerings.of(c).becomes(is)
+		return nil
 	}
+	for _, id := range []relay.MessageID{"old1", "old2"} {
+		if _, done, _ := r.hub.out.Capabilities.Respond(t.Context(), "home", p, relay.Send{ReplyTo: id}); !done {
+			t.Fatalf("%s was not answered through", id)
+		}
+	}
+	answered := len(p.log())
 	for n := range 4 {
 		r.command("ann", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
 	}
-	eventually(t, "the oldest to go", func() bool { return len(p.log()) == 2 })
-	got := p.log()
+	eventually(t, "the oldest to go", func() bool { return len(p.log()) == answered+2 })
+	got := p.log()[answered:]
 	slices.Sort(got)
 	if want := []string{"discard old0", "discard old3"}; !slices.Equal(got, want) {
 		t.Errorf("the platform did %q, want %q", got, want)
-	}
-}
-
-// A late reply to /link is the connector's own: it is neither given twice nor lost to a limit.
-func TestTheConnectorsOwnAnswer(t *testing.T) {
-	busy := &relay.ActionError{Outcome: relay.NotSent, Public: "network: rate limited, retry after 5", RetryAfter: 5 * time.Second}
-	for name, tc := range map[string]struct {
-		errs     []error
-		answers  int // tried
-		ordinary int
-	}{
-		"at once":          {nil, 1, 0},
-		"after a limit":    {[]error{busy, busy}, 3, 0},
-		"perhaps":          {[]error{&relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}}, 1, 0},
-		"the token is old": {[]error{&relay.ActionError{Outcome: relay.NotSent, Public: "gone", Err: platforms.ErrCapabilityGone}}, 1, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				net := local.NewNetwork()
-				p, tries := &moody{}, 0
-				p.Loopback = local.NewLoopback(net, nil)
-				p.answer = func(relay.Send) error {
-					tries++
-					if tries <= len(tc.errs) {
-						return tc.errs[tries-1]
-					}
-					return nil
-				}
-				h := New(nil, nil, nil, []platforms.Platform{p}, Options{})
-				ctx, cancel := context.WithCancel(t.Context())
-				var wg sync.WaitGroup
-				wg.Go(func() { h.tasks.Run(ctx) })
-				c := &platforms.Capability{Event: "i1", Placeholder: true}
-				h.answer(relay.Event{Bot: p.Bot(), Source: relay.Source{ChatID: "@ann"}}, "linked", c)
-				time.Sleep(time.Minute)
-				cancel()
-				wg.Wait()
-				if tries != tc.answers || len(net.Acts()) != tc.ordinary {
-					t.Errorf("%d answers and %d messages, want %d and %d", tries, len(net.Acts()), tc.answers, tc.ordinary)
-				}
-			})
-		})
 	}
 }
 

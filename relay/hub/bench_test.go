@@ -29,7 +29,7 @@ func BenchmarkAcceptToFrame(b *testing.B) {
 	r := newRig(b)
 	r.enroll("home", "ann")
 	g := r.dial("home")
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	var took []time.Duration
@@ -56,7 +56,7 @@ func BenchmarkDrain10k(b *testing.B) {
 		b.StopTimer()
 		r := newRig(b)
 		r.enroll("home", "ann")
-		in := &inbox{hub: r.hub, bot: r.bot}
+		in := r.hub.in.Inbox(r.bot)
 		for n := 0; n < backlog; n += 100 {
 			var batch platforms.Batch
 			for i := range 100 {
@@ -104,7 +104,7 @@ func BenchmarkPressAndMessage(b *testing.B) {
 func benchEach(b *testing.B, p *salon, ev relay.Event) time.Duration {
 	b.Helper()
 	began := time.Now()
-	p.must((&inbox{hub: p.hub, bot: p.bot.bot}).Accept(b.Context(), platforms.Batch{Events: []relay.Event{ev}}))
+	p.must(p.hub.in.Inbox(p.bot.bot).Accept(b.Context(), platforms.Batch{Events: []relay.Event{ev}}))
 	e, ok, err := p.db.Lanes.Next(b.Context(), "home", 0)
 	if err != nil || !ok {
 		b.Fatalf("nothing to deliver: %v, %s", err, p.verdict(ev.ID))

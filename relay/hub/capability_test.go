@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/facts"
+	"github.com/hermes-connector/hermes-connector/relay/outbound"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -28,7 +29,7 @@ import (
 const annsKey = relay.SessionKey("agent:main:loopback:dm:@ann")
 
 // restarted is a hub that knows what is stored and nothing else, as after a restart. It does not run.
-func (r *rig) restarted(p platforms.Platform, seal Sealer) *Hub {
+func (r *rig) restarted(p platforms.Platform, seal outbound.Sealer) *Hub {
 	return New(r.db, r.desk, r.bus, []platforms.Platform{p}, Options{Seal: seal})
 }
 
@@ -67,12 +68,12 @@ func TestCapabilitiesOutliveARestart(t *testing.T) {
 	h := r.restarted(p, plainSeal{})
 	s := sits(h, relay.DefaultTenant, "home", r.bot)
 	for _, text := range []string{"one", "two", "three"} { // of which none names a message
-		res, done, err := h.respond(t.Context(), "home", p, relay.Send{Chat: "@ann", Content: text})
+		res, done, err := h.out.Capabilities.Respond(t.Context(), "home", p, relay.Send{Chat: "@ann", Content: text})
 		if want := text != "three"; done != want || err != nil {
 			t.Errorf("%s: %+v, %v, %v", text, res, done, err)
 		}
 	}
-	if _, err := s.followUp(t.Context(), relay.FollowUp{Session: annsKey, Kind: slashKind, Content: "more"}); err != nil {
+	if _, err := act(t.Context(), s, relay.Request{Action: relay.FollowUp{Session: annsKey, Kind: slashKind, Content: "more"}}); err != nil {
 		t.Error(err)
 	}
 	want := []string{"respond tok0 first=true: one", "respond tok2 first=true: two", "respond tok2 first=false: more"}
@@ -85,7 +86,7 @@ func TestCapabilitiesOutliveARestart(t *testing.T) {
 	// What is known of the answers rides with the next commit, so that the next process need not ask.
 	r.command("ann", "i3", "/ask", "tok3", true)
 	h = r.restarted(p, plainSeal{})
-	if _, _, err := h.respond(t.Context(), "home", p, relay.Send{Chat: "@ann", Content: "four", ReplyTo: "i0"}); err != nil {
+	if _, _, err := h.out.Capabilities.Respond(t.Context(), "home", p, relay.Send{Chat: "@ann", Content: "four", ReplyTo: "i0"}); err != nil {
 		t.Error(err)
 	}
 	if got := p.log(); got[len(got)-1] != "respond tok0 first=false: four" || len(p.asks()) != 3 {
@@ -112,11 +113,11 @@ func TestAfterAnUnclearAnswerTheNetworkIsAsked(t *testing.T) {
 				if stands {
 					p.think("tok1")
 				}
-				_, done, err := r.hub.respond(t.Context(), "home", p, relay.Send{Chat: "@ann", Content: "one"})
+				_, done, err := r.hub.out.Capabilities.Respond(t.Context(), "home", p, relay.Send{Chat: "@ann", Content: "one"})
 				if !done || relay.Explain(err).Outcome != relay.MaybeSent {
 					t.Fatal(done, err)
 				}
-				_, done, err = r.hub.respond(t.Context(), "home", p, a)
+				_, done, err = r.hub.out.Capabilities.Respond(t.Context(), "home", p, a)
 				want := []string{"respond tok1 first=true: one", fmt.Sprintf("respond tok1 first=%v: two", stands)}
 				if !stands && a.ReplyTo == "" { // an ordinary message
 					want = want[:1]
@@ -137,7 +138,7 @@ func TestWithoutTheNetworksWordNothingIsReplaced(t *testing.T) {
 	p.unknown = &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
 	h := r.restarted(p, plainSeal{})
 	for _, a := range []relay.Send{{Chat: "@ann", Content: "one"}, {Chat: "@ann", Content: "two", ReplyTo: "i1"}} {
-		if _, done, err := h.respond(t.Context(), "home", p, a); !done || err != nil {
+		if _, done, err := h.out.Capabilities.Respond(t.Context(), "home", p, a); !done || err != nil {
 			t.Error(done, err)
 		}
 	}
@@ -224,11 +225,11 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 						switch send := (relay.Send{Chat: "@ann", Content: text}); n % 3 {
 						case 0:
 							send.ReplyTo = relay.MessageID(fmt.Sprint("i", n%6))
-							_, _, _ = h.respond(t.Context(), "home", p, send)
+							_, _, _ = h.out.Capabilities.Respond(t.Context(), "home", p, send)
 						case 1:
-							_, _, _ = h.respond(t.Context(), "home", p, send)
+							_, _, _ = h.out.Capabilities.Respond(t.Context(), "home", p, send)
 						default:
-							_, _ = s.followUp(t.Context(), relay.FollowUp{Session: annsKey, Kind: slashKind, Content: text})
+							_, _ = act(t.Context(), s, relay.Request{Action: relay.FollowUp{Session: annsKey, Kind: slashKind, Content: text}})
 						}
 					})
 				}
@@ -249,7 +250,7 @@ func TestACapabilityIsFoundByEveryKey(t *testing.T) {
 	r.command("ann", "i1", "/ask", "tok1", true)
 	s := sits(r.hub, relay.DefaultTenant, "home", r.bot)
 	for _, key := range []relay.SessionKey{annsKey, "agent:main:relay:dm:@ann"} {
-		if _, err := s.followUp(t.Context(), relay.FollowUp{Session: key, Kind: slashKind, Content: string(key)}); err != nil {
+		if _, err := act(t.Context(), s, relay.Request{Action: relay.FollowUp{Session: key, Kind: slashKind, Content: string(key)}}); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
@@ -282,7 +283,7 @@ func TestTwoTenantsWithOneSessionKey(t *testing.T) {
 		if want[0] == "default" {
 			s = sits(r.hub, relay.DefaultTenant, i, r.bot)
 		}
-		_, err := s.followUp(t.Context(), relay.FollowUp{Session: annsKey, Kind: slashKind, Content: "x"})
+		_, err := act(t.Context(), s, relay.Request{Action: relay.FollowUp{Session: annsKey, Kind: slashKind, Content: "x"}})
 		did := p.log()[before:]
 		if want[1] == "" && (err == nil || len(did) != 0) || want[1] != "" && (err != nil || len(did) != 1 || !strings.Contains(did[0], "respond "+want[1])) {
 			t.Errorf("%s: %v, the platform did %q", i, err, did)
@@ -290,7 +291,7 @@ func TestTwoTenantsWithOneSessionKey(t *testing.T) {
 	}
 	// The same instance name with another tenant's credential finds nothing.
 	s := sits(r.hub, "others", "home", r.bot)
-	if _, err := s.followUp(t.Context(), relay.FollowUp{Session: annsKey, Kind: slashKind, Content: "x"}); err == nil {
+	if _, err := act(t.Context(), s, relay.Request{Action: relay.FollowUp{Session: annsKey, Kind: slashKind, Content: "x"}}); err == nil {
 		t.Error("another tenant used it")
 	}
 }
@@ -372,7 +373,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 				r.t.Fatal(err)
 			}
 		}},
-		"it does not open": {give: func(r *rig, _ *responder) { r.give(mine, "t"); r.hub.opts.Seal = plainSeal{"another"} }},
+		"it does not open": {give: func(r *rig, _ *responder) { r.hub.opts.Seal = plainSeal{"another"}; r.give(mine, "t") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &responder{}
@@ -444,7 +445,7 @@ func TestWhatAnotherKeySealedIsDropped(t *testing.T) {
 	var log bytes.Buffer
 	h := New(r.db, r.desk, r.bus, []platforms.Platform{p}, Options{Seal: plainSeal{"new"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 2 {
-		if err := h.openCapabilities(t.Context()); err != nil {
+		if err := h.out.Capabilities.DropUseless(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -485,7 +486,7 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			}
 			before := r.restarted(p, plainSeal{}) // the process that is killed before the verdict
 			r.hub = r.restarted(p, plainSeal{})
-			in := &inbox{hub: before, bot: r.bot}
+			in := before.in.Inbox(r.bot)
 			if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}}); err != nil {
 				t.Fatal(err)
 			}
@@ -493,7 +494,9 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			if err != nil || !ok || !stored.Undecided || r.holds("home", "i1") {
 				t.Fatalf("stored %+v, %v, %v; of use: %v", stored, ok, err, r.holds("home", "i1"))
 			}
-			r.hub.judgeChat(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"})
+			if err := r.hub.in.Judge(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"}); err != nil {
+				t.Fatal(err)
+			}
 			if !sees {
 				if r.hub.tasks.Waiting() != 1 {
 					t.Fatal("nobody is to take the placeholder away")
@@ -507,7 +510,7 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			if !r.holds("home", "i1") {
 				t.Fatal("it is of no use after the verdict")
 			}
-			if _, done, err := r.hub.respond(t.Context(), "home", p, relay.Send{Chat: "garden", Content: "yes"}); !done || err != nil {
+			if _, done, err := r.hub.out.Capabilities.Respond(t.Context(), "home", p, relay.Send{Chat: "garden", Content: "yes"}); !done || err != nil {
 				t.Error(done, err)
 			}
 			if want := []string{"respond tok1 first=true: yes"}; !slices.Equal(p.log(), want) {
@@ -545,7 +548,7 @@ func TestCapabilitiesCostNoCommits(t *testing.T) {
 		}
 		commits = r.db.Stats().Commits
 		for n := range 3 {
-			if _, _, err := r.hub.respond(t.Context(), "home", p, relay.Send{Chat: "@ann", Content: fmt.Sprint(n)}); err != nil {
+			if _, _, err := r.hub.out.Capabilities.Respond(t.Context(), "home", p, relay.Send{Chat: "@ann", Content: fmt.Sprint(n)}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -558,15 +561,4 @@ func TestCapabilitiesCostNoCommits(t *testing.T) {
 			t.Errorf("%d commits with the sweep, want 1", n)
 		}
 	})
-}
-
-// TestAnsweringsOfExpiredCapabilitiesGo, or they would add up.
-func TestAnsweringsOfExpiredCapabilitiesGo(t *testing.T) {
-	var a answerings
-	for n := range 10 * answeringsKept {
-		a.came(capability.Record{Event: relay.EventID(fmt.Sprint(n)), ExpiresAt: time.Now().Add(-time.Second)})
-	}
-	if n := len(a.by); n > answeringsKept {
-		t.Errorf("%d answerings are kept of expired capabilities", n)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -136,15 +137,15 @@ func TestMayClaim(t *testing.T) {
 				if got != tc.want || ok != (tc.want != relay.Place{}) {
 					t.Errorf("MayClaim = %+v, %t; want %+v", got, ok, tc.want)
 				}
-				if took := time.Since(began); took > claimWithin {
-					t.Errorf("took %s, want at most %s", took, claimWithin)
+				if took := time.Since(began); took > inbound.ClaimWithin {
+					t.Errorf("took %s, want at most %s", took, inbound.ClaimWithin)
 				}
 			})
 		})
 	}
 }
 
-// A network that hangs costs one claim claimWithin, whatever is asked, and says no.
+// A network that hangs costs one claim inbound.ClaimWithin, whatever is asked, and says no.
 func TestMayClaimDoesNotWaitForAHangingNetwork(t *testing.T) {
 	for _, chat := range []relay.ChatID{"", "green"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -160,8 +161,8 @@ func TestMayClaimDoesNotWaitForAHangingNetwork(t *testing.T) {
 			if at, ok := h.MayClaim(t.Context(), "home", tell, "park", chat); ok {
 				t.Errorf("%q: MayClaim = %+v, want no", chat, at)
 			}
-			if took := time.Since(began); took != claimWithin {
-				t.Errorf("%q: took %s, want %s", chat, took, claimWithin)
+			if took := time.Since(began); took != inbound.ClaimWithin {
+				t.Errorf("%q: took %s, want %s", chat, took, inbound.ClaimWithin)
 			}
 		})
 	}

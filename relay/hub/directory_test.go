@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -22,7 +23,7 @@ func TestSeenOfTheDirectory(t *testing.T) {
 		all := r.hub.Decisions()
 		events = append(events, all[len(all)-1].Event)
 	}
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot).(platforms.Directory)
 	got, err := in.Seen(t.Context(), append(events, "never"))
 	if diff := cmp.Diff([]bool{false, true, false}, got); err != nil || diff != "" {
 		t.Errorf("seen, %v (-want +got):\n%s", err, diff)
@@ -37,7 +38,7 @@ func TestAWholeScopeIsInTheDirectory(t *testing.T) {
 	if err := r.db.Claim(t.Context(), nil, g); err != nil {
 		t.Fatal(err)
 	}
-	got, err := (&inbox{hub: r.hub, bot: r.bot}).Chats(t.Context())
+	got, err := r.hub.in.Inbox(r.bot).(platforms.Directory).Chats(t.Context())
 	if err != nil || !slices.Contains(got, relay.Place{Platform: local.LoopbackID, Scope: "park"}) {
 		t.Errorf("chats %v, %v", got, err)
 	}

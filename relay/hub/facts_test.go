@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -13,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
 // town is facts.Stored about an instance "home" with n people "p0", "p1" and on, who talked in "yard" and "hall",
@@ -128,33 +130,33 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 		"a change where nobody knows the chat": {action: relay.Edit{Chat: "street", Message: "old"}, want: "no", most: 16},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, first, _ := claims(t)
-			first.sees = func(relay.Place, relay.UserID) (bool, error) { return true, nil }
-			if tc.known != "" {
-				h.facts.Visible.Observe(visibility.Of{Bot: first.bot, Place: tc.event.Source.Place(), User: tc.known}, time.Now())
-			}
-			s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
-			s.say(first.bot)
-			s.grow()
-			if tc.event.Prompt != nil {
-				r := promptRecord("home", first.bot, relay.Prompt{
-					Chat: "hall", Kind: relay.PromptChoice, PromptID: "p", Options: []relay.PromptOption{{ID: "yes"}},
-				}, time.Now())
-				if _, err := h.db.Prompts.Add(t.Context(), r); err != nil {
-					t.Fatal(err)
-				}
-			}
 			reads := make(map[int]int)
 			for _, n := range []int{100, 100_000} {
+				h, first, _ := claims(t)
+				first.sees = func(relay.Place, relay.UserID) (bool, error) { return true, nil }
+				if tc.known != "" {
+					h.facts.Visible.Observe(visibility.Of{Bot: first.bot, Place: tc.event.Source.Place(), User: tc.known}, time.Now())
+				}
+				s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+				s.say(first.bot)
+				s.grow()
+				if tc.event.Prompt != nil {
+					r := prompt.Record{
+						Instance: "home", Bot: first.bot, Chat: "hall", Kind: relay.PromptChoice, ID: "p", Options: []relay.PromptOption{{ID: "yes"}},
+						At: time.Now().UTC(), ExpiresAt: time.Now().Add(time.Hour).UTC(),
+					}
+					if _, err := h.db.Prompts.Add(t.Context(), r); err != nil {
+						t.Fatal(err)
+					}
+				}
 				f := &town{n: n}
 				h.facts.Stored = f
 				got := ""
 				if tc.action == nil {
-					j, err := h.judge(t.Context(), tc.event, nil)
-					if err != nil {
+					if err := h.in.Inbox(first.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{tc.event}}); err != nil {
 						t.Fatal(err)
 					}
-					got = string(j.verdicts[0].Reason)
+					got = string(h.Decisions()[0].Reason)
 				} else {
 					err := s.Action(t.Context(), relay.Request{Action: tc.action}).Allow(t.Context())
 					got = map[bool]string{true: "yes", false: "no"}[err == nil]
@@ -207,52 +209,55 @@ func (p *slowLane) Drafts() bool { return true }
 // TestAnActionWaitsForItsRateLimitAndIsPickedThen: but what shows the moment does not wait, and what was
 // allowed a while ago is not allowed any more if the reason is gone.
 func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
-	h, first, _ := claims(t)
-	answers(first)
-	p := &slowLane{stage: first, open: make(chan struct{}), waiting: make(chan struct{}, 1)}
-	h.Bots()[0] = p
-	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
-	s.say(first.bot)
-	s.grow()
-	for _, a := range []relay.Action{relay.Typing{Chat: "@ann"}, relay.React{Chat: "@ann", Message: "1", Emoji: "x"}, relay.Draft{Chat: "@ann", DraftID: 1}} {
-		if _, err := act(t.Context(), s, relay.Request{Action: a}); err != nil || len(p.waiting) > 0 {
-			t.Errorf("%s: %v, and %d wait for the rate limit", a.Op(), err, len(p.waiting))
+	synctest.Test(t, func(t *testing.T) {
+		h, first, _ := claims(t)
+		answers(first)
+		p := &slowLane{stage: first, open: make(chan struct{}), waiting: make(chan struct{}, 1)}
+		h.Bots()[0] = p
+		s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+		s.say(first.bot)
+		s.grow()
+		for _, a := range []relay.Action{relay.Typing{Chat: "@ann"}, relay.React{Chat: "@ann", Message: "1", Emoji: "x"}, relay.Draft{Chat: "@ann", DraftID: 1}} {
+			if _, err := act(t.Context(), s, relay.Request{Action: a}); err != nil || len(p.waiting) > 0 {
+				t.Errorf("%s: %v, and %d wait for the rate limit", a.Op(), err, len(p.waiting))
+			}
 		}
-	}
-	for _, tc := range []struct {
-		unbound bool
-		want    int // sent
-	}{{false, 1}, {true, 1}} {
-		a := s.Action(t.Context(), relay.Request{Action: relay.Send{Chat: "@ann", Content: "old"}}).(*action)
-		if err := a.Allow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error)
-		picked := make(chan struct{}, 1)
-		go func() {
-			_, err := a.Do(t.Context(), func() (context.Context, relay.Request, bool) {
-				picked <- struct{}{}
-				return t.Context(), a.request, true
-			})
-			done <- err
-		}()
-		<-p.waiting
-		if len(picked) > 0 || len(first.sent) == tc.want && !tc.unbound {
-			t.Error("it did not wait")
-		}
-		if tc.unbound {
-			if err := h.db.Unbind(t.Context(), nil, "home", tell, "ann"); err != nil {
+		for _, tc := range []struct {
+			unbound bool
+			want    int // sent
+		}{{false, 1}, {true, 1}} {
+			old := relay.Request{Action: relay.Send{Chat: "@ann", Content: "old"}}
+			a := s.Action(t.Context(), old)
+			if err := a.Allow(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			a.at = a.at.Add(-allowedFor) // that long it waited
+			done := make(chan error)
+			picked := make(chan struct{}, 1)
+			go func() {
+				_, err := a.Do(t.Context(), func() (context.Context, relay.Request, bool) {
+					picked <- struct{}{}
+					return t.Context(), old, true
+				})
+				done <- err
+			}()
+			<-p.waiting
+			if len(picked) > 0 || len(first.sent) == tc.want && !tc.unbound {
+				t.Error("it did not wait")
+			}
+			if tc.unbound {
+				if err := h.db.Unbind(t.Context(), nil, "home", tell, "ann"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute) // that long it waited
+			}
+			close(p.open)
+			err := <-done
+			if ae := relay.Explain(err); (err != nil) != tc.unbound || tc.unbound && ae.Code != relay.CodeEgressDeclined || len(first.sent) != tc.want {
+				t.Errorf("unbound %t: %v, %d sent, want %d", tc.unbound, err, len(first.sent), tc.want)
+			}
+			p.open = make(chan struct{})
 		}
-		close(p.open)
-		err := <-done
-		if ae := relay.Explain(err); (err != nil) != tc.unbound || tc.unbound && ae.Code != relay.CodeEgressDeclined || len(first.sent) != tc.want {
-			t.Errorf("unbound %t: %v, %d sent, want %d", tc.unbound, err, len(first.sent), tc.want)
-		}
-		p.open = make(chan struct{})
-	}
+	})
 }
 
 // TestAnActionThatTheRateLimitRefusesIsCounted: it failed, like one that the network refused.

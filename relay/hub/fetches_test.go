@@ -85,8 +85,7 @@ func TestAGatewayThatLeavesFilesIsTooOldForThem(t *testing.T) {
 
 // TestAnOldGatewayIsKnownAfterARestart, and gets a line where its network's pictures have no address.
 func TestAnOldGatewayIsKnownAfterARestart(t *testing.T) {
-	r := newRig(t) // the loopback bot itself
-	r.hub.opts.Files = newCabinet()
+	r := newRig(t, with(newCabinet())) // the loopback bot itself
 	g := &gallery{rig: r}
 	r.enroll("home", "ann")
 	if err := r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {

@@ -36,7 +36,7 @@ func (r *rig) request(user relay.UserID, chat relay.ChatID, id string, until tim
 		Body: fmt.Appendf(nil, `{"id":%q}`, id), Until: until,
 	}
 	b := platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}, Forwards: []relay.Forward{f}}
-	if err := (&inbox{hub: r.hub, bot: r.bot}).Accept(r.t.Context(), b); err != nil {
+	if err := r.hub.in.Inbox(r.bot).Accept(r.t.Context(), b); err != nil {
 		r.t.Fatal(err)
 	}
 	return f
@@ -119,7 +119,7 @@ func TestAForwardThatCannotGoAsOne(t *testing.T) {
 		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
 	f := relay.Forward{Event: ev, Method: "POST", Path: "/", Body: make([]byte, wire.MaxFrame), Until: soon()}
-	if err := (&inbox{hub: r.hub, bot: r.bot}).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}); err != nil {
+	if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}); err != nil {
 		t.Fatal(err)
 	}
 	in = g.inbound()
@@ -158,7 +158,7 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 	} {
 		id := fmt.Sprint("i", n)
 		r.request(tc.user, "park", id, soon(), tc.press)
-		eventually(t, "a verdict", r.hub.judges.quiet)
+		eventually(t, "a verdict", r.decided)
 		for _, name := range []relay.InstanceID{"home", "kids"} {
 			es, err := r.db.Lanes.Entries(t.Context(), name, store.EntryFilter{})
 			if err != nil {

@@ -17,23 +17,11 @@ func (s *seat) say(b relay.Bot) (first bool) {
 	return first
 }
 
-func (s *seat) identityList() []relay.Bot {
+// Identities implements outbound.Attachment.
+func (s *seat) Identities() []relay.Bot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.identities)
-}
-
-// said reports whether a hello named the platform.
-func (s *seat) said(p relay.PlatformID) bool {
-	return slices.ContainsFunc(s.identityList(), func(b relay.Bot) bool { return b.Platform == p })
-}
-
-// speaksOf is the platform a request is about, as the gateway sees it: the frame's, else its first identity's.
-func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
-	if ids := s.identityList(); r.Platform == "" && len(ids) > 0 {
-		return ids[0].Platform
-	}
-	return r.Platform
 }
 
 // standsFor reports whether an identity of a hello stands for the bot: one without a bot id for every bot of
@@ -76,7 +64,7 @@ func (h *Hub) Fronts(i relay.InstanceID, bots ...relay.Bot) bool {
 	if s == nil {
 		return true
 	}
-	said := s.identityList()
+	said := s.Identities()
 	return len(said) == 0 || slices.ContainsFunc(said, func(id relay.Bot) bool {
 		return slices.ContainsFunc(bots, func(b relay.Bot) bool { return standsFor(id, b) })
 	})

@@ -12,6 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
+	"github.com/hermes-connector/hermes-connector/relay/outbound"
 	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -229,8 +231,8 @@ func (h *history) say() relay.ChatID {
 	batch.Roster = h.hints[bot]
 	delete(h.hints, bot)
 	h.last = relay.Chat{Bot: bot, ID: batch.Events[0].Source.ChatID}
-	h.hub.decisions = decisions{}
-	h.ok((&inbox{hub: h.hub, bot: bot}).Accept(h.t.Context(), batch))
+	h.hub.decisions = inbound.Decisions{}
+	h.ok(h.hub.in.Inbox(bot).Accept(h.t.Context(), batch))
 	got := h.hub.Decisions()
 	for _, ev := range batch.Events {
 		verdicts := h.verdicts(ev)
@@ -306,7 +308,7 @@ func (h *history) checkVerdict(ev relay.Event, id relay.InstanceID, got, want st
 func (h *history) tell() {
 	for _, b := range h.bots {
 		if hints := h.hints[b]; len(hints) > 0 {
-			h.ok((&inbox{hub: h.hub, bot: b}).Accept(h.t.Context(), platforms.Batch{Roster: hints}))
+			h.ok(h.hub.in.Inbox(b).Accept(h.t.Context(), platforms.Batch{Roster: hints}))
 		}
 		delete(h.hints, b)
 	}
@@ -315,7 +317,7 @@ func (h *history) tell() {
 // judge lets the networks answer, and compares what becomes of the events that waited for them.
 func (h *history) judge() {
 	h.tell()
-	h.hub.decisions = decisions{}
+	h.hub.decisions = inbound.Decisions{}
 	h.ok(judgeAll(h.t.Context(), h.hub))
 	got := h.hub.Decisions()
 	if len(got) != len(h.waiting) {
@@ -495,7 +497,7 @@ func (h *history) ask(said relay.ChatID) {
 			h.declined(h.agents[i], in.Bot, in.ID, err)
 		case !held:
 			h.question = in
-			h.asked[askedAs{in, id}] = &question{by: i, kind: kind, message: res.MessageID, until: time.Now().Add(promptFor)}
+			h.asked[askedAs{in, id}] = &question{by: i, kind: kind, message: res.MessageID, until: time.Now().Add(outbound.PromptFor)}
 			h.posts = append(h.posts, post{in, res.MessageID, i, time.Now()})
 		}
 	}

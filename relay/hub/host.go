@@ -103,18 +103,34 @@ func (s *hosted) startLocked(bots []platforms.Platform) {
 	}
 }
 
-// Bots are the hosted bots in the order of the configuration. The caller does not change the list.
-func (h *Hub) Bots() []platforms.Platform { return *h.hosted.list.Load() }
+// Bots implements outbound.Bots.
+func (s *hosted) Bots() []platforms.Platform { return *s.list.Load() }
 
-// platform is the hosted bot, or nil.
-func (h *Hub) platform(b relay.Bot) platforms.Platform {
-	for _, p := range h.Bots() {
+// Bot is the hosted bot, or nil.
+func (s *hosted) Bot(b relay.Bot) platforms.Platform {
+	for _, p := range s.Bots() {
 		if p.Bot() == b {
 			return p
 		}
 	}
 	return nil
 }
+
+// Fronted are the hosted bots that the identities of a session's hellos stand for, in that order.
+func (s *hosted) Fronted(ids []relay.Bot) []platforms.Platform {
+	var out []platforms.Platform
+	for _, id := range ids {
+		for _, p := range s.Bots() {
+			if standsFor(id, p.Bot()) && !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// Bots are the hosted bots in the order of the configuration. The caller does not change the list.
+func (h *Hub) Bots() []platforms.Platform { return h.hosted.Bots() }
 
 // Host makes bots the hosted ones, in that order: those that are hosted already go on and notice nothing, new ones
 // start, others stop. What waits for a new bot, from before it went or from an earlier start, is taken up. It does not
@@ -128,9 +144,9 @@ func (h *Hub) Host(ctx context.Context, bots []platforms.Platform) {
 		return
 	}
 	for what, resume := range map[string]func(context.Context) error{
-		"commands not shown":              func(ctx context.Context) error { return h.showCommands(ctx, "", came...) },
-		"undecided events not looked for": h.resumeJudging,
-		"buttons not looked for":          func(ctx context.Context) error { return h.resumePrompts(ctx, came...) },
+		"commands not shown":              func(ctx context.Context) error { return h.out.Commands.Show(ctx, "", came...) },
+		"undecided events not looked for": h.in.Resume,
+		"buttons not looked for":          func(ctx context.Context) error { return h.out.Prompts.Resume(ctx, came...) },
 	} {
 		if err := resume(ctx); err != nil {
 			h.log.Warn(what+"; a restart tries again", "err", err)

@@ -22,7 +22,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/transfer"
 )
 
-// allFiles is what the hub of a real connector gets.
+// allFiles is what the hub of a real connector gets. The zero value has none yet.
 type allFiles struct {
 	*media.Keeper
 	*transfer.Finder
@@ -35,13 +35,13 @@ func (named) Verify(_ context.Context, bearer string) (token.Peer, token.Verdict
 	return token.Peer{Gateway: relay.GatewayID(bearer), Instance: relay.InstanceID(bearer)}, token.Valid, nil
 }
 
-// keepFiles gives the rig's hub a keeper and a finder that may ask this machine, and is where files are fetched. It must
-// come before anybody dials.
-func (r *rig) keepFiles() (url string) {
+// keepFiles makes files a keeper and a finder that may ask this machine, and is where they are fetched. It must come before
+// anybody dials.
+func (r *rig) keepFiles(files *allFiles) (url string) {
 	r.t.Helper()
 	k := media.NewKeeper(filepath.Join(r.t.TempDir(), "media"), r.db, r.hub.Bots(), media.Options{})
 	g := guard.New(guard.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Body: media.MaxFile})
-	r.hub.opts.Files = allFiles{k, transfer.NewFinder(k, g, func(count.Counter) {})}
+	*files = allFiles{k, transfer.NewFinder(k, g, func(count.Counter) {})}
 	ctx, stop := context.WithCancel(r.t.Context())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -145,8 +145,9 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 func TestNeighboursOfFiles(t *testing.T) {
 	for _, name := range []string{"", "uploads all the time", "sends from slow servers", "asks all the time"} {
 		t.Run("beside "+name, func(t *testing.T) {
-			r := newRig(t)
-			at := r.keepFiles()
+			files := &allFiles{}
+			r := newRig(t, with(files))
+			at := r.keepFiles(files)
 			besideHostile(t, r, name, fileHostiles(t, at)[name])
 		})
 	}

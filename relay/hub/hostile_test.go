@@ -253,7 +253,7 @@ func (n *neighbours) talk(events int, every time.Duration) (peak uint64) {
 			}
 		})
 	}
-	in := &inbox{hub: n.r.hub, bot: n.r.bot}
+	in := n.r.hub.in.Inbox(n.r.bot)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for i := range events {

@@ -1,22 +1,14 @@
-// Package hub is where both sides meet: Accept takes events from the platforms to the instances that may see them,
-// a seat takes actions from its gateway to the bots it may act with. It owns the lanes, knows which session serves
-// which instance, and runs the platforms.
+// Package hub knows who is here: which bots are hosted, which gateways are attached, and which of their sessions serves which
+// instance. It owns the lanes and runs the platforms. What a network brings is relay/inbound's, and what a gateway asks for is
+// relay/outbound's: the hub makes both, and is how they reach lanes, sessions and bots.
 //
 // Invariants:
 //
-//  1. Accept returns nil only after everything admitted is on disk.
-//  2. Who asks comes from the credential a session was opened with, never from a frame.
-//  3. An action reaches a platform only after gate.MayAct said yes for that instance and chat.
-//  4. One session serves an instance; a newer one replaces it.
-//  5. What cannot be learned (a fact, a visibility) counts as no.
+//  1. Who asks comes from the credential a session was opened with, never from a frame.
+//  2. One session serves an instance; a newer one replaces it.
 //
-// Decided: A platform's moves are stored before its events are judged, so that the gate sees grants under the new id;
-// doing it twice is harmless. Visibility is asked last, since it is the one fact that costs a request. A session gets
-// what it fronts: the gateway could not answer anything else. A seat is taken at the first hello: a connection that
-// never speaks replaces nobody. A control message that changes nothing and gets no answer is not stored: strangers
-// cannot make the disk work. No wrapper stands around a platform, and no init registers one. The right to put an answer in
-// a placeholder's place is taken once, and given back only if certainly nothing was sent; where nobody knows, after a
-// restart or an unclear answer, the network is asked. A stop leaves placeholders: whoever starts next answers through them.
+// Decided: A session gets what it fronts: the gateway could not answer anything else. An instance is taken at the first hello:
+// a connection that never speaks replaces nobody. No wrapper stands around a platform, and no init registers one.
 package hub
 
 import (
@@ -36,8 +28,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/outbound"
 	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -49,34 +44,41 @@ type Options struct {
 	Delivery delivery.Options
 	Session  session.Options // Count and Log are set by the hub
 	// Seal seals the credentials of capabilities. Nil: none is kept, and what they are for is answered by ordinary messages.
-	Seal Sealer
+	Seal outbound.Sealer
 	// Files keeps what comes with events. Nil: nobody does, and events are delivered as if they had none.
 	Files   Files
-	Replies Replies
+	Replies inbound.Replies
+	Began   time.Time    // when this process came up; zero: now
 	Log     *slog.Logger // nil means discard
+}
+
+// Files keeps what comes with events, and finds what gateways send; *media.Keeper has it. All methods: any goroutine.
+type Files interface {
+	inbound.Files
+	outbound.Files
+	// Settle waits until each attachment is held or given up, or ctx ends, and is how far they are, in order. It waits
+	// for as long as the operator lets it (fetch_timeout).
+	Settle(ctx context.Context, as []relay.Attachment) []relay.Held
+	// Read is the content of a file that is held and has at most limit bytes.
+	Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error)
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
 type Hub struct {
 	// Set once, by New.
-	db    *store.DB
-	facts *facts.Facts
-	desk  *link.Desk
-	bus   bus.Bus
-	log   *slog.Logger
-	opts  Options
-	began time.Time
+	db   *store.DB
+	bus  bus.Bus
+	log  *slog.Logger
+	opts Options
 
-	counters   count.Totals
-	decisions  decisions
-	runs       runs
-	answerings answerings
-	presses    presses
-	reacting   reacting
-	tasks      *background.Queue
-	sockets    sockets
-	judges     judges
-	hosted     hosted
+	counters  count.Totals
+	decisions inbound.Decisions
+	facts     facts.Facts
+	tasks     *background.Queue
+	hosted    hosted
+	sockets   sockets
+	in        *inbound.Inbound
+	out       *outbound.Outbound
 
 	mu        sync.Mutex // guards instances and what it leads to
 	instances map[relay.InstanceID]*instance
@@ -84,15 +86,19 @@ type Hub struct {
 
 // New makes a hub for bots. Nothing runs before Run.
 func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	h := &Hub{
-		db: db, facts: &facts.Facts{Stored: db}, desk: desk, bus: b, log: o.Log, opts: o, began: time.Now(),
-		instances: make(map[relay.InstanceID]*instance),
-	}
-	h.tasks = background.New(&h.counters, h.log)
+	o.Log, o.Began = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Began, time.Now())
+	h := &Hub{db: db, bus: b, log: o.Log, opts: o, instances: make(map[relay.InstanceID]*instance)}
+	h.opts.Session.Log, h.opts.Session.Count = o.Log, h.Count
+	h.facts.Stored = db
 	h.hosted.set(bots)
-	h.opts.Session.Log = o.Log
-	h.opts.Session.Count = h.Count
+	h.tasks = background.New(&h.counters, h.log)
+	h.out = outbound.New(outbound.Options{
+		DB: db, Facts: &h.facts, Bots: &h.hosted, Tasks: h.tasks, Counters: &h.counters, Seal: o.Seal, Files: o.Files, Log: h.log,
+	})
+	h.in = inbound.New(inbound.Options{
+		DB: db, Facts: &h.facts, Desk: desk, Bots: &h.hosted, Gateways: h, Capabilities: h.out.Capabilities, Prompts: h.out.Prompts,
+		Decisions: &h.decisions, Counters: &h.counters, Files: o.Files, Replies: o.Replies, Began: o.Began, Log: h.log,
+	})
 	return h
 }
 
@@ -104,21 +110,20 @@ func (h *Hub) Run(ctx context.Context) error {
 	unsubscribe := h.bus.Subscribe(h.note)
 	defer unsubscribe()
 
-	if err := h.openCapabilities(ctx); err != nil && ctx.Err() == nil {
+	if err := h.out.Capabilities.DropUseless(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
-	if err := h.showCommands(ctx, ""); err != nil {
+	if err := h.out.Commands.Show(ctx, ""); err != nil {
 		h.log.Warn("commands not shown; the next hello tries again", "err", err)
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer h.judges.end()
-	h.judges.begin(func(c relay.Chat) { wg.Go(func() { h.judgeChat(ctx, c) }) })
-	if err := h.resumeJudging(ctx); err != nil && ctx.Err() == nil {
+	defer h.in.End()
+	if err := h.in.Begin(ctx, wg.Go); err != nil && ctx.Err() == nil {
 		cancel(err)
 		return err
 	}
-	if err := h.resumePrompts(ctx); err != nil && ctx.Err() == nil {
+	if err := h.out.Prompts.Resume(ctx); err != nil && ctx.Err() == nil {
 		cancel(err)
 		return err
 	}
@@ -140,7 +145,7 @@ func (h *Hub) Run(ctx context.Context) error {
 func (h *Hub) runPlatform(ctx context.Context, p platforms.Platform) {
 	log := h.log.With("bot", p.Bot().String())
 	log.Info("bot started")
-	err := p.Run(ctx, &inbox{hub: h, bot: p.Bot()})
+	err := p.Run(ctx, h.in.Inbox(p.Bot()))
 	switch {
 	case err == nil:
 		log.Info("bot stopped")
@@ -177,12 +182,15 @@ func (h *Hub) note(n bus.Note) {
 	case bus.LaneGrew:
 		h.lane(n.Instance).Grown(n.Seq)
 	case bus.Interrupt:
-		h.interruptLocal(n)
+		// However many there are, they do not end the session; and a gateway that went idle is left alone.
+		if s := h.seat(n.Instance); s != nil {
+			s.pump.Awake(func() { s.session.Offer(wire.InterruptInbound{Session: n.Session, Chat: n.Chat}) })
+		}
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
 		h.tasks.Put(background.Task{
 			GivenUp: count.CommandsLeft, Until: time.Now().Add(background.Life), Harmless: true,
-			Do: func(ctx context.Context) error { return h.showCommands(ctx, "") },
+			Do: func(ctx context.Context) error { return h.out.Commands.Show(ctx, "") },
 		})
 	}
 }
@@ -197,8 +205,16 @@ func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }
 // Count adds one to a counter, for parts that have no totals of their own.
 func (h *Hub) Count(c count.Counter) { h.counters.Add(c, 1) }
 
-// Decisions are the newest verdicts, oldest first: at most maxDecisions.
-func (h *Hub) Decisions() []gate.Decision { return h.decisions.list() }
+// Decisions are the newest verdicts, oldest first.
+func (h *Hub) Decisions() []gate.Decision { return h.decisions.List() }
+
+// MayClaim reports whether the instance may be granted a chat; see inbound.Inbound.
+func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
+	return h.in.MayClaim(ctx, i, p, scope, chat)
+}
+
+// Reply changes what people are told.
+func (h *Hub) Reply(r inbound.Replies) { h.in.Reply(r) }
 
 // Ready reports whether the store is writable and every bot's updates flow.
 func (h *Hub) Ready() bool {

@@ -13,7 +13,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -74,12 +73,11 @@ func content(a relay.SendMedia) string {
 func newPosterRig(t *testing.T, has map[string]string) (*rig, *poster, *drawer) {
 	t.Helper()
 	p := &poster{&responder{}}
+	files := &drawer{has: has, slow: make(chan struct{})}
 	r := newRigWith(t, func(l *local.Loopback) platforms.Platform {
 		p.Loopback = l
 		return p
-	})
-	files := &drawer{has: has, slow: make(chan struct{})}
-	r.hub.opts.Files = files
+	}, with(files))
 	return r, p, files
 }
 
@@ -129,14 +127,13 @@ func TestASlowFileHoldsUpItsChatOnly(t *testing.T) {
 
 // TestABotWithoutFilesIsAskedForNone: the gateway is told at once, and no server is.
 func TestABotWithoutFilesIsAskedForNone(t *testing.T) {
+	files := &drawer{}
 	r := newRigWith(t, func(l *local.Loopback) platforms.Platform {
 		return struct {
 			platforms.Platform
 			platforms.DirectChats
 		}{l, l}
-	})
-	files := &drawer{}
-	r.hub.opts.Files = files
+	}, with(files))
 	r.enroll("home", "ann")
 	g := r.dial("home")
 	if res := g.do(sendMedia("@ann", "a", "")); res.Err == nil || res.Err.Public != "unsupported op send_media" || files.asked.Load() != 0 {
@@ -179,35 +176,5 @@ func TestWhatAFileBecameIsItsSenders(t *testing.T) {
 		if sender != "home" || !known || err != nil {
 			t.Errorf("%s is %q's, %v", id, sender, err)
 		}
-	}
-}
-
-// TestARightThatWentWhileTheFileCame: the gate is asked once more before the file leaves.
-func TestARightThatWentWhileTheFileCame(t *testing.T) {
-	r, p, files := newPosterRig(t, map[string]string{"home slow": "picture"})
-	r.enroll("home", "ann")
-	s := r.hub.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: relay.DefaultTenant})
-	s.say(r.bot)
-	s.grow()
-	a := s.Action(t.Context(), sendMedia("@ann", "slow", "")).(*action)
-	if err := a.Allow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	a.at = a.at.Add(-allowedFor) // that long it waited
-	done := make(chan error)
-	go func() {
-		_, err := a.Do(t.Context(), func() (context.Context, relay.Request, bool) { return t.Context(), a.request, true })
-		done <- err
-	}()
-	eventually(t, "the question", func() bool { return files.asked.Load() == 1 })
-	if err := r.db.Unbind(t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
-		t.Fatal(err)
-	}
-	close(files.slow)
-	if err := <-done; relay.Explain(err) == nil || relay.Explain(err).Code != relay.CodeEgressDeclined || len(p.log()) != 0 {
-		t.Errorf("%v, and the platform did %q", err, p.log())
-	}
-	if n := files.open.Load(); n != 0 {
-		t.Errorf("%d files are still open", n)
 	}
 }

@@ -43,11 +43,10 @@ func (k *kept) fetched() []relay.MediaID {
 // TestFilesGetIDs: each file of an event that somebody gets has an id of its own from the start, ten at most; they are
 // recorded in the event's transaction, and fetched after it. Of an event that nobody gets no file is fetched.
 func TestFilesGetIDs(t *testing.T) {
-	r := newRig(t)
 	files := &kept{}
-	r.hub.opts.Files = files
+	r := newRig(t, with(files))
 	i := r.enroll("home", "ann")
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	for n, user := range []relay.UserID{"stranger", "ann"} {
 		id := string(rune('a' + n))
 		ev := relay.Event{

@@ -11,15 +11,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// newPoliteRig is newRig with replies, of a hub that has run for a while.
-func newPoliteRig(t *testing.T, replies Replies) *rig {
-	r := newRig(t)
-	r.hub.opts.Replies = replies
-	r.hub.began = time.Now().Add(-time.Hour)
-	return r
+// newPoliteRig is newRig with replies, of a process that has run for an hour.
+func newPoliteRig(t *testing.T, replies inbound.Replies) *rig {
+	return newRig(t, func(_ *store.DB, o *Options) { o.Replies, o.Began = replies, time.Now().Add(-time.Hour) })
 }
 
 // hears says m and returns what the bot answered since.
@@ -38,19 +36,18 @@ func (r *rig) hears(m local.Message) (answers []string) {
 func (r *rig) again(id relay.EventID, user relay.UserID) int {
 	r.t.Helper()
 	h := New(r.db, r.desk, &bus.Local{}, r.hub.Bots(), r.hub.opts)
-	h.began = r.hub.began
 	ev := relay.Event{
 		ID: id, MessageID: "m1", Bot: r.bot, Type: relay.TypeText, Text: "hello",
 		Source: relay.Source{Platform: r.bot.Platform, ChatID: relay.ChatID("@" + string(user)), ChatType: relay.ChatDM, UserID: user},
 	}
-	if err := (&inbox{hub: h, bot: r.bot}).Accept(r.t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
+	if err := h.in.Inbox(r.bot).Accept(r.t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
 		r.t.Fatal(err)
 	}
 	return h.tasks.Waiting()
 }
 
 func TestAStrangerIsToldOnceADay(t *testing.T) {
-	r := newPoliteRig(t, Replies{Unbound: "ask for a code"})
+	r := newPoliteRig(t, inbound.Replies{Unbound: "ask for a code"})
 	r.enroll("home", "ann")
 	for name, m := range map[string]local.Message{
 		"in a group":             {User: "zoe", Chat: "garden", Text: "hello"},
@@ -81,7 +78,7 @@ func TestAStrangerIsToldOnceADay(t *testing.T) {
 }
 
 func TestSilenceForStrangers(t *testing.T) {
-	r := newPoliteRig(t, Replies{})
+	r := newPoliteRig(t, inbound.Replies{})
 	if got := r.hears(local.Message{User: "eve", Text: "hello"}); len(got) > 0 {
 		t.Errorf("a stranger is told %q", got)
 	}
@@ -91,7 +88,7 @@ func TestSilenceForStrangers(t *testing.T) {
 }
 
 func TestWhoWritesToAnAbsentGatewayIsToldOnce(t *testing.T) {
-	r := newPoliteRig(t, Replies{Away: true})
+	r := newPoliteRig(t, inbound.Replies{Away: true})
 	r.enroll("home", "ann", "bob")
 	gone := func(since time.Time) {
 		r.update("home", func(i *store.Instance) { i.LastSeenAt = since })
@@ -103,30 +100,29 @@ func TestWhoWritesToAnAbsentGatewayIsToldOnce(t *testing.T) {
 		}
 	}
 	gone(time.Now())
-	says("ann", 1, "in an absence that just began")
+	says("ann", 1, "in an time.Minute that just began")
 	says("ann", 0, "in the same")
-	gone(time.Now().Add(-2 * absence))
-	says("bob", 1, "in an absence")
+	gone(time.Now().Add(-2 * time.Minute))
+	says("bob", 1, "in an time.Minute")
 	says("bob", 0, "in the same")
 	if n := r.again("later", "bob"); n != 0 {
-		t.Errorf("after a restart, %d answers in the same absence", n)
+		t.Errorf("after a restart, %d answers in the same time.Minute", n)
 	}
 	if got := r.hears(local.Message{User: "bob", Chat: "garden", Text: "hello"}); len(got) > 0 {
 		t.Errorf("in a group, bob is told %q", got)
 	}
-	gone(time.Now().Add(-3 * absence))
-	says("bob", 0, "in an earlier absence than that of the message before")
+	gone(time.Now().Add(-3 * time.Minute))
+	says("bob", 0, "in an earlier time.Minute than that of the message before")
 	r.update("home", func(i *store.Instance) { i.Asleep = true })
 	r.enroll("attic", "cat")
 	says("cat", 1, "of a gateway that never came")
 	says("cat", 0, "the same again")
-	r.update("home", func(i *store.Instance) { i.LastSeenAt = time.Now().Add(-4 * absence) })
+	r.update("home", func(i *store.Instance) { i.LastSeenAt = time.Now().Add(-4 * time.Minute) })
 	says("ann", 0, "of a gateway that sleeps")
 }
 
 func TestNobodyIsToldOfARestart(t *testing.T) {
-	r := newPoliteRig(t, Replies{Away: true})
-	r.hub.began = time.Now()
+	r := newRig(t, func(_ *store.DB, o *Options) { o.Replies = inbound.Replies{Away: true} })
 	r.enroll("home", "ann")
 	r.update("home", func(i *store.Instance) { i.LastSeenAt = time.Now().Add(-time.Hour) })
 	if got := r.hears(local.Message{User: "ann", Text: "hello"}); len(got) > 0 {

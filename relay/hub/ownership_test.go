@@ -204,7 +204,7 @@ func (p *parlour) hear(u relay.UserID, c relay.ChatID) {
 	if c == "@ann" {
 		ev.Source.ChatType, ev.Source.Scope = relay.ChatDM, ""
 	}
-	if err := (&inbox{hub: p.hub, bot: p.scribe.bot}).Accept(p.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+	if err := p.hub.in.Inbox(p.scribe.bot).Accept(p.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		p.t.Fatal(err)
 	}
 	judgeDue(p.t, p.hub)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/outbound"
 	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
@@ -76,7 +77,7 @@ func pressHistory(t *testing.T, rt *rapid.T) {
 		switch what := rapid.SampledFrom([]string{"ask", "press", "press", "press", "two", "press and die", "ack", "ack and die", "restart", "time", "network"}).Draw(rt, "step"); {
 		case what == "ask" || len(ids) == 0:
 			id, chat := fmt.Sprint("p", len(ids)), rapid.SampledFrom([]relay.ChatID{"hall", "@ann"}).Draw(rt, "chat")
-			m := &modelled{chat: chat, until: time.Now().Add(promptFor), known: true}
+			m := &modelled{chat: chat, until: time.Now().Add(outbound.PromptFor), known: true}
 			switch rapid.SampledFrom([]string{"well", "well", "well", "lost", "refused"}).Draw(rt, "posted") {
 			case "lost":
 				p.bot.fails = errors.New("cut off")
@@ -100,7 +101,7 @@ func pressHistory(t *testing.T, rt *rapid.T) {
 			before := p.db.Stats().Commits
 			died := []string{} // reasons that were known when the process died
 			if what == "press and die" {
-				p.must((&inbox{hub: p.hub, bot: p.bot.bot}).Accept(p.t.Context(), p.batch(evs...)))
+				p.must(p.hub.in.Inbox(p.bot.bot).Accept(p.t.Context(), p.batch(evs...)))
 				died = p.reasons(evs[0].ID)
 				p.begin()
 			} else {

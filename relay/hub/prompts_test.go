@@ -12,7 +12,14 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/outbound"
 	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// What a person reads whose press reached nobody.
+const (
+	wordsForeign = "This question is not for you"
+	wordsClosed  = "This question is closed"
 )
 
 // TestWhoMayPress: the press reaches the instance that asked, from its own people and from whom it admits where it
@@ -93,7 +100,7 @@ func (p *salon) regrant(chat relay.ChatID, to relay.InstanceID) {
 }
 
 func (p *salon) move(from, to relay.ChatID) {
-	p.must((&inbox{hub: p.hub, bot: p.bot.bot}).Accept(p.t.Context(), platforms.Batch{Moves: []platforms.Move{{From: from, To: to}}}))
+	p.must(p.hub.in.Inbox(p.bot.bot).Accept(p.t.Context(), platforms.Batch{Moves: []platforms.Move{{From: from, To: to}}}))
 }
 
 // TestTheEventOfAPress: what the gateway reads, and that the label is the asker's word in full.
@@ -175,7 +182,7 @@ func TestNobodyIsToldTwice(t *testing.T) {
 	b.Cursor, b.Save = []byte("1"), true
 	inner := b.Refused
 	b.Refused = func(ev relay.EventID, words string) { cancel(); inner(ev, words) } // so that the commit fails
-	in := &inbox{hub: p.hub, bot: p.bot.bot}
+	in := p.hub.in.Inbox(p.bot.bot)
 	if err := in.Accept(ctx, b); err == nil {
 		t.Error("stored after all")
 	}
@@ -196,7 +203,7 @@ func TestButtonsGo(t *testing.T) {
 			p.accept(p.press("zoe", "hall", "p", "yes", m))
 		},
 		"crashed before they went": func(p *salon, m relay.MessageID) {
-			p.must((&inbox{hub: p.hub, bot: p.bot.bot}).Accept(p.t.Context(), p.batch(p.press("ann", "hall", "p", "yes", m))))
+			p.must(p.hub.in.Inbox(p.bot.bot).Accept(p.t.Context(), p.batch(p.press("ann", "hall", "p", "yes", m))))
 			p.begin()
 		},
 		"crashed while they went": func(p *salon, m relay.MessageID) {
@@ -213,7 +220,7 @@ func TestButtonsGo(t *testing.T) {
 			p.accept(p.press("ann", "hall", "lost", "yes", m))
 		},
 		"past its time": func(p *salon, m relay.MessageID) {
-			time.Sleep(promptFor)
+			time.Sleep(outbound.PromptFor)
 			if got := p.accept(p.press("ann", "hall", "p", "yes", m)); got != "home prompt_closed" {
 				p.t.Errorf("%q", got)
 			}
@@ -223,7 +230,7 @@ func TestButtonsGo(t *testing.T) {
 			p.accept(p.press("ann", "hall", "p", "no", m))
 		},
 		"forgotten, and pressed by a stranger": func(p *salon, m relay.MessageID) {
-			time.Sleep(promptFor)
+			time.Sleep(outbound.PromptFor)
 			_, err := p.db.Sweep(p.t.Context())
 			p.must(err)
 			p.accept(p.press("zoe", "hall", "p", "yes", m))
@@ -349,14 +356,6 @@ func TestMaxOpen(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestOpenFor(t *testing.T) {
-	for seconds, want := range map[float64]time.Duration{0: time.Hour, -3: time.Hour, 0.5: time.Second / 2, 90: 90 * time.Second, 86400: 24 * time.Hour, 1e300: 24 * time.Hour} {
-		if got := openFor(seconds); got != want {
-			t.Errorf("openFor(%g) = %s, want %s", seconds, got, want)
-		}
-	}
 }
 
 // TestTypedApprovals: in words, too, only people who are bound approve.

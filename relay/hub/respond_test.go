@@ -93,7 +93,7 @@ func (p *responder) Locate(_ context.Context, chat relay.ChatID) (relay.Place, e
 // command hands in a slash command of user in his direct messages, with a capability of that token.
 func (r *rig) command(user relay.UserID, id, text, token string, placeholder bool) {
 	r.t.Helper()
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	ev := relay.Event{
 		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeCommand, Text: text, At: time.Now(),
 		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@" + relay.ChatID(user), ChatType: relay.ChatDM, UserID: user},
@@ -111,7 +111,7 @@ func (r *rig) command(user relay.UserID, id, text, token string, placeholder boo
 // holds reports whether the instance may use the capability of the event.
 func (r *rig) holds(i relay.InstanceID, e relay.EventID) bool {
 	r.t.Helper()
-	all, err := r.hub.held(r.t.Context(), i)
+	all, err := r.hub.out.Capabilities.Held(r.t.Context(), i)
 	if err != nil {
 		r.t.Error(err)
 	}
@@ -132,7 +132,7 @@ func (r *rig) give(c capability.Record, token string) capability.Record {
 	c.Sealed = r.hub.opts.Seal.Seal(bucket, key, relay.NewSecret([]byte(token)))
 	ev := relay.Event{ID: c.Event, Bot: r.bot, At: time.Now(), Source: relay.Source{Platform: r.bot.Platform, ChatID: c.Chat}}
 	frame, _ := wire.Pack(ev)
-	r.hub.answerings.came(c)
+	r.hub.out.Capabilities.Bind(platforms.Capability{ExpiresAt: c.ExpiresAt}, ev, c.Tenant, c.Instance, false) // nobody has answered yet
 	out, err := r.db.Accept(r.t.Context(), store.Accept{Bot: r.bot, Items: []store.AcceptItem{{
 		Delivery: ev, Frame: frame, To: []store.Recipient{{Instance: c.Instance}}, Capability: &c,
 	}}})
@@ -365,7 +365,7 @@ func TestChatsOfTheDirectory(t *testing.T) {
 	r.claim("home", "garden")
 	r.say(local.Message{User: "ann", Text: "hi"})
 	r.say(local.Message{User: "ann", Chat: "garden", Text: "hi"})
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot).(platforms.Directory)
 	got, err := in.Chats(t.Context())
 	if err != nil {
 		t.Fatal(err)

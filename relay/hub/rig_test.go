@@ -70,19 +70,25 @@ func (p plainSeal) Unseal(bucket, key string, sealed []byte) (relay.Secret, erro
 	return relay.NewSecret(text), nil
 }
 
-func newRig(t testing.TB) *rig {
+// setting changes the options of a rig's hub.
+type setting func(*store.DB, *Options)
+
+// with has the hub keep files in f.
+func with(f Files) setting { return func(_ *store.DB, o *Options) { o.Files = f } }
+
+func newRig(t testing.TB, set ...setting) *rig {
 	t.Helper()
-	return newRigWith(t, func(p *local.Loopback) platforms.Platform { return p })
+	return newRigWith(t, func(p *local.Loopback) platforms.Platform { return p }, set...)
 }
 
 // newRigWith is newRig with the loopback bot wrapped.
-func newRigWith(t testing.TB, wrap func(*local.Loopback) platforms.Platform) *rig {
+func newRigWith(t testing.TB, wrap func(*local.Loopback) platforms.Platform, set ...setting) *rig {
 	t.Helper()
-	return newRigOn(t, store.Options{}, wrap)
+	return newRigOn(t, store.Options{}, wrap, set...)
 }
 
 // newRigOn is newRigWith with a database of those options.
-func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platforms.Platform) *rig {
+func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platforms.Platform, set ...setting) *rig {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), o)
 	if err != nil {
@@ -97,7 +103,11 @@ func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platform
 	p := local.NewLoopback(r.net, nil)
 	r.bot = p.Bot()
 	r.desk = link.NewDesk(db, plainMAC{}, time.Now)
-	r.hub = New(db, r.desk, r.bus, []platforms.Platform{wrap(p)}, Options{Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)})
+	options := Options{Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)}
+	for _, set := range set {
+		set(db, &options)
+	}
+	r.hub = New(db, r.desk, r.bus, []platforms.Platform{wrap(p)}, options)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions, end := context.WithCancelCause(ctx)
@@ -179,8 +189,11 @@ func (r *rig) say(m local.Message) {
 	if err := r.net.Say(ctx, m); err != nil {
 		r.t.Fatal(err)
 	}
-	eventually(r.t, "a verdict", r.hub.judges.quiet)
+	eventually(r.t, "a verdict", r.decided)
 }
+
+// decided reports whether no event waits for its verdict.
+func (r *rig) decided() bool { return len(r.hub.in.Undecided()) == 0 }
 
 // reasons are the last verdicts about the newest event, by instance.
 func (r *rig) reasons() map[relay.InstanceID]gate.Reason {

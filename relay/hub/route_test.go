@@ -145,7 +145,7 @@ func TestAFollowUpForAThreadGoesThere(t *testing.T) {
 			acts := r.net.Acts()
 			switch tc.want {
 			case "":
-				if res.Err == nil || res.Err.Public != errNoCapability.Public || res.Err.Code != "" || len(acts) != 0 {
+				if res.Err == nil || res.Err.Public != "follow_up declined: no capability for this session" || res.Err.Code != "" || len(acts) != 0 {
 					t.Errorf("follow_up = %+v, acts %+v", res.Err, acts)
 				}
 			case "-":

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -119,8 +120,8 @@ func (p *salon) begin() {
 		s.say(p.bot.bot)
 		p.seats[inst] = s
 	}
-	p.must(p.hub.resumePrompts(p.t.Context()))
-	p.must(p.hub.resumeJudging(p.t.Context()))
+	p.must(p.hub.out.Prompts.Resume(p.t.Context()))
+	p.must(p.hub.in.Resume(p.t.Context()))
 	p.settle()
 }
 
@@ -166,8 +167,8 @@ func (p *salon) press(u relay.UserID, chat relay.ChatID, id, option string, m re
 // accept hands in events, and is what became of the newest: "instance reason".
 func (p *salon) accept(evs ...relay.Event) string {
 	p.t.Helper()
-	p.hub.decisions = decisions{}
-	p.must((&inbox{hub: p.hub, bot: p.bot.bot}).Accept(p.t.Context(), p.batch(evs...)))
+	p.hub.decisions = inbound.Decisions{}
+	p.must(p.hub.in.Inbox(p.bot.bot).Accept(p.t.Context(), p.batch(evs...)))
 	p.settle()
 	return p.verdict(evs[len(evs)-1].ID)
 }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/outbound"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -28,17 +30,21 @@ func (e *Refused) Error() string { return "refused: " + e.Reason }
 // maxIdentities bounds what hellos can make a session remember. A gateway fronts a bot or two of each network.
 const maxIdentities = 64
 
+// recordWithin bounds what must still be stored after a session's own time ran out.
+const recordWithin = 5 * time.Second
+
 // seat is the hub's half of one session: its handler, and what the hub knows about it.
 type seat struct {
 	// Set once, by newSeat and Serve.
-	hub     *Hub
-	session *session.Session
-	peer    session.Peer
-	pump    *delivery.Pump
-	newer   chan struct{} // closed once the gateway is known to be younger than those of June 2026
-	grown   atomic.Bool   // newer is closed, or just about to be
-	fetches atomic.Bool   // the gateway fetches files: it has shown that
-	old     atomic.Bool   // it took files without fetching them, and never showed that
+	hub             *Hub
+	outbound.Caller // carries its actions out
+	session         *session.Session
+	peer            session.Peer
+	pump            *delivery.Pump
+	newer           chan struct{} // closed once the gateway is known to be younger than those of June 2026
+	grown           atomic.Bool   // newer is closed, or just about to be
+	fetches         atomic.Bool   // the gateway fetches files: it has shown that
+	old             atomic.Bool   // it took files without fetching them, and never showed that
 
 	// revoked: the credential is dead. Actions that have not begun are declined.
 	revoked atomic.Bool
@@ -58,6 +64,7 @@ var _ session.Handler = (*seat)(nil)
 // newSeat makes the seat of a session that does not run yet.
 func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 	s := &seat{hub: h, peer: peer, newer: make(chan struct{})}
+	s.Caller = h.out.Caller(s, peer.Tenant, peer.Instance)
 	o := h.opts.Session
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
@@ -157,6 +164,17 @@ func (h *Hub) instanceLocked(i relay.InstanceID) *instance {
 	return a
 }
 
+// Deliver implements inbound.Gateways.
+func (h *Hub) Deliver(i relay.InstanceID, e store.Entry) {
+	h.lane(i).Appended(e)
+	h.bus.Publish(bus.LaneGrew{Instance: i, Seq: e.Buffer.Seq})
+}
+
+// Interrupt implements inbound.Gateways. It may come from another instance's gateway too.
+func (h *Hub) Interrupt(i relay.InstanceID, key relay.SessionKey, chat relay.ChatID) {
+	h.bus.Publish(bus.Interrupt{Instance: i, Session: key, Chat: chat})
+}
+
 // lane is the instance's lane.
 func (h *Hub) lane(i relay.InstanceID) *delivery.Lane {
 	h.mu.Lock()
@@ -230,7 +248,7 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 	if err := s.wake(ctx, first); err != nil {
 		return fmt.Errorf("wake %s: %w", s.peer.Instance, err)
 	}
-	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil { // no reason to keep its messages from it
+	if err := h.out.Commands.Learn(ctx, s.peer.Instance, f.Platform, f.Manifest); err != nil { // no reason to keep its messages from it
 		h.log.Warn("commands not learned; the next hello tries again", "instance", s.peer.Instance, "err", err)
 	}
 	if !first || f.Manifest != nil { // gateways of June say one hello and send no manifest
@@ -281,7 +299,7 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 		}
 		return relay.LeastCommon(ds)
 	}
-	if ps := h.fronted([]relay.Bot{{Platform: f.Platform, ID: f.BotID}}); len(ps) > 0 {
+	if ps := h.hosted.Fronted([]relay.Bot{{Platform: f.Platform, ID: f.BotID}}); len(ps) > 0 {
 		return platforms.Describe(ps[0])
 	}
 	return relay.Bare(f.Platform)
@@ -317,7 +335,7 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 
 // taken tells the network that the gateway has taken an event.
 func (s *seat) taken(ctx context.Context, of store.About) {
-	s.hub.decisions.taken(s.peer.Instance, of, time.Now())
+	s.hub.decisions.Taken(s.peer.Instance, of, time.Now())
 	s.hub.counters.Add(count.Ack, 1)
 	if took := time.Since(of.At); !of.At.IsZero() && took > 0 { // a network's clock may be ahead
 		s.hub.counters.Add(count.AckDelay, uint64(took/time.Millisecond))
@@ -361,6 +379,35 @@ func (s *seat) isNewest() bool {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	return s.epoch > 0 && s.epoch == s.hub.instanceLocked(s.peer.Instance).epoch
+}
+
+// Revoked implements outbound.Attachment.
+func (s *seat) Revoked() bool { return s.revoked.Load() }
+
+// Heard implements outbound.Attachment.
+func (s *seat) Heard(c delivery.Conversation, sign delivery.Sign) { s.pump.Heard(c, sign) }
+
+// Asks implements outbound.Attachment.
+func (s *seat) Asks(ctx context.Context, r relay.Request) {
+	if requestOfNow(r) {
+		s.isNewer(ctx)
+	}
+	if ofFetchers(r.Action) {
+		s.fetcher(ctx)
+	}
+}
+
+// Unknown implements session.Handler.
+func (s *seat) Unknown(ctx context.Context) { s.fetcher(ctx) }
+
+// Interrupt hands a gateway's request to stop a run to the instance of its tenant that runs the key.
+func (s *seat) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
+	i, chat, ok := s.hub.in.RunOf(s.peer.Tenant, s.peer.Instance, key)
+	if !ok {
+		s.hub.counters.Add(count.InterruptUnknown, 1)
+		return
+	}
+	s.hub.Interrupt(i, key, chat)
 }
 
 // revoke ends the session of a dead credential. It does not block.

@@ -18,18 +18,13 @@ import (
 // settleWithin bounds how long an entry waits for its files and its context, and those behind it for the entry.
 const settleWithin = 30 * time.Second
 
-// whole reports whether the event is stored as a whole. The frame of one that was forwarded would not say so.
-func (h *Hub) whole(j judgement) bool {
-	return j.context || h.keepsFilesOf(j.event) || j.event.Traits.Forwarded
-}
-
 // settle makes the frame of an entry that holds its event; see delivery.Outlet.
 func (s *seat) settle(ctx context.Context, e *store.Entry) error {
 	ev := *e.Event
 	waiting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	s.bringContext(waiting, &ev)
-	if s.hub.keepsFilesOf(ev) || len(ev.Context) > 0 {
+	s.hub.in.BringContext(waiting, s.peer.Instance, &ev)
+	if s.hub.opts.Files != nil && len(ev.Attachments) > 0 || len(ev.Context) > 0 {
 		old := s.tooOld()
 		ev = render.Event(ev, s.files(ctx, waiting, ev, old), render.Options{TooOld: old, Fits: wire.Fits})
 		if len(ev.Media) > 0 {
@@ -68,7 +63,7 @@ func (s *seat) files(ctx, waiting context.Context, ev relay.Event, old bool) []r
 // picture that anybody can load.
 func (s *seat) url(b relay.Bot, held relay.Held, old bool) string {
 	if old {
-		if p, ok := s.hub.platform(b).(platforms.PublicMedia); ok && held.Facts.Kind == relay.TypePhoto {
+		if p, ok := s.hub.hosted.Bot(b).(platforms.PublicMedia); ok && held.Facts.Kind == relay.TypePhoto {
 			url, _ := p.PublicURL(held.Attachment)
 			return url
 		}

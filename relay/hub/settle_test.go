@@ -137,8 +137,7 @@ func newGallery(t testing.TB) *gallery {
 	g.rig = newRigWith(t, func(p *local.Loopback) platforms.Platform {
 		g.past.Loopback = p
 		return g.past
-	})
-	g.hub.opts.Files = g.files
+	}, with(g.files))
 	return g
 }
 
@@ -156,7 +155,7 @@ func (g *gallery) brings(id, text string, chat relay.ChatID, files ...relay.Medi
 	for _, f := range files {
 		ev.Attachments = append(ev.Attachments, relay.Attachment{Ref: "secret/" + string(f), Name: names[f]})
 	}
-	if err := (&inbox{hub: g.hub, bot: g.bot}).Accept(g.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+	if err := g.hub.in.Inbox(g.bot).Accept(g.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		g.t.Fatal(err)
 	}
 	return ev

@@ -77,7 +77,7 @@ func TestSoak(t *testing.T) {
 // traffic hands in events for everybody in turn, one each at least, and now and then what a platform
 // repeats.
 func (s *soak) traffic(ctx context.Context) {
-	in := &inbox{hub: s.r.hub, bot: s.r.bot}
+	in := s.r.hub.in.Inbox(s.r.bot)
 	for n := 0; n < soakGateways || wait(ctx, soakRate); n++ {
 		i := n % soakGateways
 		s.mu.Lock()
@@ -106,7 +106,7 @@ func soakEvent(r *rig, id string, user relay.UserID, text string) relay.Event {
 
 // churn enrolls, binds, revokes and sweeps.
 func (s *soak) churn(ctx context.Context) {
-	in := &inbox{hub: s.r.hub, bot: s.r.bot}
+	in := s.r.hub.in.Inbox(s.r.bot)
 	for n := 0; wait(ctx, 500*time.Millisecond); n++ {
 		long := context.WithoutCancel(ctx)
 		name := relay.GatewayID(fmt.Sprint("guest", n%5))

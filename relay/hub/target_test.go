@@ -23,7 +23,7 @@ func TestOldIdInMidTurn(t *testing.T) {
 	if in := home.inbound(); in.Event.Source.ChatID != "old" {
 		t.Fatalf("inbound = %+v", in)
 	}
-	in := &inbox{hub: r.hub, bot: r.bot}
+	in := r.hub.in.Inbox(r.bot)
 	for _, m := range []platforms.Move{{From: "old", To: "middle"}, {From: "middle", To: "new"}} {
 		if err := in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{m}}); err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func TestOldIdInMidTurn(t *testing.T) {
 		t.Errorf("result = %+v; want no id but for news", res)
 	}
 
-	if res := home.do(relay.Request{Action: relay.React{Chat: "old", Message: "m1", Emoji: "👍"}}); res.Err == nil || res.Err.Public != errLeftBehind(relay.OpReact).Public {
+	if res := home.do(relay.Request{Action: relay.React{Chat: "old", Message: "m1", Emoji: "👍"}}); res.Err == nil || res.Err.Public != "Bad Request: message to react not found" {
 		t.Errorf("a reaction to what was said under the old id = %+v; want it refused", res)
 	}
 
@@ -58,7 +58,7 @@ func TestOldIdInMidTurn(t *testing.T) {
 	for _, a := range []relay.Action{
 		relay.Edit{Chat: "new", Message: act.Message, Content: "too late"}, relay.Delete{Chat: "new", Message: act.Message},
 	} { // what it said there stayed behind, which is no decline
-		if res := home.do(relay.Request{Action: a}); res.Err == nil || res.Err.Public != errLeftBehind(a.Op()).Public {
+		if res := home.do(relay.Request{Action: a}); res.Err == nil || res.Err.Public != "Bad Request: message to "+string(a.Op())+" not found" {
 			t.Errorf("%s of what was said under the old id = %+v; want it refused", a.Op(), res)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -60,7 +61,7 @@ func said(t *testing.T, h *Hub, id relay.EventID, src relay.Source, press bool) 
 		ID: id, MessageID: relay.MessageID(id), Bot: relay.Bot{Platform: tell, ID: "1"}, Type: relay.TypeText, Text: "hello",
 		Source: src, Traits: relay.Traits{Addressed: true, Press: press},
 	}
-	if err := (&inbox{hub: h, bot: ev.Bot}).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+	if err := h.in.Inbox(ev.Bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		t.Fatal(err)
 	}
 	judgeDue(t, h)
@@ -181,7 +182,7 @@ func TestAPressOnNoPromptGoesToTheClickersInstanceOnly(t *testing.T) {
 		{"zoe", true, []relay.InstanceID{"twin"}},
 		{"stranger", true, []relay.InstanceID{"twin"}}, // anybody may speak there, so anybody may press
 	} {
-		h.decisions = decisions{}
+		h.decisions = inbound.Decisions{}
 		said(t, h, relay.EventID("e "+string(tc.user)+map[bool]string{true: " presses"}[tc.press]),
 			relay.Source{ChatID: "hall", ChatType: relay.ChatGroup, UserID: tc.user}, tc.press)
 		var got []relay.InstanceID

@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
@@ -42,53 +41,6 @@ func (s *seat) join(e *store.Entry, next store.Entry) bool {
 // waited for by the turn that runs, and a stop is meant for it.
 func (s *seat) where(e store.Entry) (c delivery.Conversation, urgent bool) {
 	ev, _ := eventOf(e)
-	c = conversation(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
-	return c, ev.Prompt != nil || gate.IsApproval(ev.Text) || saysStop(ev)
-}
-
-// conversation is the one of a chat and a thread in it. Some networks name a thread that is a chat.
-func conversation(c relay.Chat, thread relay.ThreadID) delivery.Conversation {
-	if string(thread) == string(c.ID) {
-		thread = ""
-	}
-	return delivery.Conversation{Chat: c, Thread: thread}
-}
-
-// heard tells the pump what the gateway does in a chat.
-func (a *action) heard(sign delivery.Sign) {
-	thread := a.request.Action.Within()
-	if _, ok := a.seat.hub.platform(a.line.Bot).(platforms.Threader); ok {
-		thread = "" // it is the chat's id
-	}
-	a.seat.pump.Heard(conversation(a.line, thread), sign)
-}
-
-// signOf is what an action says of its gateway's turn once it was carried out, or failed. The last answer is sent with a
-// sound; a reaction takes the place of the one that says that the gateway works. Older gateways do not react, and who
-// edits a message until it is whole does not say that it is.
-func signOf(a relay.Action, err error) delivery.Sign {
-	notify := false
-	switch a := a.(type) {
-	case relay.React: // it need not succeed: not every network takes every emoji
-		if !a.Remove && a.Emoji != "👀" {
-			return delivery.Closed
-		}
-		return delivery.Alive
-	case relay.Send:
-		notify = a.Meta.Notify
-	case relay.SendMedia:
-		notify = a.Meta.Notify
-	case relay.FollowUp:
-		notify = a.Meta.Notify
-	case relay.Edit:
-	default:
-		return delivery.Alive
-	}
-	switch {
-	case err != nil:
-		return delivery.Alive
-	case notify:
-		return delivery.Final
-	}
-	return delivery.Said
+	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
+	return c, ev.Prompt != nil || gate.IsApproval(ev.Text) || gate.IsStop(ev)
 }

@@ -20,18 +20,20 @@ import (
 // night is a gateway that comes to what was said while it was away, in virtual time, and the network where it was said.
 type night struct {
 	*socketFlip
-	bot relay.Bot
-	in  *inbox
+	network *local.Network
+	bot     relay.Bot
+	in      platforms.Inbox
 }
 
 func atNight(t *testing.T, test func(t *testing.T, n *night)) {
 	t.Helper()
-	p := local.NewLoopback(local.NewNetwork(), nil)
+	network := local.NewNetwork()
+	p := local.NewLoopback(network, nil)
 	inBubble(t, true, []platforms.Platform{p}, func(t *testing.T, f *socketFlip, _ bus.Bus) {
 		if err := f.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		test(t, &night{f, p.Bot(), &inbox{hub: f.hub, bot: p.Bot()}})
+		test(t, &night{f, network, p.Bot(), f.hub.in.Inbox(p.Bot())})
 	})
 }
 
@@ -158,6 +160,42 @@ func TestWhatEndsATurn(t *testing.T) {
 					began = 0
 				}
 				time.Sleep(tc.want - time.Second + began - time.Millisecond)
+				n.wantTexts("/one")
+				time.Sleep(time.Millisecond)
+				n.wantTexts("/one", "two")
+			})
+		})
+	}
+}
+
+// TestALastAnswerThatIsNotSent ends its turn too, unless the gateway will try again.
+func TestALastAnswerThatIsNotSent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fails    string
+		declined bool
+		want     time.Duration
+	}{
+		"the network refuses it":    {fails: "Forbidden: bot was blocked by the user", want: 3 * time.Second},
+		"it is worth another try":   {fails: "network: down", want: 45 * time.Second},
+		"the gateway may not speak": {declined: true, want: 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atNight(t, func(t *testing.T, n *night) {
+				n.network.Join("#room", "ann")
+				n.said("#room", "/one", "two")
+				if tc.declined {
+					n.network.Leave("#room", "ann")
+				} else {
+					n.network.FailNext(&relay.ActionError{Outcome: relay.NotSent, Public: tc.fails})
+				}
+				time.Sleep(time.Hour)
+				n.connect()
+				n.wantTexts("/one")
+				n.asks(relay.Send{Chat: "#room", Content: "x", Meta: relay.Metadata{Notify: true}})
+				if acts := n.network.Acts(); len(acts) > 0 {
+					t.Errorf("it was sent: %v", acts)
+				}
+				time.Sleep(tc.want - time.Millisecond)
 				n.wantTexts("/one")
 				time.Sleep(time.Millisecond)
 				n.wantTexts("/one", "two")

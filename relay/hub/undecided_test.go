@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -17,17 +16,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/inbound"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 )
-
-// quiet reports whether no chat has an undecided event or a worker.
-func (j *judges) quiet() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.by) == 0
-}
 
 // judgeDue decides here and now about everything that is undecided, for hubs that do not run.
 func judgeDue(t testing.TB, h *Hub) {
@@ -38,18 +31,14 @@ func judgeDue(t testing.TB, h *Hub) {
 }
 
 func judgeAll(ctx context.Context, h *Hub) error {
-	due := slices.Collect(maps.Keys(h.judges.by))
+	due := h.in.Undecided()
 	slices.SortFunc(due, func(a, b relay.Chat) int {
 		return slices.Compare([]string{a.Bot.String(), string(a.ID)}, []string{b.Bot.String(), string(b.ID)})
 	})
 	for _, c := range due {
-		for left := true; left; {
-			var err error
-			if left, err = h.judgeSome(ctx, h.platform(c.Bot), c); err != nil {
-				return err
-			}
+		if err := h.in.Judge(ctx, c); err != nil {
+			return err
 		}
-		h.judges.done(c)
 	}
 	return nil
 }
@@ -120,7 +109,7 @@ func (q *square) say(u relay.UserID, chat relay.ChatID) relay.EventID {
 	if chat == "@"+relay.ChatID(u) {
 		ev.Source.ChatType = relay.ChatDM
 	}
-	if err := (&inbox{hub: q.hub, bot: q.bot}).Accept(q.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+	if err := q.hub.in.Inbox(q.bot).Accept(q.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		q.t.Fatal(err)
 	}
 	return ev.ID
@@ -245,7 +234,7 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 		}, gate.NotPrincipal},
 		"thrown out": {func(ctx context.Context, q *square) error {
 			q.gone.Store(true)
-			return (&inbox{hub: q.hub, bot: q.bot}).Accept(ctx, platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden", User: "ann"}}})
+			return q.hub.in.Inbox(q.bot).Accept(ctx, platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden", User: "ann"}}})
 		}, gate.NotVisible},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -351,7 +340,7 @@ func TestUndecidedEventsFollowTheirChat(t *testing.T) {
 		q.claim("old")
 		id := q.say("eve", "old")
 		synctest.Wait()
-		if err := (&inbox{hub: q.hub, bot: q.bot}).Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
+		if err := q.hub.in.Inbox(q.bot).Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(visibility.Within + time.Second)
@@ -367,7 +356,7 @@ func TestAFloodOfUndecidedEventsIsBounded(t *testing.T) {
 		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) { return false, errNobodyKnows })
 		defer q.end()
 		q.claim("garden")
-		for range maxUndecided {
+		for range inbound.MaxUndecided {
 			q.say("eve", "garden")
 		}
 		q.want("one more", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
@@ -376,7 +365,7 @@ func TestAFloodOfUndecidedEventsIsBounded(t *testing.T) {
 		time.Sleep(visibility.Within)
 		synctest.Wait()
 		q.want("her own, in the end", slices.Contains(q.reasons(own), gate.Delivered), true) // the first word is forgotten by then
-		q.want("home", len(q.got("home")), maxUndecided+1)
+		q.want("home", len(q.got("home")), inbound.MaxUndecided+1)
 	})
 }
 

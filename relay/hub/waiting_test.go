@@ -36,7 +36,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 			c := platforms.Capability{
 				Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true, ExpiresAt: time.Now().Add(15 * time.Minute),
 			}
-			if err := (&inbox{hub: r.hub, bot: r.bot}).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}}); err != nil {
+			if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}}); err != nil {
 				t.Fatal(err)
 			}
 			if tc.sees {

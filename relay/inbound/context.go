@@ -1,4 +1,4 @@
-package hub
+package inbound
 
 import (
 	"context"
@@ -35,25 +35,18 @@ func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool
 	}
 }
 
-// historian is the event's bot, if it knows what was said before.
-func (h *Hub) historian(b relay.Bot) (platforms.Historian, bool) {
-	p, ok := h.platform(b).(platforms.Historian)
-	return p, ok
-}
-
-// bringContext puts what was said before ev into it, if it is to bring that to this session's instance as things stand
+// BringContext puts what was said before ev into it, if it is to bring that to the instance as things stand
 // now. What cannot be learned is told as an error of the context: the event does not fail for it.
-func (s *seat) bringContext(ctx context.Context, ev *relay.Event) {
-	h := s.hub
-	p, ok := h.historian(ev.Bot)
-	if !ok || !ev.Traits.Addressed || !s.wantsContext(ctx, *ev) {
+func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *relay.Event) {
+	p, ok := in.bots.Bot(ev.Bot).(platforms.Historian)
+	if !ok || !ev.Traits.Addressed || !in.wantsContext(ctx, i, *ev) {
 		return
 	}
-	asking, cancel := context.WithTimeout(platforms.For(ctx, s.peer.Instance), contextWithin)
+	asking, cancel := context.WithTimeout(platforms.For(ctx, i), contextWithin)
 	defer cancel()
 	lines, whole, err := p.History(asking, *ev, maxContext)
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn("context not read; the event goes without", "bot", ev.Bot.String(), "event", ev.ID, "err", err)
+		in.log.Warn("context not read; the event goes without", "bot", ev.Bot.String(), "event", ev.ID, "err", err)
 	}
 	if err != nil {
 		lines = nil
@@ -68,19 +61,19 @@ func besides(ev relay.Event, lines []relay.ContextLine) []relay.ContextLine {
 	})
 }
 
-// wantsContext reports whether the session's instance is told what was said before ev.
-func (s *seat) wantsContext(ctx context.Context, ev relay.Event) (wants bool) {
-	h, i, src := s.hub, s.peer.Instance, ev.Source
-	err := h.db.View(ctx, func(ctx context.Context) error {
-		is, err := h.facts.Instances(ctx, i)
+// wantsContext reports whether the instance is told what was said before ev.
+func (in *Inbound) wantsContext(ctx context.Context, i relay.InstanceID, ev relay.Event) (wants bool) {
+	src := ev.Source
+	err := in.db.View(ctx, func(ctx context.Context) error {
+		is, err := in.facts.Instances(ctx, i)
 		if err != nil {
 			return err
 		}
-		grant, granted, err := h.facts.Covering(ctx, src.Place())
+		grant, granted, err := in.facts.Covering(ctx, src.Place())
 		if err != nil {
 			return err
 		}
-		bound, err := h.facts.Bound(ctx, i, src.Platform, src.UserID)
+		bound, err := in.facts.Bound(ctx, i, src.Platform, src.UserID)
 		wants = bringsContext(ev, is[0].Relevance[src.Platform].Context, granted && grant.Instance == i, bound)
 		return err
 	})

@@ -1,4 +1,4 @@
-package hub
+package outbound
 
 import (
 	"context"
@@ -22,31 +22,31 @@ type target struct {
 // allowed finds what r is about and asks the gate. A chat may have got another id in the middle of a conversation,
 // as a Telegram group does that becomes a supergroup. What names the former id is meant for the chat of now and
 // judged by that alone, and its result says which that is.
-func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err error) {
-	h, i, declined := s.hub, s.peer.Instance, relay.Declined(s.speaksOf(r))
-	if s.revoked.Load() {
+func (who *Caller) allowed(ctx context.Context, r relay.Request) (t target, err error) {
+	declined := relay.Declined(who.speaksOf(r))
+	if who.attachment.Revoked() {
 		return t, declined
 	}
 	t.action = r.Action
-	t.bot, _, err = s.route(r, func(p platforms.Platform) (bool, error) {
-		f, err := h.facts.Act(ctx, i, p, r.Action.Target())
+	t.bot, _, err = who.route(r, func(p platforms.Platform) (bool, error) {
+		f, err := who.out.facts.Act(ctx, who.instance, p, r.Action.Target())
 		return gate.MayAct(f), err
 	})
 	if err != nil {
 		return t, internal(err)
 	}
-	now, err := h.facts.CurrentChat(ctx, t.bot.Bot().Platform, r.Action.Target())
+	now, err := who.out.facts.CurrentChat(ctx, t.bot.Bot().Platform, r.Action.Target())
 	if err != nil {
 		return t, internal(err)
 	}
 	if now != r.Action.Target() {
 		t.movedTo, t.action = now, r.Action.Aimed(now)
 	}
-	f, ok, err := h.aim(ctx, i, &t)
+	f, ok, err := who.aim(ctx, &t)
 	if ok && err == nil {
-		ok, err = h.mayTouch(ctx, i, t.bot, f, t.action, t.movedTo != "")
+		ok, err = who.mayTouch(ctx, t.bot, f, t.action, t.movedTo != "")
 		if !ok && err == nil && t.movedTo != "" {
-			return t, h.leftBehind(ctx, i, t, r.Action, declined)
+			return t, who.leftBehind(ctx, t, r.Action, declined)
 		}
 	}
 	switch {
@@ -64,16 +64,16 @@ func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err erro
 // lets the instance act there. ok is false when the instance may not, and when the thread is not known or lies in
 // another chat; a thread that not everybody in its chat sees needs a reason of its own. The platform is asked only
 // for an instance that may act on the chat or the thread.
-func (h *Hub) aim(ctx context.Context, i relay.InstanceID, t *target) (f gate.ActFacts, ok bool, err error) {
+func (who *Caller) aim(ctx context.Context, t *target) (f gate.ActFacts, ok bool, err error) {
 	chat, thread := t.action.Target(), t.action.Within()
-	if f, err = h.facts.Act(ctx, i, t.bot, chat); err != nil {
+	if f, err = who.out.facts.Act(ctx, who.instance, t.bot, chat); err != nil {
 		return f, false, err
 	}
 	network, threads := t.bot.(platforms.Threader)
 	if !threads || thread == "" || relay.ChatID(thread) == chat {
 		return f, gate.MayAct(f), nil
 	}
-	own, err := h.facts.Act(ctx, i, t.bot, relay.ChatID(thread))
+	own, err := who.out.facts.Act(ctx, who.instance, t.bot, relay.ChatID(thread))
 	if err != nil || !gate.MayAct(f) && !gate.MayAct(own) {
 		return f, false, err
 	}
@@ -96,7 +96,7 @@ func errLeftBehind(op relay.Op) *relay.ActionError {
 }
 
 // leftBehind is why an instance may not do a in a former chat: its own message stayed behind, or declined.
-func (h *Hub) leftBehind(ctx context.Context, i relay.InstanceID, t target, a relay.Action, declined *relay.ActionError) error {
+func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, declined *relay.ActionError) error {
 	var m relay.MessageID
 	switch a := a.(type) {
 	case relay.Edit:
@@ -106,11 +106,11 @@ func (h *Hub) leftBehind(ctx context.Context, i relay.InstanceID, t target, a re
 	default:
 		return declined
 	}
-	sender, known, err := h.db.Authors.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
+	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
 	switch {
 	case err != nil:
 		return internal(err)
-	case known && sender == i:
+	case known && sender == who.instance:
 		return errLeftBehind(a.Op())
 	}
 	return declined

@@ -1,4 +1,4 @@
-package hub
+package outbound
 
 import (
 	"cmp"
@@ -15,34 +15,34 @@ import (
 // mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message, the reaction or the
 // thread that a names: it may change its own ones. left: the gateway used a former id of the chat, so that only those messages
 // count as its own that are remembered.
-func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
+func (who *Caller) mayTouch(ctx context.Context, p platforms.Platform, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
 	case relay.Edit:
-		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message, left)
+		m, err := who.messageFacts(ctx, p, f, a.Chat, a.Message, left)
 		return gate.MayEdit(m), err
 	case relay.Delete:
-		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message, left)
+		m, err := who.messageFacts(ctx, p, f, a.Chat, a.Message, left)
 		if err == nil && !left && askAuthor(m) {
-			m.ByBot, m.ByPerson, err = h.author(ctx, p, a)
+			m.ByBot, m.ByPerson, err = who.author(ctx, p, a)
 		}
 		return gate.MayDelete(m), err
 	case relay.React:
 		if left {
 			return true, nil // none leaves: see unquoted
 		}
-		m, err := h.reactionFacts(ctx, i, p, a)
+		m, err := who.reactionFacts(ctx, p, a)
 		return gate.MayReact(m), err
 	case relay.ThreadRename:
-		return h.mayRename(ctx, i, p, f, a)
+		return who.mayRename(ctx, p, f, a)
 	}
 	return true, nil
 }
 
 // author is whether the bot or a person wrote the message that a names, as far as that can be known: people wrote
 // what came in, and some networks tell.
-func (h *Hub) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
+func (who *Caller) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
 	if e, ok := p.(platforms.MessageEventer); ok {
-		if person, err = h.db.Seen.Has(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
+		if person, err = who.out.db.Seen.Has(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
 			return false, person, err
 		}
 	}
@@ -63,36 +63,36 @@ func askAuthor(m gate.MessageFacts) bool {
 }
 
 // messageFacts gathers what is stored about a message, and if nothing is, whether others may act on its chat.
-func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
+func (who *Caller) messageFacts(ctx context.Context, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := h.db.Authors.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
 	if known {
-		m.SentBySelf, m.SentByOther = sender == i, sender != i
+		m.SentBySelf, m.SentByOther = sender == who.instance, sender != who.instance
 		return m, nil
 	}
-	alone, err := h.facts.Alone(ctx, i, p, chat)
+	alone, err := who.out.facts.Alone(ctx, who.instance, p, chat)
 	m.Alone = alone && !left
 	return m, err
 }
 
 // mayRename: the holder of a chat renames its threads, but for those granted to another by themselves, and so does
 // the instance that made the thread.
-func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
+func (who *Caller) mayRename(ctx context.Context, p platforms.Platform, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
 	if !threadsAreChats(p) {
 		if f.HoldsGrant || f.DirectWithBound {
 			return true, nil
 		}
-		c, known, err := h.facts.Conversation(ctx, i, topicChat(p, a.Chat, a.Thread))
+		c, known, err := who.out.facts.Conversation(ctx, who.instance, topicChat(p, a.Chat, a.Thread))
 		return known && c.Made, err
 	}
 	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
 	if thread != a.Chat { // that the thread is one of the chat's is for the platform to see
 		if place, known := facts.Locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread}); known {
-			g, ok, err := h.facts.Covering(ctx, place)
-			if err != nil || ok && g.Chat == thread && g.Instance != i {
+			g, ok, err := who.out.facts.Covering(ctx, place)
+			if err != nil || ok && g.Chat == thread && g.Instance != who.instance {
 				return false, err
 			}
 		}
@@ -100,24 +100,24 @@ func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Pla
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
-	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
+	c, known, err := who.out.facts.Conversation(ctx, who.instance, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
 }
 
 // noteDone remembers what came of an action that reached the network: the messages that are the
 // instance's from now on, and the thread it made.
-func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Action, chat relay.ChatID, res relay.Result, failed error) {
+func (who *Caller) noteDone(ctx context.Context, p platforms.Platform, a relay.Action, chat relay.ChatID, res relay.Result, failed error) {
 	where := relay.Chat{Bot: p.Bot(), ID: chat}
 	switch a := a.(type) {
 	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
 		if failed != nil { // of a text in parts some may stand
-			h.db.Authors.Note(i, where, relay.Explain(failed).MessageIDs...)
+			who.out.db.Authors.Note(who.instance, where, relay.Explain(failed).MessageIDs...)
 			return
 		}
-		h.db.Authors.Note(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
+		who.out.db.Authors.Note(who.instance, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
 	case relay.ThreadCreate:
 		if failed == nil && res.ThreadID != "" {
-			h.noteThread(ctx, i, p, a, res)
+			who.noteThread(ctx, p, a, res)
 		}
 	}
 }
@@ -134,19 +134,19 @@ func topicChat(p platforms.Platform, chat relay.ChatID, topic relay.ThreadID) re
 }
 
 // madeTopic reports whether some instance made the topic that a names.
-func (h *Hub) madeTopic(ctx context.Context, p platforms.Platform, a relay.ThreadRename) (bool, error) {
+func (who *Caller) madeTopic(ctx context.Context, p platforms.Platform, a relay.ThreadRename) (bool, error) {
 	if threadsAreChats(p) {
 		return false, nil // the network knows it
 	}
-	all, err := h.db.Conversations(ctx, store.ConversationFilter{Chat: topicChat(p, a.Chat, a.Thread)})
+	all, err := who.out.db.Conversations(ctx, store.ConversationFilter{Chat: topicChat(p, a.Chat, a.Thread)})
 	return slices.ContainsFunc(all, func(c store.Conversation) bool { return c.Made }), err
 }
 
 // noteThread lets the instance act on the thread it made, for the reason it may act on the thread's chat.
-func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
+func (who *Caller) noteThread(ctx context.Context, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	parent, _, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
+	parent, _, err := who.out.facts.Conversation(ctx, who.instance, relay.Chat{Bot: p.Bot(), ID: a.Chat})
 	if err == nil {
 		at := relay.Place{Platform: p.Bot().Platform, Scope: parent.Scope, Chat: a.Chat}
 		if at.Scope == "" {
@@ -156,12 +156,12 @@ func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Pl
 		if !threadsAreChats(p) {
 			thread = topicChat(p, cmp.Or(res.MovedTo, a.Chat), res.ThreadID).ID
 		}
-		err = h.db.Converse(ctx, store.Conversation{
-			Instance: i, Bot: p.Bot(), Chat: thread, Scope: at.Scope, Parent: a.Chat, Type: relay.ChatThread,
+		err = who.out.db.Converse(ctx, store.Conversation{
+			Instance: who.instance, Bot: p.Bot(), Chat: thread, Scope: at.Scope, Parent: a.Chat, Type: relay.ChatThread,
 			By: parent.By, ByGrant: parent.ByGrant, Made: true,
 		})
 	}
 	if err != nil {
-		h.log.Warn("thread made, but not remembered; only the holder of its chat can write in it", "instance", i, "err", err)
+		who.out.log.Warn("thread made, but not remembered; only the holder of its chat can write in it", "instance", who.instance, "err", err)
 	}
 }

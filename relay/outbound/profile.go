@@ -1,10 +1,9 @@
-package hub
+package outbound
 
 import (
 	"context"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // profileOf is which of its gateway's profiles asks for the action; empty: it did not say.
@@ -31,21 +30,12 @@ func profileOf(a relay.Action) string {
 }
 
 // keepProfile keeps the profile that acts on the chat with the conversation, for its next events.
-func (s *seat) keepProfile(ctx context.Context, c relay.Chat, a relay.Action) {
+func (who *Caller) keepProfile(ctx context.Context, c relay.Chat, a relay.Action) {
 	profile := profileOf(a)
 	if profile == "" {
 		return
 	}
-	if err := s.hub.db.KeepProfile(ctx, s.peer.Instance, c, profile); err != nil {
-		s.hub.log.Warn("profile not kept; the next action tries again", "instance", s.peer.Instance, "err", err)
+	if err := who.out.db.KeepProfile(ctx, who.instance, c, profile); err != nil {
+		who.out.log.Warn("profile not kept; the next action tries again", "instance", who.instance, "err", err)
 	}
-}
-
-// profile is the one that the candidate's next event of the chat is for; empty: nobody named one.
-func (h *Hub) profile(ctx context.Context, i store.Instance, c relay.Chat) (string, error) {
-	if !i.Profiles {
-		return "", nil
-	}
-	talk, _, err := h.facts.Conversation(ctx, i.ID, c)
-	return talk.Profile, err
 }

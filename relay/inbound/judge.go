@@ -1,4 +1,4 @@
-package hub
+package inbound
 
 import (
 	"context"
@@ -49,14 +49,14 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 
 // judge decides about one event, in the order: own message, duplicate, control, another bot's command, then the
 // candidates. before are the judgements about the events before it in its batch. An error is the store's.
-func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
+func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
 	}
 	code, control := link.Command(ev)
 	control = control && ev.Prompt == nil // an option may be called "link"
-	err = h.db.View(ctx, func(ctx context.Context) error {
-		seen, err := h.db.Seen.Has(ctx, ev.Bot, ev.ID)
+	err = in.db.View(ctx, func(ctx context.Context) error {
+		seen, err := in.db.Seen.Has(ctx, ev.Bot, ev.ID)
 		switch {
 		case err != nil:
 			return err
@@ -66,8 +66,8 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j 
 		case ev.Traits.OtherCommand:
 			j = dropped(ev, gate.OtherCommand)
 		default:
-			if j, err = h.judgeCandidates(ctx, ev, before); err == nil {
-				err = h.greet(ctx, &j, before)
+			if j, err = in.judgeCandidates(ctx, ev, before); err == nil {
+				err = in.greet(ctx, &j, before)
 			}
 		}
 		return err
@@ -77,14 +77,14 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j 
 	}
 	// What changed nothing and gets no answer writes nothing either, however often it is sent.
 	j = dropped(ev, gate.Control)
-	j.answer, err = h.desk.Redeem(ctx, ev, code)
+	j.answer, err = in.desk.Redeem(ctx, ev, code)
 	j.consumed = j.answer != ""
 	return j, err
 }
 
 // judgeCandidates puts the gate's question for every instance that could receive ev.
-func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
-	cs, err := h.candidates(ctx, ev)
+func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
+	cs, err := in.candidates(ctx, ev)
 	if err != nil {
 		return judgement{}, err
 	}
@@ -97,7 +97,7 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 		j.event = ev
 		j.ofOwner = j.ofOwner || c.bound && ev.Source.ChatType != relay.ChatDM
 		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant}
-		if v.Reason, err = h.decideFor(ctx, ev, c, before); err != nil {
+		if v.Reason, err = in.decideFor(ctx, ev, c, before); err != nil {
 			return judgement{}, err
 		}
 		switch v.Reason {
@@ -107,10 +107,10 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
 				j.frame, fits = wire.Pack(ev)
 			}
-			if v.Reason, err = h.give(ctx, &j, c, fits); err != nil {
+			if v.Reason, err = in.give(ctx, &j, c, fits); err != nil {
 				return judgement{}, err
 			}
-			if err = h.excuse(ctx, &j, c.instance, before); err != nil {
+			if err = in.excuse(ctx, &j, c.instance, before); err != nil {
 				return judgement{}, err
 			}
 			j.consumed = true
@@ -121,12 +121,16 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 }
 
 // give adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
-func (h *Hub) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
+func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
 	ev := j.event
 	j.press = c.press(ev)
-	profile, err := h.profile(ctx, c.instance, ev.Chat())
-	if err != nil {
-		return "", err
+	profile := "" // of its gateway's, the one that acted on the chat last
+	if c.instance.Profiles {
+		talk, _, err := in.facts.Conversation(ctx, c.instance.ID, ev.Chat())
+		if err != nil {
+			return "", err
+		}
+		profile = talk.Profile
 	}
 	if profile != "" && fits {
 		ev.Source.Profile = profile
@@ -136,7 +140,7 @@ func (h *Hub) give(ctx context.Context, j *judgement, c candidate, fits bool) (g
 	if !fits {
 		return gate.Oversize, nil
 	}
-	if _, ok := h.historian(ev.Bot); ok {
+	if _, ok := in.bots.Bot(ev.Bot).(platforms.Historian); ok {
 		j.context = j.context || bringsContext(ev, c.instance.Relevance[ev.Source.Platform].Context, c.grant, c.bound)
 	}
 	return gate.Delivered, nil
@@ -162,19 +166,19 @@ type candidate struct {
 // candidates are the instance of the author's own that gets the event, and the holder of the
 // grant covering the chat, if that is none of his own. A button press is for one of them only; one that answers a prompt,
 // for whoever asked.
-func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
+func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
 	if ev.Prompt != nil {
-		return h.asker(ctx, ev)
+		return in.asker(ctx, ev)
 	}
 	src := ev.Source
-	grant, granted, err := h.facts.Covering(ctx, src.Place())
+	grant, granted, err := in.facts.Covering(ctx, src.Place())
 	if err != nil {
 		return nil, err
 	}
 	var owned []gate.Owned
 	foreign := granted
 	if src.UserID != "" {
-		bindings, err := h.facts.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
+		bindings, err := in.facts.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +188,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, 
 		}
 	}
 	add := func(i relay.InstanceID, c candidate) error {
-		c.instance, err = store.Only(h.facts.Instances(ctx, i))
+		c.instance, err = store.Only(in.facts.Instances(ctx, i))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return nil
@@ -209,26 +213,26 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, 
 
 // ask puts the gate's question about one candidate, from what is known: the network is not asked here.
 // known is false where only the network's word on who sees the chat is missing; without it the answer is no.
-func (h *Hub) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
+func (in *Inbound) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
 	f := c.facts(ev)
 	f.Visible = true
 	if why := c.decide(ev, f); why != gate.Delivered || f.Direct {
 		return why, true, nil
 	}
-	sees, known, err := h.knownToSee(ctx, ev, c)
+	sees, known, err := in.knownToSee(ctx, ev, c)
 	f.Visible = sees && known
 	return c.decide(ev, f), known, err
 }
 
 // decideFor is ask for an event that just came: it is Undecided where only the network's word is missing, and
 // where an earlier event of the chat waits for it.
-func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
-	why, known, err := h.ask(ctx, ev, c)
+func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
+	why, known, err := in.ask(ctx, ev, c)
 	if err != nil || known && why != gate.Delivered || ev.Source.ChatType == relay.ChatDM {
 		return why, err
 	}
 	chat := ev.Chat()
-	waiting, err := h.db.Pending.Count(ctx, store.PendingFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
+	waiting, err := in.db.Pending.Count(ctx, store.PendingFilter{Chat: chat, Instance: c.instance.ID, Limit: MaxUndecided})
 	if err != nil {
 		return "", err
 	}
@@ -240,7 +244,7 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 	switch {
 	case known && waiting == 0:
 		return gate.Delivered, nil
-	case waiting >= maxUndecided && !known: // who is known to see the chat, as its owner who writes there, is let in
+	case waiting >= MaxUndecided && !known: // who is known to see the chat, as its owner who writes there, is let in
 		return gate.NotVisible, nil
 	}
 	return gate.Undecided, nil
@@ -248,20 +252,20 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 
 // knownToSee is whether somebody who is bound to the candidate can see the event's chat now, if that is
 // known without asking. Who writes in a chat sees it.
-func (h *Hub) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
+func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
 	if c.bound {
 		return true, true, nil
 	}
-	p := h.platform(ev.Bot)
+	p := in.bots.Bot(ev.Bot)
 	if _, asks := p.(platforms.Roster); !asks {
 		return false, true, nil
 	}
 	known, n := true, 0
-	for u, err := range h.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
+	for u, err := range in.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {
 			return false, false, err
 		}
-		s, k := h.facts.Visible.Get(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
+		s, k := in.facts.Visible.Get(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
 		if k && s {
 			return true, true, nil
 		}

@@ -1,7 +1,8 @@
-package hub
+package outbound
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -9,91 +10,88 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
-// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.
-type Sealer interface {
-	Seal(bucket, key string, plain relay.Secret) []byte
-	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
+// Capabilities are what networks let be answered with, each once or for a while. Its methods may be called from any
+// goroutine.
+type Capabilities struct {
+	db         *store.DB
+	bots       Bots
+	tasks      *background.Queue
+	seal       Sealer // nil: none is kept
+	log        *slog.Logger
+	answerings answerings
 }
 
-// bind is the capability that came in a judged event, for the instance that is to receive the event, and to be stored
-// with it; nil: there is none. Of two instances it is the author's own. While its event waits for a verdict, nobody
-// can use it.
-func (h *Hub) bind(j *judgement) *capability.Record {
-	if j.came == nil || h.opts.Seal == nil {
+// Bind is the capability that came in an event as it is stored with it, for the instance that is to receive the event; nil:
+// none is kept. undecided: its event waits for a verdict, until which nobody can use it.
+func (cs *Capabilities) Bind(c platforms.Capability, ev relay.Event, t relay.TenantID, i relay.InstanceID, undecided bool) *capability.Record {
+	if cs.seal == nil {
 		return nil
 	}
-	n := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Delivered })
-	if n < 0 {
-		n = slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Undecided })
-	}
-	if n < 0 {
-		return nil
-	}
-	v, src := j.verdicts[n], j.event.Source
-	c := capability.Record{
-		Instance: v.Instance, Bot: j.event.Bot, Event: j.event.ID, Tenant: v.Tenant, Chat: src.ChatID, Kind: j.came.Kind, ID: j.came.ID,
+	src := ev.Source
+	r := capability.Record{
+		Instance: i, Bot: ev.Bot, Event: ev.ID, Tenant: t, Chat: src.ChatID, Kind: c.Kind, ID: c.ID,
 		Sessions:    append(sessionkey.Forms(src), sessionkey.Forwarded(src)...),
-		Placeholder: j.came.Placeholder, Undecided: v.Reason == gate.Undecided, ExpiresAt: j.came.ExpiresAt.UTC(),
+		Placeholder: c.Placeholder, Undecided: undecided, ExpiresAt: c.ExpiresAt.UTC(),
 	}
-	bucket, key := c.Place()
-	c.Sealed = h.opts.Seal.Seal(bucket, key, j.came.Token)
-	j.holder = c.Instance
-	h.answerings.came(c)
-	return &c
+	bucket, key := r.Place()
+	r.Sealed = cs.seal.Seal(bucket, key, c.Token)
+	cs.answerings.came(r)
+	return &r
 }
 
-// open is c with its credential; ok is false if that does not open.
-func (h *Hub) open(c capability.Record) (_ platforms.Capability, ok bool) {
-	if h.opts.Seal == nil {
+// Open is c with its credential; ok is false if that does not open.
+func (cs *Capabilities) Open(c capability.Record) (_ platforms.Capability, ok bool) {
+	if cs.seal == nil {
 		return platforms.Capability{}, false
 	}
 	bucket, key := c.Place()
-	token, err := h.opts.Seal.Unseal(bucket, key, c.Sealed)
+	token, err := cs.seal.Unseal(bucket, key, c.Sealed)
 	return platforms.Capability{
 		Event: c.Event, Kind: c.Kind, ID: c.ID, Placeholder: c.Placeholder, Token: token, ExpiresAt: c.ExpiresAt,
 	}, err == nil
 }
 
-// openCapabilities drops the capabilities that do not open: another data key sealed them.
-func (h *Hub) openCapabilities(ctx context.Context) error {
-	all, err := h.db.Capabilities.Of(ctx, "")
+// DropUseless drops the capabilities that do not open: another data key sealed them.
+func (cs *Capabilities) DropUseless(ctx context.Context) error {
+	all, err := cs.db.Capabilities.Of(ctx, "")
 	if err != nil {
 		return err
 	}
 	useless := slices.DeleteFunc(all, func(c capability.Record) bool {
-		_, ok := h.open(c)
+		_, ok := cs.Open(c)
 		return ok
 	})
 	if len(useless) == 0 {
 		return nil
 	}
-	h.log.Warn("capabilities that do not open were dropped; what they were for is answered by ordinary messages", "capabilities", len(useless))
-	return h.db.Capabilities.Remove(ctx, useless)
+	cs.log.Warn("capabilities that do not open were dropped; what they were for is answered by ordinary messages", "capabilities", len(useless))
+	return cs.db.Capabilities.Remove(ctx, useless)
 }
 
-// held are the capabilities that the instance may use, the oldest first.
-func (h *Hub) held(ctx context.Context, i relay.InstanceID) ([]capability.Record, error) {
-	all, err := h.db.Capabilities.Of(ctx, i)
+// Held are the capabilities that the instance may use, the oldest first.
+func (cs *Capabilities) Held(ctx context.Context, i relay.InstanceID) ([]capability.Record, error) {
+	all, err := cs.db.Capabilities.Of(ctx, i)
 	return slices.DeleteFunc(all, func(c capability.Record) bool {
-		return c.Undecided || h.answerings.of(c).now() == gone
+		return c.Undecided || cs.answerings.of(c).now() == gone
 	}), err
 }
 
 // reply is the capability that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
-func (h *Hub) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (c capability.Record, ok bool, err error) {
-	all, err := h.held(ctx, i)
+func (cs *Capabilities) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (c capability.Record, ok bool, err error) {
+	all, err := cs.Held(ctx, i)
 	all = slices.DeleteFunc(all, func(c capability.Record) bool { return c.Bot != chat.Bot || c.Chat != chat.ID })
 	n := -1
 	if replyTo != "" {
 		n = slices.IndexFunc(all, func(c capability.Record) bool { return c.ID == string(replyTo) })
 	}
 	if n < 0 {
-		n = slices.IndexFunc(all, func(c capability.Record) bool { return h.answerings.of(c).now() != taken })
+		n = slices.IndexFunc(all, func(c capability.Record) bool { return cs.answerings.of(c).now() != taken })
 	}
 	if n < 0 || err != nil {
 		return c, false, err
@@ -103,8 +101,8 @@ func (h *Hub) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, re
 
 // bound is the newest capability of that kind bound to the tenant's and instance's session. Whatever the session and
 // the kind are, it reads the same.
-func (h *Hub) bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (c capability.Record, ok bool) {
-	all, err := h.held(ctx, i)
+func (cs *Capabilities) bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (c capability.Record, ok bool) {
+	all, err := cs.Held(ctx, i)
 	if err != nil {
 		return c, false
 	}

@@ -1,4 +1,4 @@
-package hub
+package inbound
 
 import (
 	"sync"
@@ -12,13 +12,14 @@ import (
 // maxDecisions bounds the list `explain` prints.
 const maxDecisions = 1000
 
-// decisions remembers the newest verdicts: ids and reasons, never what people wrote.
-type decisions struct {
+// Decisions are the newest verdicts: ids and reasons, never what people wrote. The zero value has none. Its methods may be
+// called from any goroutine.
+type Decisions struct {
 	mu  sync.Mutex // guards all
 	all []gate.Decision
 }
 
-func (d *decisions) add(x gate.Decision) {
+func (d *Decisions) add(x gate.Decision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.all) == maxDecisions {
@@ -27,8 +28,8 @@ func (d *decisions) add(x gate.Decision) {
 	d.all = append(d.all, x)
 }
 
-// taken notes when the gateway of i took an event that is remembered.
-func (d *decisions) taken(i relay.InstanceID, of store.About, at time.Time) {
+// Taken notes when the gateway of i took an event that is remembered.
+func (d *Decisions) Taken(i relay.InstanceID, of store.About, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for n := len(d.all) - 1; n >= 0; n-- {
@@ -39,8 +40,8 @@ func (d *decisions) taken(i relay.InstanceID, of store.About, at time.Time) {
 	}
 }
 
-// list is oldest first.
-func (d *decisions) list() []gate.Decision {
+// List is oldest first: at most maxDecisions.
+func (d *Decisions) List() []gate.Decision {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]gate.Decision{}, d.all...)

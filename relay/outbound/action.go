@@ -1,7 +1,6 @@
-package hub
+package outbound
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/session"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 const (
@@ -23,8 +21,8 @@ const (
 
 // action is one thing that a gateway asks for, on its way; see session.Action.
 type action struct {
-	// Set once, by seat.Action.
-	seat    *seat
+	// Set once, by Caller.Action.
+	who     *Caller
 	request relay.Request
 	line    relay.Chat
 
@@ -36,8 +34,8 @@ type action struct {
 }
 
 // Action implements session.Handler.
-func (s *seat) Action(ctx context.Context, r relay.Request) session.Action {
-	a := &action{seat: s, request: r, line: s.line(ctx, r)}
+func (who *Caller) Action(ctx context.Context, r relay.Request) session.Action {
+	a := &action{who: who, request: r, line: who.line(ctx, r)}
 	a.heard(delivery.Alive)
 	return a
 }
@@ -47,56 +45,49 @@ func (a *action) Line() relay.Chat { return a.line }
 
 // Allow implements session.Action. A follow-up names no chat, and is decided about when it is carried out.
 func (a *action) Allow(ctx context.Context) (err error) {
-	if requestOfNow(a.request) {
-		a.seat.isNewer(ctx)
-	}
-	if ofFetchers(a.request.Action) {
-		a.seat.fetcher(ctx)
-	}
+	a.who.attachment.Asks(ctx, a.request)
 	if _, ok := a.request.Action.(relay.FollowUp); ok {
 		return nil
 	}
 	a.at = time.Now()
-	a.target, err = a.seat.allowed(platforms.For(ctx, a.seat.peer.Instance), a.request)
+	a.target, err = a.who.allowed(platforms.For(ctx, a.who.instance), a.request)
 	if err != nil {
-		return a.seat.failed(a.request.Action, err)
+		a.heard(signOf(a.request.Action, err))
+		return a.who.failed(a.request.Action, err)
 	}
 	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}
-	a.seat.keepProfile(ctx, at, a.target.action)
+	a.who.keepProfile(ctx, at, a.target.action)
 	return nil
 }
 
-// Unknown implements session.Handler.
-func (s *seat) Unknown(ctx context.Context) { s.fetcher(ctx) }
-
 // Do implements session.Action.
 func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
-	s := a.seat
+	who := a.who
 	done, err := a.find(ctx)
 	defer done()
 	if err != nil {
-		return relay.Result{}, s.failed(a.request.Action, err)
+		return relay.Result{}, who.failed(a.request.Action, err)
 	}
 	if g, ok := a.target.bot.(platforms.Limited); ok && waits(a.request.Action) {
-		if err := g.WaitOpen(platforms.For(ctx, s.peer.Instance), a.target.action.Target()); err != nil {
+		if err := g.WaitOpen(platforms.For(ctx, who.instance), a.target.action.Target()); err != nil {
 			if _, ok := errors.AsType[*relay.ActionError](err); !ok { // nothing has left yet, whatever the error
 				err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time", Err: err}
 			}
-			return relay.Result{}, s.failed(a.request.Action, err)
+			return relay.Result{}, who.failed(a.request.Action, err)
 		}
 	}
 	running, r, ok := pick()
 	if !ok {
 		return relay.Result{}, nil // the session answers
 	}
-	res, err := a.do(platforms.For(running, s.peer.Instance), r)
+	res, err := a.do(platforms.For(running, who.instance), r)
 	a.heard(signOf(r.Action, err))
 	if err != nil {
-		return relay.Result{}, s.failed(r.Action, err)
+		return relay.Result{}, who.failed(r.Action, err)
 	}
-	s.hub.counters.Add(count.ActionOK, 1)
+	who.out.counters.Add(count.ActionOK, 1)
 	if says(r.Action) {
-		s.hub.counters.Add(count.MessageSent, 1)
+		who.out.counters.Add(count.MessageSent, 1)
 	}
 	return res, nil
 }
@@ -124,12 +115,12 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	t := a.target
 	switch act := r.Action.(type) {
 	case relay.FollowUp:
-		return a.seat.followUp(ctx, act)
+		return a.who.followUp(ctx, act)
 	case relay.Edit, relay.Typing, relay.Draft: // it may be a newer one, about the same
 		t.action = act.Aimed(t.action.Target())
 	}
-	if a.seat.revoked.Load() || time.Since(a.at) > allowedFor {
-		if t, err = a.seat.allowed(ctx, r); err != nil {
+	if a.who.attachment.Revoked() || time.Since(a.at) > allowedFor {
+		if t, err = a.who.allowed(ctx, r); err != nil {
 			return relay.Result{}, err
 		}
 	}
@@ -138,12 +129,12 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 		t.action = m
 	}
 	if p, ok := t.action.(relay.Prompt); ok {
-		return a.seat.ask(ctx, t, p)
+		return a.who.ask(ctx, t, p)
 	}
 	if e, ok := t.action.(relay.React); ok {
-		return a.seat.react(ctx, t, e, relay.Declined(a.seat.speaksOf(r)))
+		return a.who.react(ctx, t, e, relay.Declined(a.who.speaksOf(r)))
 	}
-	return a.seat.carryOut(ctx, t)
+	return a.who.carryOut(ctx, t)
 }
 
 // find finds the file that a send_media names: before the chat's limiter is waited for, so that nobody waits for a slow
@@ -153,66 +144,24 @@ func (a *action) find(ctx context.Context) (done func(), err error) {
 	if !ok {
 		return func() {}, nil
 	}
-	h := a.seat.hub
-	if _, ok := a.target.bot.(platforms.MediaSender); !ok || h.opts.Files == nil {
+	if _, ok := a.target.bot.(platforms.MediaSender); !ok || a.who.out.files == nil {
 		return func() {}, relay.Unsupported(m.Op())
 	}
-	a.file, done, err = h.opts.Files.Source(ctx, a.seat.peer.Instance, m.SourceURL, m.Filename)
+	a.file, done, err = a.who.out.files.Source(ctx, a.who.instance, m.SourceURL, m.Filename)
 	return done, err
 }
 
 // failed counts an action that came to nothing, or not to all, and is its error as the gateway is told it.
-func (s *seat) failed(a relay.Action, err error) error {
+func (who *Caller) failed(a relay.Action, err error) error {
 	ae := relay.Explain(err)
 	switch {
 	case ae.Code == relay.CodeEgressDeclined:
-		s.hub.counters.Add(count.ActionDeclined, 1)
+		who.out.counters.Add(count.ActionDeclined, 1)
 	case ae.Outcome == relay.NotSent:
-		s.hub.counters.Add(count.ActionNotSent, 1)
+		who.out.counters.Add(count.ActionNotSent, 1)
 	default:
-		s.hub.counters.Add(count.ActionMaybeSent, 1)
+		who.out.counters.Add(count.ActionMaybeSent, 1)
 	}
-	s.hub.log.Debug("action failed", "op", a.Op(), "chat", a.Target(), "err", err)
+	who.out.log.Debug("action failed", "op", a.Op(), "chat", a.Target(), "err", err)
 	return ae
-}
-
-// carryOut does what was allowed.
-func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
-	h, p, i := s.hub, t.bot, s.peer.Instance
-	if res, done, err := h.respond(ctx, i, p, t.action); done || err != nil {
-		h.noteDone(ctx, i, p, t.action, t.action.Target(), res, err)
-		return res, err
-	}
-	if a, ok := t.action.(relay.ThreadRename); ok && a.OnlyIfConnectorCreated {
-		made, err := h.madeTopic(ctx, p, a)
-		if err != nil {
-			return relay.Result{}, internal(err)
-		}
-		a.Made = made
-		t.action = a
-	}
-	res, err := platforms.Do(ctx, p, t.action)
-	h.noteDone(ctx, i, p, t.action, cmp.Or(res.MovedTo, t.action.Target()), res, err)
-	if err != nil {
-		return relay.Result{}, err
-	}
-	if res.MovedTo != "" {
-		// The platform carried the action out; what is stored must follow even if the gateway hung up.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
-		defer cancel()
-		move := store.Move{Platform: p.Bot().Platform, From: t.action.Target(), To: res.MovedTo}
-		if err := h.db.MoveChat(ctx, move); err != nil {
-			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", "err", err)
-		}
-	}
-	res.MovedTo = cmp.Or(res.MovedTo, t.movedTo)
-	return res, nil
-}
-
-// internal is what a gateway reads when the database could not be asked: not sent, worth trying again.
-func internal(err error) error {
-	if _, ok := errors.AsType[*relay.ActionError](err); ok {
-		return err
-	}
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
 }

@@ -1,17 +1,12 @@
-package hub
+package inbound
 
 import (
-	"context"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/bus"
-	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
-	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
 const (
@@ -87,8 +82,8 @@ func (t *runs) recent(tenant relay.TenantID, i relay.InstanceID, key relay.Sessi
 // interruptFor has every instance that is about to get a person's /stop stop its run first. It comes before the message
 // is stored: once that is in the lane, nothing could overtake it any more; and it must not wait behind a backlog. Which
 // settings the gateway has we cannot know: every key that may be meant is told, and one that runs nothing does nothing.
-func (h *Hub) interruptFor(j judgement) {
-	if !saysStop(j.event) {
+func (in *Inbound) interruptFor(j judgement) {
+	if !gate.IsStop(j.event) {
 		return
 	}
 	src := j.event.Source
@@ -101,39 +96,15 @@ func (h *Hub) interruptFor(j judgement) {
 			continue
 		}
 		for _, key := range keys {
-			if t, ok := h.runs.recent(v.Tenant, v.Instance, key, time.Now()); ok {
-				h.bus.Publish(bus.Interrupt{Instance: v.Instance, Session: key, Chat: t.chat})
+			if t, ok := in.runs.recent(v.Tenant, v.Instance, key, time.Now()); ok {
+				in.gateways.Interrupt(v.Instance, key, t.chat)
 			}
 		}
 	}
 }
 
-// saysStop reports whether ev is a person's /stop, as gateways read commands: the first word, in any case, and what
-// follows an "@" does not count. One for another bot is delivered to nobody.
-func saysStop(ev relay.Event) bool {
-	words := strings.Fields(ev.Text)
-	if len(words) == 0 || ev.Traits.AuthorIsBot || ev.Prompt != nil {
-		return false
-	}
-	name, _, _ := strings.Cut(words[0], "@")
-	return strings.EqualFold(name, "/stop")
-}
-
-// Interrupt hands a gateway's request to stop a run to the instance of its tenant that runs the key.
-func (s *seat) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
-	h := s.hub
-	t, ok := h.runs.find(s.peer.Tenant, s.peer.Instance, key)
-	if !ok {
-		h.counters.Add(count.InterruptUnknown, 1)
-		return
-	}
-	h.bus.Publish(bus.Interrupt{Instance: t.instance, Session: key, Chat: t.chat})
-}
-
-// interruptLocal hands an interrupt to the session that serves the instance, unless its gateway went idle. However many
-// there are, they do not end the session.
-func (h *Hub) interruptLocal(n bus.Interrupt) {
-	if s := h.seat(n.Instance); s != nil {
-		s.pump.Awake(func() { s.session.Offer(wire.InterruptInbound{Session: n.Session, Chat: n.Chat}) })
-	}
+// RunOf is the instance of the tenant that runs the key, i's own run before others', and the chat of it.
+func (in *Inbound) RunOf(t relay.TenantID, i relay.InstanceID, key relay.SessionKey) (relay.InstanceID, relay.ChatID, bool) {
+	v, ok := in.runs.find(t, i, key)
+	return v.instance, v.chat, ok
 }

@@ -1,4 +1,4 @@
-package hub
+package inbound
 
 import (
 	"context"
@@ -19,20 +19,6 @@ type Replies struct {
 	Away bool
 }
 
-// Reply changes what people are told. Any goroutine.
-func (h *Hub) Reply(r Replies) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.opts.Replies = r
-}
-
-// replies are what people are told now.
-func (h *Hub) replies() Replies {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.opts.Replies
-}
-
 // absence is how long this process must be up before anybody is told of a gateway that was here before: it may be on its
 // way back.
 const absence = time.Minute
@@ -47,13 +33,13 @@ type notice struct {
 }
 
 // answers sets the notice as j's answer, if it was not told before. before are the judgements of the same batch.
-func (n notice) answers(ctx context.Context, h *Hub, j *judgement, before []judgement) error {
+func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before []judgement) error {
 	for _, b := range before {
 		if b.told == n.mark {
 			return nil
 		}
 	}
-	told, err := h.db.Seen.Has(ctx, j.event.Bot, n.mark)
+	told, err := in.db.Seen.Has(ctx, j.event.Bot, n.mark)
 	if err != nil || told {
 		return err
 	}
@@ -62,17 +48,17 @@ func (n notice) answers(ctx context.Context, h *Hub, j *judgement, before []judg
 }
 
 // greet has a stranger told how he gets a code, where that is wanted.
-func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error {
-	ev, says := j.event, h.replies().Unbound
+func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) error {
+	ev, says := j.event, in.replies.Load().Unbound
 	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
 		return nil
 	}
 	now := time.Now()
 	n := notice{says, relay.EventID(fmt.Sprintf("unbound/%s/%s", now.UTC().Format(time.DateOnly), ev.Source.UserID))}
-	if err := n.answers(ctx, h, j, before); err != nil || j.answer == "" {
+	if err := n.answers(ctx, in, j, before); err != nil || j.answer == "" {
 		return err
 	}
-	if j.answer = h.desk.Ration(ev, j.answer); j.answer == "" {
+	if j.answer = in.desk.Ration(ev, j.answer); j.answer == "" {
 		j.told = "" // tomorrow's strangers may have more luck today
 	}
 	return nil
@@ -80,23 +66,23 @@ func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error
 
 // excuse has a bound person told that i, to whom his message goes, is away, where that is wanted. A gateway that sleeps
 // is woken, and so needs no excuse.
-func (h *Hub) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
+func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
 	since := i.LastSeenAt
-	if !since.IsZero() && h.began.After(since) {
-		since = h.began.Add(absence)
+	if !since.IsZero() && in.began.After(since) {
+		since = in.began.Add(absence)
 	}
-	if !h.replies().Away || i.Asleep || !addressable(j.event) || h.Connected(i.ID) || time.Now().Before(since) {
+	if !in.replies.Load().Away || i.Asleep || !addressable(j.event) || in.gateways.Connected(i.ID) || time.Now().Before(since) {
 		return nil
 	}
 	// The mark of what was told outlives some days only; the conversation says the same of what was said later.
-	talk, known, err := store.First(h.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID, Chat: j.event.Chat()}))
+	talk, known, err := store.First(in.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID, Chat: j.event.Chat()}))
 	if err != nil || known && talk.LastAt.After(since) {
 		return err
 	}
 	name := strings.ReplaceAll(string(i.ID), "`", "'")
 	return notice{
 		fmt.Sprintf(answerAway, name), relay.EventID(fmt.Sprintf("away/%s/%d/%s", i.ID, i.LastSeenAt.Unix(), j.event.Source.ChatID)),
-	}.answers(ctx, h, j, before)
+	}.answers(ctx, in, j, before)
 }
 
 // addressable reports whether ev is what a person wrote directly to the bot.

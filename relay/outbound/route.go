@@ -1,4 +1,4 @@
-package hub
+package outbound
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 // route finds the bot a request is for. A platform and a bot id in the frame must be one of the session's identities;
 // a foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known
 // says yes for exactly one other. sure is false when known says no for each.
-func (s *seat) route(r relay.Request, known func(platforms.Platform) (bool, error)) (p platforms.Platform, sure bool, err error) {
-	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
+func (who *Caller) route(r relay.Request, known func(platforms.Platform) (bool, error)) (p platforms.Platform, sure bool, err error) {
+	if r.Platform == relay.RelayPlatform && who.said(r.Platform) {
 		r.Platform = "" // an identity that stands for every bot names none
 	}
-	mine := slices.DeleteFunc(s.hub.fronted(s.identityList()), func(p platforms.Platform) bool {
+	mine := slices.DeleteFunc(who.out.bots.Fronted(who.attachment.Identities()), func(p platforms.Platform) bool {
 		b := p.Bot()
 		return r.Platform != "" && r.Platform != b.Platform || r.Bot != "" && r.Bot != b.ID
 	})
@@ -23,7 +23,7 @@ func (s *seat) route(r relay.Request, known func(platforms.Platform) (bool, erro
 	switch {
 	case len(mine) > 0 && (tagged || len(mine) == 1):
 		return mine[0], true, nil
-	case tagged && !(s.said(r.Platform) && len(s.hub.fronted([]relay.Bot{{Platform: r.Platform}})) == 0):
+	case tagged && !(who.said(r.Platform) && len(who.out.bots.Fronted([]relay.Bot{{Platform: r.Platform}})) == 0):
 		return nil, false, relay.Declined(r.Platform)
 	case len(mine) == 0:
 		return nil, false, unhosted(r)
@@ -46,15 +46,15 @@ func (s *seat) route(r relay.Request, known func(platforms.Platform) (bool, erro
 
 // line is the chat that r is about, however the frame spells the bot and the thread; see session.Action. No
 // platform is asked: where only a platform could tell, frames with the same spelling share a line.
-func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
-	h, i, thread := s.hub, s.peer.Instance, r.Action.Within()
+func (who *Caller) line(ctx context.Context, r relay.Request) relay.Chat {
+	i, thread := who.instance, r.Action.Within()
 	line := relay.Chat{Bot: relay.Bot{Platform: r.Platform, ID: r.Bot}, ID: r.Action.Target()}
 	var p platforms.Platform
 	if a, ok := r.Action.(relay.FollowUp); ok {
-		c, _ := h.bound(ctx, s.peer.Tenant, i, a.Session, a.Kind)
-		line, p, thread = relay.Chat{Bot: c.Bot, ID: c.Chat}, h.platform(c.Bot), a.Meta.ThreadID
-	} else if bot, sure, err := s.route(r, func(p platforms.Platform) (bool, error) {
-		return h.facts.Knows(ctx, i, p, line.ID), nil
+		c, _ := who.out.Capabilities.bound(ctx, who.tenant, i, a.Session, a.Kind)
+		line, p, thread = relay.Chat{Bot: c.Bot, ID: c.Chat}, who.out.bots.Bot(c.Bot), a.Meta.ThreadID
+	} else if bot, sure, err := who.route(r, func(p platforms.Platform) (bool, error) {
+		return who.out.facts.Knows(ctx, i, p, line.ID), nil
 	}); sure && err == nil {
 		p, line.Bot = bot, bot.Bot()
 	}
@@ -62,7 +62,7 @@ func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
 		line.ID = relay.ChatID(thread)
 	}
 	if _, ok := r.Action.(relay.FollowUp); ok || p != nil { // also of a follow-up without a capability: see seat.followUp
-		if now, err := h.facts.CurrentChat(ctx, line.Bot.Platform, line.ID); err == nil {
+		if now, err := who.out.facts.CurrentChat(ctx, line.Bot.Platform, line.ID); err == nil {
 			line.ID = now
 		}
 	}
@@ -78,15 +78,15 @@ func unhosted(r relay.Request) error {
 	return relay.Invalid(r.Action.Op(), "no bot of platform "+string(name)+" is hosted here")
 }
 
-// fronted are the hosted bots that the identities of a session's hellos stand for, in that order.
-func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
-	var out []platforms.Platform
-	for _, id := range ids {
-		for _, p := range h.Bots() {
-			if standsFor(id, p.Bot()) && !slices.Contains(out, p) {
-				out = append(out, p)
-			}
-		}
+// said reports whether a hello named the platform.
+func (who *Caller) said(p relay.PlatformID) bool {
+	return slices.ContainsFunc(who.attachment.Identities(), func(b relay.Bot) bool { return b.Platform == p })
+}
+
+// speaksOf is the platform a request is about, as the gateway sees it: the frame's, else its first identity's.
+func (who *Caller) speaksOf(r relay.Request) relay.PlatformID {
+	if ids := who.attachment.Identities(); r.Platform == "" && len(ids) > 0 {
+		return ids[0].Platform
 	}
-	return out
+	return r.Platform
 }

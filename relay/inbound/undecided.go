@@ -1,8 +1,9 @@
-package hub
+package inbound
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	// maxUndecided is how many events of one chat wait for the network's word. Those past it are not visible.
-	maxUndecided = 1000
+	// MaxUndecided is how many events of one chat wait for the network's word. Those past it are not visible.
+	MaxUndecided = 1000
 	// decidedTogether is how many verdicts share a commit.
 	decidedTogether = 64
 	// judgeRetry is the pause before the database is asked again.
@@ -55,6 +56,13 @@ func (j *judges) call(c relay.Chat) {
 	}
 }
 
+// chats are those with a worker, or that wait for one.
+func (j *judges) chats() []relay.Chat {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Collect(maps.Keys(j.by))
+}
+
 // done ends the worker of a chat that has nothing undecided left, unless it is to look once more.
 func (j *judges) done(c relay.Chat) bool {
 	j.mu.Lock()
@@ -67,33 +75,43 @@ func (j *judges) done(c relay.Chat) bool {
 	return true
 }
 
-// resumeJudging makes what was undecided at the last stop be judged again.
-func (h *Hub) resumeJudging(ctx context.Context) error {
-	all, err := h.db.Pending.List(ctx, store.PendingFilter{})
+// Begin has what is undecided judged, each chat by a worker that start starts, until ctx ends: what was so at the last stop
+// and what comes.
+func (in *Inbound) Begin(ctx context.Context, start func(worker func())) error {
+	in.judges.begin(func(c relay.Chat) { start(func() { in.judgeChat(ctx, c) }) })
+	return in.Resume(ctx)
+}
+
+// End starts no worker any more.
+func (in *Inbound) End() { in.judges.end() }
+
+// Resume has what was undecided at the last stop judged again: its bot may be here now.
+func (in *Inbound) Resume(ctx context.Context) error {
+	all, err := in.db.Pending.List(ctx, store.PendingFilter{})
 	if err != nil {
 		return err
 	}
 	for _, u := range all {
-		h.judges.call(u.Delivery.About().Chat())
+		in.judges.call(u.Delivery.About().Chat())
 	}
 	return nil
 }
 
-// judgeChat decides about the undecided events of one chat, in order, until none is left.
-func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
-	for ctx.Err() == nil {
-		left, err := h.judgeSome(ctx, h.platform(c.Bot), c)
-		switch {
-		case err == nil && !left && h.judges.done(c):
+// Undecided are the chats of which events wait for their verdict.
+func (in *Inbound) Undecided() []relay.Chat { return in.judges.chats() }
+
+// judgeChat is a chat's worker: it decides until nothing is left.
+func (in *Inbound) judgeChat(ctx context.Context, c relay.Chat) {
+	for {
+		err := in.Judge(ctx, c)
+		if err == nil || ctx.Err() != nil {
 			return
-		case err == nil:
-			continue
 		}
 		pause := judgeRetry
 		if muted, ok := errors.AsType[*platforms.MutedError](err); ok {
 			pause = max(time.Until(muted.Until), pause)
-		} else if ctx.Err() == nil {
-			h.log.Warn("undecided events not judged; trying again", "bot", c.Bot.String(), "chat", c.ID, "in", pause, "err", err)
+		} else {
+			in.log.Warn("undecided events not judged; trying again", "bot", c.Bot.String(), "chat", c.ID, "in", pause, "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -102,10 +120,22 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 	}
 }
 
+// Judge decides about the undecided events of one chat, in order, until none is left. The error says why it cannot be
+// decided about one now: a *platforms.MutedError, or the store's.
+func (in *Inbound) Judge(ctx context.Context, c relay.Chat) error {
+	for ctx.Err() == nil {
+		left, err := in.judgeSome(ctx, in.bots.Bot(c.Bot), c)
+		if err != nil || !left && in.judges.done(c) {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
 // not hosted here any more.
-func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
-	waiting, err := h.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
+func (in *Inbound) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
+	waiting, err := in.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
 	}
@@ -113,26 +143,26 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	var judged []judgement
 	var unclear error
 	for _, u := range waiting {
-		j, err := h.judgeUndecided(ctx, p, u)
+		j, err := in.judgeUndecided(ctx, p, u)
 		if err != nil {
 			unclear = err
 			break
 		}
-		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: h.whole(j), Press: j.press}
+		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), Press: j.press}
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}
-		h.cameBefore(ctx, &j, u)
+		in.cameBefore(ctx, &j, u)
 		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	out, err := h.db.Pending.Decide(ctx, c, verdicts)
+	out, err := in.db.Pending.Decide(ctx, c, verdicts)
 	if err != nil {
 		return true, err
 	}
-	h.noteLost(out)
+	in.noteLost(out)
 	for n, j := range judged {
 		if out.Items[n].Duplicate { // its chat has another id now, and another worker
 			continue
@@ -140,31 +170,31 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		if out.Items[n].Late {
 			j.late()
 		}
-		h.tell(j, h.presses.decided(pressID{j.event.Bot, j.event.ID}), nil)
-		h.announce(j, out.Items[n].Buffers)
+		in.tell(j, in.presses.decided(pressID{j.event.Bot, j.event.ID}), nil)
+		in.announce(j, out.Items[n].Buffers)
 	}
 	return true, unclear
 }
 
 // cameBefore gives j the capability that came in u's event, if it is u's instance's. One that cannot be read must not
 // keep the event from its verdict.
-func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Pending) {
-	stored, ok, err := h.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
+func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending) {
+	stored, ok, err := in.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
 	if err != nil || !ok {
 		return
 	}
-	if c, ok := h.open(stored); ok {
+	if c, ok := in.capabilities.Open(stored); ok {
 		j.came, j.holder = &c, u.Instance
 	}
 }
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
-func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Pending) (judgement, error) {
+func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Pending) (judgement, error) {
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
-		cs, err := h.candidates(ctx, j.event)
+		cs, err := in.candidates(ctx, j.event)
 		if err != nil {
 			return j, err
 		}
@@ -172,11 +202,11 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			c, known := cs[i], false
 			v.Tenant = c.instance.Tenant
 			j.event = c.completed(j.event)
-			if v.Reason, known, err = h.ask(ctx, j.event, c); err != nil {
+			if v.Reason, known, err = in.ask(ctx, j.event, c); err != nil {
 				return j, err
 			}
 			if !known && time.Now().Before(until) {
-				if err := h.askOwners(ctx, p, j.event, c, until); err != nil {
+				if err := in.askOwners(ctx, p, j.event, c, until); err != nil {
 					return j, err
 				}
 				continue
@@ -184,26 +214,26 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			if v.Reason == gate.Delivered {
 				fits := false
 				j.frame, fits = wire.Pack(j.event)
-				if v.Reason, err = h.give(ctx, &j, c, fits); err != nil {
+				if v.Reason, err = in.give(ctx, &j, c, fits); err != nil {
 					return j, err
 				}
 				j.pack(u.Delivery)
 			}
 		}
 		j.verdicts = []verdict{v}
-		h.interruptFor(j)
+		in.interruptFor(j)
 		return j, nil
 	}
 }
 
 // askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
-func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
+func (in *Inbound) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
-	for u, err := range h.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
+	for u, err := range in.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {
 			return err
 		}
-		if sees, err := h.facts.Visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
+		if sees, err := in.facts.Visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package hub
+package inbound
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// claimWithin bounds everything the platforms are asked about one claim. No answer is no.
-const claimWithin = 5 * time.Second
+// ClaimWithin bounds everything the platforms are asked about one claim. No answer is no.
+const ClaimWithin = 5 * time.Second
 
 // MayClaim reports whether the instance may be granted a chat at a gateway's word, and the place to grant: one of
 // its bound owners manages the chat and sees it, now and by the platform's word. An empty chat stands for the whole
 // scope; an empty scope is unknown to the caller. Nobody may claim a direct message. It blocks for at most
-// claimWithin.
-func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
-	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), claimWithin)
+// ClaimWithin.
+func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
+	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), ClaimWithin)
 	defer cancel()
-	owners, err := h.facts.Bindings(ctx, store.BindingFilter{Instance: i, Platform: p})
+	owners, err := in.facts.Bindings(ctx, store.BindingFilter{Instance: i, Platform: p})
 	if err != nil || len(owners) == 0 {
 		return relay.Place{}, false
 	}
-	for _, bot := range h.Bots() {
+	for _, bot := range in.bots.Bots() {
 		if bot.Bot().Platform != p {
 			continue
 		}
 		place, ok := claimable(ctx, bot, scope, chat)
-		if ok && slices.ContainsFunc(owners, func(b store.Binding) bool { return h.governs(ctx, bot, place, b.User) }) {
+		if ok && slices.ContainsFunc(owners, func(b store.Binding) bool { return in.governs(ctx, bot, place, b.User) }) {
 			return place, true
 		}
 	}
@@ -56,7 +56,7 @@ func claimable(ctx context.Context, p platforms.Platform, scope relay.ScopeID, c
 }
 
 // governs reports whether the user manages the place and, where it is one chat, sees it.
-func (h *Hub) governs(ctx context.Context, p platforms.Platform, place relay.Place, user relay.UserID) bool {
+func (in *Inbound) governs(ctx context.Context, p platforms.Platform, place relay.Place, user relay.UserID) bool {
 	m, ok := p.(platforms.Manager)
 	if !ok {
 		return false
@@ -65,6 +65,6 @@ func (h *Hub) governs(ctx context.Context, p platforms.Platform, place relay.Pla
 	if err != nil || !manages || place.Chat == "" {
 		return err == nil && manages
 	}
-	sees, err := h.facts.Visible.Ask(ctx, p, visibility.Of{Bot: p.Bot(), Place: place, User: user}, time.Now().Add(claimWithin))
+	sees, err := in.facts.Visible.Ask(ctx, p, visibility.Of{Bot: p.Bot(), Place: place, User: user}, time.Now().Add(ClaimWithin))
 	return err == nil && sees
 }

@@ -1,8 +1,9 @@
-package hub
+package inbound
 
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -19,28 +20,28 @@ const (
 
 // asker is who could receive a press that answers a prompt: the instance that asked, whoever else's the person is. It
 // is nobody if nobody asked.
-func (h *Hub) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
+func (in *Inbound) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
 	src := ev.Source
-	r, ok, err := h.db.Prompts.At(ctx, ev.Chat(), ev.Prompt.PromptID)
+	r, ok, err := in.db.Prompts.At(ctx, ev.Chat(), ev.Prompt.PromptID)
 	if err != nil || !ok {
 		return nil, err
 	}
 	c := candidate{asked: &r}
-	c.instance, err = store.Only(h.facts.Instances(ctx, r.Instance))
+	c.instance, err = store.Only(in.facts.Instances(ctx, r.Instance))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if c.bound, err = h.facts.Bound(ctx, r.Instance, src.Platform, src.UserID); err != nil {
+	if c.bound, err = in.facts.Bound(ctx, r.Instance, src.Platform, src.UserID); err != nil {
 		return nil, err
 	}
 	place := src.Place() // the chat may have moved since it was asked
-	if place.Chat, err = h.facts.CurrentChat(ctx, src.Platform, src.ChatID); err != nil {
+	if place.Chat, err = in.facts.CurrentChat(ctx, src.Platform, src.ChatID); err != nil {
 		return nil, err
 	}
-	grant, granted, err := h.facts.Covering(ctx, place)
+	grant, granted, err := in.facts.Covering(ctx, place)
 	c.grant = granted && grant.Instance == r.Instance
 	return []candidate{c}, err
 }
@@ -94,30 +95,29 @@ func (c candidate) press(ev relay.Event) *prompt.Press {
 
 // tell lets the person know, as soon as it is clear, that a press reached nobody; how and waits may be nil. Undecided:
 // his network learns that he waits, and he is told then. It comes before the commit: networks do not wait for the disk.
-func (h *Hub) tell(j judgement, how func(relay.EventID, string), waits func(relay.EventID)) {
+func (in *Inbound) tell(j judgement, how func(relay.EventID, string), waits func(relay.EventID)) {
 	if j.event.Prompt == nil {
 		return
 	}
 	id := pressID{j.event.Bot, j.event.ID}
+	say := func(words string) {
+		if how != nil && in.presses.first(id) {
+			how(id.event, words)
+		}
+	}
 	switch j.verdicts[0].Reason {
 	case gate.Undecided:
 		if how != nil {
-			h.presses.wait(id, how)
+			in.presses.wait(id, how)
 		}
 		if waits != nil {
 			waits(id.event)
 		}
 	case gate.PromptForeign:
-		h.say(id, how, wordsForeign)
+		say(wordsForeign)
 	case gate.PromptClosed:
-		h.clearPressed(j.event)
-		h.say(id, how, wordsClosed)
-	}
-}
-
-func (h *Hub) say(id pressID, how func(relay.EventID, string), words string) {
-	if how != nil && h.presses.first(id) {
-		how(id.event, words)
+		in.prompts.ClearPressed(j.event)
+		say(wordsClosed)
 	}
 }
 
@@ -127,4 +127,53 @@ func (j *judgement) late() {
 		j.verdicts[n].Reason = gate.PromptClosed
 	}
 	j.to, j.holder, j.press = nil, "", nil
+}
+
+// pressID names a press.
+type pressID struct {
+	bot   relay.Bot
+	event relay.EventID
+}
+
+// presses are those about which something is still to be done. The zero value is ready.
+type presses struct {
+	mu      sync.Mutex                              // guards the fields below
+	told    map[pressID]bool                        // whose people were told that they came to nothing
+	waiting map[pressID]func(relay.EventID, string) // undecided: how their people are told
+}
+
+// maxTold bounds what is remembered to tell nobody twice, and whom to tell.
+const maxTold = 4096
+
+// wait notes how the person is told once the press is decided about.
+func (p *presses) wait(id pressID, tell func(relay.EventID, string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting == nil || len(p.waiting) >= maxTold {
+		p.waiting = make(map[pressID]func(relay.EventID, string))
+	}
+	p.waiting[id] = tell
+}
+
+// decided is how the person is told of the verdict; nil: he is not.
+func (p *presses) decided(id pressID) func(relay.EventID, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tell := p.waiting[id]
+	delete(p.waiting, id)
+	return tell
+}
+
+// first reports whether nobody was told about the press before.
+func (p *presses) first(id pressID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told[id] {
+		return false
+	}
+	if p.told == nil || len(p.told) >= maxTold {
+		p.told = make(map[pressID]bool)
+	}
+	p.told[id] = true
+	return true
 }

@@ -1,4 +1,4 @@
-package hub
+package outbound
 
 import (
 	"context"
@@ -26,17 +26,17 @@ func (r *reacting) begin(which relay.Reaction, i relay.InstanceID) (other bool, 
 }
 
 // reactionFacts gathers what is stored about a reaction, and if nothing is, whether others may act on its chat.
-func (h *Hub) reactionFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.React) (f gate.ReactionFacts, err error) {
+func (who *Caller) reactionFacts(ctx context.Context, p platforms.Platform, a relay.React) (f gate.ReactionFacts, err error) {
 	network, ok := p.(platforms.Reacter)
 	if !ok {
 		return f, nil // it is unsupported, and changes nothing
 	}
 	which := network.Reaction(a)
 	f.Removes, f.Only = a.Remove, which.Name == ""
-	by, known, err := h.db.Authors.ReactionBy(ctx, which)
-	f.SetBySelf, f.SetByOther = known && by == i, known && by != i
+	by, known, err := who.out.db.Authors.ReactionBy(ctx, which)
+	f.SetBySelf, f.SetByOther = known && by == who.instance, known && by != who.instance
 	if err == nil && !known && a.Remove {
-		f.Alone, err = h.facts.Alone(ctx, i, p, a.Chat)
+		f.Alone, err = who.out.facts.Alone(ctx, who.instance, p, a.Chat)
 	}
 	return f, err
 }
@@ -48,30 +48,30 @@ func (h *Hub) reactionFacts(ctx context.Context, i relay.InstanceID, p platforms
 
 // react sets or removes a reaction, which was allowed, unless another instance set it meanwhile. What another set before
 // stays the other's.
-func (s *seat) react(ctx context.Context, t target, a relay.React, declined error) (relay.Result, error) {
+func (who *Caller) react(ctx context.Context, t target, a relay.React, declined error) (relay.Result, error) {
 	network, ok := t.bot.(platforms.Reacter)
 	if !ok {
 		return relay.Result{}, relay.Unsupported(a.Op())
 	}
-	h, i, which := s.hub, s.peer.Instance, network.Reaction(a)
+	which := network.Reaction(a)
 	if len(which.Message) > maxMark || len(which.Name) > maxMark {
 		return relay.Result{}, relay.Invalid(a.Op(), "the message or the emoji is longer than 128 bytes")
 	}
-	other, done := h.reacting.begin(which, i)
+	other, done := who.out.reacting.begin(which, who.instance)
 	defer done()
 	if !other {
-		by, known, err := h.db.Authors.ReactionBy(ctx, which)
+		by, known, err := who.out.db.Authors.ReactionBy(ctx, which)
 		if err != nil {
 			return relay.Result{}, internal(err)
 		}
-		other = known && by != i
+		other = known && by != who.instance
 	}
 	if other && !gate.MayReact(gate.ReactionFacts{SetByOther: true, Removes: a.Remove, Only: which.Name == ""}) {
 		return relay.Result{}, declined
 	}
-	res, err := s.carryOut(ctx, t)
+	res, err := who.carryOut(ctx, t)
 	if stands := err == nil || !a.Remove && relay.Explain(err).Outcome == relay.MaybeSent; stands && !other {
-		h.db.Authors.NoteReaction(i, which, a.Remove)
+		who.out.db.Authors.NoteReaction(who.instance, which, a.Remove)
 	}
 	return res, err
 }

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What keeps a package readable: no type has more than maxMethods methods; in no folder does more than a third of what its
+// files name of one another run against their order, the best there is; and no package of fewer than minLines lines has a
+// single importer, which would read better with it inside.
+const (
+	maxMethods = 40
+	minLines   = 120
+)
+
+// outOfShape are the packages that are not so yet, by what is wrong with them. The list may only become shorter.
+var outOfShape = map[string]bool{
+	"cli.app has more than 40 methods":                                    true,
+	"cli/setup.setup has more than 40 methods":                            true,
+	"platforms/discord.Platform has more than 40 methods":                 true,
+	"platforms/telegram.Platform has more than 40 methods":                true,
+	"relay/delivery.Pump has more than 40 methods":                        true,
+	"relay/media.Keeper has more than 40 methods":                         true,
+	"cli/completion has fewer than 120 lines and one importer":            true,
+	"cli/systemd has fewer than 120 lines and one importer":               true,
+	"cli/usage has fewer than 120 lines and one importer":                 true,
+	"cli/echo has files that name one another without an order":           true,
+	"cli/web has files that name one another without an order":            true,
+	"cli/web/chat has files that name one another without an order":       true,
+	"platforms/loopback has files that name one another without an order": true,
+	"platforms/web has files that name one another without an order":      true,
+	"relay/delivery has files that name one another without an order":     true,
+	"relay/sniff has files that name one another without an order":        true,
+	"vault has files that name one another without an order":              true,
+}
+
+// room is a folder of Go files without its tests.
+type room struct {
+	lines   int
+	imports map[string]bool
+	methods map[string]int             // by type
+	names   map[string]map[string]bool // by file: the other files of which it names something
+}
+
+func TestShape(t *testing.T) {
+	rooms := readRooms(t, "..")
+	importers := make(map[string]int)
+	for _, r := range rooms {
+		for p := range r.imports {
+			importers[p]++
+		}
+	}
+	found := make(map[string]bool)
+	for name, r := range rooms {
+		for of, n := range r.methods {
+			if n > maxMethods {
+				found[fmt.Sprintf("%s.%s has more than %d methods", name, of, maxMethods)] = true
+			}
+		}
+		if back, all := against(r.names); 3*back > all {
+			found[name+" has files that name one another without an order"] = true
+		}
+		if r.lines < minLines && importers[name] == 1 {
+			found[fmt.Sprintf("%s has fewer than %d lines and one importer", name, minLines)] = true
+		}
+	}
+	for what := range found {
+		if !outOfShape[what] {
+			t.Error(what)
+		}
+	}
+	for what := range outOfShape {
+		if !found[what] {
+			t.Errorf("it is not so any more that %s: strike it from outOfShape", what)
+		}
+	}
+}
+
+// readRooms reads the module's packages, by their folders.
+func readRooms(t *testing.T, root string) map[string]*room {
+	rooms := make(map[string]*room)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if base := d.Name(); path != root && (base == "testdata" || base == "tools" || strings.HasPrefix(base, ".")) {
+			return fs.SkipDir
+		}
+		name, err := filepath.Rel(root, path)
+		if r := readRoom(t, path); err == nil && r != nil {
+			rooms[filepath.ToSlash(name)] = r
+		}
+		return err
+	})
+	if err != nil || len(rooms) < 10 {
+		t.Fatalf("%d packages, %v", len(rooms), err)
+	}
+	return rooms
+}
+
+// nothing imports nothing: what other packages have is not needed to see what the files of one name of one another.
+type nothing struct{}
+
+func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not needed") }
+
+func readRoom(t *testing.T, dir string) *room {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, r := token.NewFileSet(), &room{imports: make(map[string]bool), methods: make(map[string]int), names: make(map[string]map[string]bool)}
+	var files []*ast.File
+	for _, p := range paths {
+		if strings.HasSuffix(p, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, p, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+		r.names[p] = make(map[string]bool)
+		r.lines += set.File(f.FileStart).LineCount()
+		for _, i := range f.Imports {
+			if path, err := strconv.Unquote(i.Path.Value); err == nil {
+				r.imports[short(path)] = true
+			}
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				of := fn.Recv.List[0].Type
+				if star, ok := of.(*ast.StarExpr); ok {
+					of = star.X
+				}
+				r.methods[types.ExprString(of)]++
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	info := types.Info{Uses: make(map[*ast.Ident]types.Object)}
+	config := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
+	pkg, _ := config.Check(dir, set, files, &info)
+	for id, what := range info.Uses {
+		if what.Pkg() != pkg || !what.Pos().IsValid() {
+			continue
+		}
+		if from, to := set.File(id.Pos()).Name(), set.File(what.Pos()).Name(); from != to {
+			r.names[from][to] = true
+		}
+	}
+	return r
+}
+
+// against counts the references between files, and those of them that run against the best order that is found: files
+// stand behind those that they name, as far as that can be, and each is moved to where it is against the order least.
+func against(names map[string]map[string]bool) (back, all int) {
+	var order []string
+	for f, to := range names {
+		order = append(order, f)
+		all += len(to)
+	}
+	slices.Sort(order)
+	for better := true; better; {
+		better = false
+		for _, f := range slices.Clone(order) {
+			was := slices.Index(order, f)
+			rest := slices.Delete(slices.Clone(order), was, was+1)
+			// at is how many references from or to f run against the order with f before rest[i].
+			at := 0
+			for range names[f] {
+				at++ // all that f names stands behind it
+			}
+			costs := []int{at}
+			for _, g := range rest {
+				if names[f][g] {
+					at--
+				}
+				if names[g][f] {
+					at++
+				}
+				costs = append(costs, at)
+			}
+			best := slices.Index(costs, slices.Min(costs))
+			if costs[best] < costs[was] {
+				order, better = slices.Insert(rest, best, f), true
+			}
+		}
+	}
+	for i, f := range order {
+		for _, g := range order[i+1:] {
+			if names[f][g] {
+				back++
+			}
+		}
+	}
+	return back, all
+}

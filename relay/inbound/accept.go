@@ -1,0 +1,268 @@
+package inbound
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/relay/visibility"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/capability"
+)
+
+// Accept judges every event of b, stores what is admitted in one transaction, and only then wakes
+// the lanes and answers control messages.
+func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
+	in := x.in
+	in.facts.Visible.Forget(x.bot, b.Roster)
+	for _, m := range b.Moves {
+		if err := in.db.MoveChat(ctx, store.Move{Platform: x.bot.Platform, From: m.From, To: m.To}); err != nil {
+			return fmt.Errorf("move chat: %w", err)
+		}
+	}
+
+	a := store.Accept{Bot: x.bot, Cursor: b.Cursor, Save: b.Save}
+	for _, u := range b.Undecodable {
+		a.Quarantine = append(a.Quarantine, store.Quarantined{Bot: x.bot, At: time.Now(), Err: u.Err.Error(), Raw: u.Raw})
+	}
+	judged := make([]judgement, 0, len(b.Events))
+	for _, ev := range b.Events {
+		ev = in.named(ev)
+		j, err := in.judge(ctx, ev, judged)
+		if err != nil {
+			in.decide(ev, verdict{Reason: gate.StoreError})
+			return fmt.Errorf("judge event: %w", err)
+		}
+		in.interruptFor(j)
+		in.tell(j, b.Refused, b.Undecided)
+		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
+			in.facts.Visible.Observe(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
+		}
+		j.came = cameWith(ev.ID, b.Capabilities)
+		if j.consumed {
+			d := deliveryOf(j.event, b.Forwards)
+			j.pack(d)
+			a.Items = append(a.Items, store.AcceptItem{
+				Delivery: d, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), To: j.to, Undecided: j.undecided, Press: j.press,
+				Capability: in.bind(&j),
+			})
+		}
+		judged = append(judged, j)
+	}
+	items := a.Items
+	a.Items = append(items, toldItems(x.bot, judged)...)
+	out, err := in.db.Accept(ctx, a)
+	if err != nil {
+		for _, item := range items {
+			in.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
+		}
+		return fmt.Errorf("store batch: %w", err)
+	}
+	in.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
+	in.noteLost(out)
+	in.announceAll(judged, out.Items, b)
+	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
+	for _, m := range b.Moves {
+		in.judges.call(relay.Chat{Bot: x.bot, ID: m.To}) // what was undecided went along
+	}
+	return nil
+}
+
+// announceAll says what became of a batch's events. stored has one for each that was consumed, and then those of marks.
+func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b platforms.Batch) {
+	for _, j := range judged {
+		switch {
+		case !j.consumed:
+			in.announce(j, nil)
+			continue
+		case stored[0].Duplicate:
+			in.decide(j.event, verdict{Reason: gate.Duplicate})
+		case stored[0].Late:
+			j.late()
+			in.tell(j, b.Refused, b.Undecided)
+			in.announce(j, nil)
+		default:
+			in.announce(j, stored[0].Buffers)
+		}
+		stored = stored[1:]
+	}
+}
+
+// noteLost counts and logs what left a full buffer, and takes away the placeholders of capabilities that had to go.
+func (in *Inbound) noteLost(out store.AcceptOutcome) {
+	for inst, n := range out.Overflowed {
+		in.counters.Add(count.Overflowed, uint64(n))
+		in.log.Warn("buffer full; the oldest entries became dead letters", "instance", inst, "entries", n)
+	}
+	in.capabilities.DiscardLost(out.Lost)
+}
+
+// deliveryOf is what is kept of an event: the forward that stands for it, if there is one.
+func deliveryOf(ev relay.Event, forwards []relay.Forward) relay.Delivery {
+	i := slices.IndexFunc(forwards, func(f relay.Forward) bool { return f.Event.ID == ev.ID })
+	if i < 0 {
+		return ev
+	}
+	f := forwards[i]
+	f.Event = ev
+	return f
+}
+
+// cameWith is the capability that came in the event; nil: none.
+func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capability {
+	i := slices.IndexFunc(caps, func(c platforms.Capability) bool { return c.Event == ev })
+	if i < 0 {
+		return nil
+	}
+	return &caps[i]
+}
+
+// announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and puts
+// the answer to a control message on its way.
+func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
+	j.stored(buffers)
+	in.decide(j.event, j.verdicts...)
+	if j.verdicts[0].Reason == gate.Duplicate {
+		return // what it came with belongs to whom its first copy was for
+	}
+	in.settle(j)
+	if j.press != nil {
+		in.prompts.Clear(j.press.Prompt.AnsweredBy(*j.press, time.Now()))
+	}
+	if j.answer != "" {
+		in.capabilities.Answer(j.event, j.answer, j.came)
+	}
+	in.deliver(j)
+	if j.undecided != "" {
+		in.judges.call(j.event.Chat())
+	}
+}
+
+// deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
+func (in *Inbound) deliver(j judgement) {
+	about := store.AboutOf(j.event)
+	whole := in.whole(j)
+	wanted := false
+	for _, v := range j.verdicts {
+		if v.Reason != gate.Delivered {
+			continue
+		}
+		wanted = true
+		e := store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward}
+		src := j.event.Source
+		if src.Profile = j.profileFor(v.Instance); whole || src.Profile != "" {
+			ev := j.event
+			ev.Source, e.Event, e.Frame = src, &ev, nil
+		}
+		keys := sessionkey.Forms(src)
+		if j.forward != nil {
+			keys = append(keys, sessionkey.Forwarded(src)...)
+		}
+		in.runs.remember(v.Tenant, keys, run{v.Instance, src.ChatID, time.Now()})
+		in.gateways.Deliver(v.Instance, e)
+	}
+	if wanted && in.keepsFilesOf(j.event) {
+		in.files.Fetch(j.event.Attachments...)
+	}
+}
+
+// profileFor is the profile that the instance gets j for.
+func (j judgement) profileFor(i relay.InstanceID) string {
+	n := slices.IndexFunc(j.to, func(r store.Recipient) bool { return r.Instance == i })
+	return j.to[n].Profile
+}
+
+// stored notes under which ids j was stored, one per recipient, and corrects the verdict of an instance that was
+// revoked after it was judged, which has received nothing.
+func (j judgement) stored(buffers []relay.BufferID) {
+	for n, to := range j.to {
+		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })
+		if j.verdicts[at].buffer = buffers[n]; buffers[n].IsZero() && !to.Oversize {
+			j.verdicts[at].Reason = gate.NoBinding
+		}
+	}
+}
+
+// decide counts and remembers verdicts about ev.
+func (in *Inbound) decide(ev relay.Event, verdicts ...verdict) {
+	for _, v := range verdicts {
+		in.counters.Add(count.Event(v.Reason), 1)
+		in.decisions.add(gate.Decision{
+			At: time.Now(), Platform: ev.Bot.Platform, BotID: ev.Bot.ID, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
+			Instance: v.Instance, Reason: v.Reason, ChatType: ev.Source.ChatType,
+		})
+		in.log.Debug("event judged", "bot", ev.Bot.String(), "event", ev.ID, "instance", v.Instance, "reason", v.Reason)
+	}
+}
+
+// bind is the capability that came in a judged event, for the instance that is to receive the event, and to be stored
+// with it; nil: there is none. Of two instances it is the author's own.
+func (in *Inbound) bind(j *judgement) *capability.Record {
+	if j.came == nil {
+		return nil
+	}
+	for _, why := range []gate.Reason{gate.Delivered, gate.Undecided} {
+		n := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == why })
+		if n < 0 {
+			continue
+		}
+		v := j.verdicts[n]
+		c := in.capabilities.Bind(*j.came, j.event, v.Tenant, v.Instance, why == gate.Undecided)
+		if c != nil {
+			j.holder = c.Instance
+		}
+		return c
+	}
+	return nil
+}
+
+// settle ends what the network shows of an event that came with a capability and is stored now: the placeholder, when
+// nobody gets the event and the connector's own answer does not replace it; the buttons that were pressed, when
+// somebody does. Those of a prompt go by a way that a crash does not end.
+func (in *Inbound) settle(j judgement) {
+	if j.came == nil {
+		return
+	}
+	held := func(why gate.Reason) bool {
+		return j.holder != "" && slices.ContainsFunc(j.verdicts, func(v verdict) bool { return v.Instance == j.holder && v.Reason == why })
+	}
+	switch {
+	case held(gate.Undecided):
+	case held(gate.Delivered):
+		if j.press == nil && !j.came.Placeholder {
+			in.capabilities.Settle(j.event.Bot, *j.came)
+		}
+	case j.answer == "":
+		in.capabilities.Discard(j.event.Bot, *j.came)
+	}
+}
+
+// named is ev with an id for each of its files, if somebody keeps them: what is stored of the event names them.
+func (in *Inbound) named(ev relay.Event) relay.Event {
+	if !in.keepsFilesOf(ev) {
+		return ev
+	}
+	ev.Attachments = slices.Clone(ev.Attachments[:min(len(ev.Attachments), relay.MaxAttachments)])
+	for n := range ev.Attachments {
+		ev.Attachments[n].ID = relay.NewMediaID()
+	}
+	return ev
+}
+
+// keepsFilesOf reports whether ev has files that are kept.
+func (in *Inbound) keepsFilesOf(ev relay.Event) bool {
+	return in.files != nil && len(ev.Attachments) > 0
+}
+
+// whole reports whether the event is stored as a whole, not as the frame that leaves: what its gateway is told of it then
+// depends on the moment when it is pushed. The frame of one that was forwarded would not say so.
+func (in *Inbound) whole(j judgement) bool {
+	return j.context || in.keepsFilesOf(j.event) || j.event.Traits.Forwarded
+}

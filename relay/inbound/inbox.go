@@ -1,0 +1,69 @@
+package inbound
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// inbox is the door of one bot.
+type inbox struct {
+	in  *Inbound
+	bot relay.Bot
+}
+
+var _ platforms.Inbox = (*inbox)(nil)
+
+// Inbox is where the bot hands in what its network brings.
+func (in *Inbound) Inbox(b relay.Bot) platforms.Inbox { return &inbox{in: in, bot: b} }
+
+func (x *inbox) Cursor(ctx context.Context) ([]byte, error) {
+	return x.in.db.Cursor(ctx, x.bot)
+}
+
+// Chats are the places where a grant or a conversation says that events matter to somebody.
+func (x *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
+	var out []relay.Place
+	added := make(map[relay.Place]bool)
+	add := func(p relay.Place) {
+		if (p.Chat != "" || p.Scope != "") && !added[p] { // a scope without a chat: all of it
+			added[p] = true
+			out = append(out, p)
+		}
+	}
+	grants, err := x.in.db.Grants(ctx, store.GrantFilter{Platform: x.bot.Platform})
+	if err != nil {
+		return nil, fmt.Errorf("chats of %s: %w", x.bot, err)
+	}
+	for _, g := range grants {
+		add(relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat})
+	}
+	talks, err := x.in.db.Conversations(ctx, store.ConversationFilter{})
+	if err != nil {
+		return nil, fmt.Errorf("chats of %s: %w", x.bot, err)
+	}
+	for _, c := range talks {
+		if c.Bot == x.bot {
+			add(relay.Place{Platform: c.Bot.Platform, Scope: c.Scope, Chat: c.Chat, Parent: c.Parent})
+		}
+	}
+	return out, nil
+}
+
+// Seen reports which events are known; see platforms.Directory.
+func (x *inbox) Seen(ctx context.Context, events []relay.EventID) ([]bool, error) {
+	out := make([]bool, len(events))
+	for i, ev := range events {
+		seen, err := x.in.db.Seen.Has(ctx, x.bot, ev)
+		if err != nil {
+			return nil, fmt.Errorf("events of %s: %w", x.bot, err)
+		}
+		out[i] = seen
+	}
+	return out, nil
+}
+
+var _ platforms.Directory = (*inbox)(nil)

@@ -1,0 +1,70 @@
+package outbound
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Commands shows people the commands that gateways offer. Its methods may be called from any goroutine.
+type Commands struct {
+	db   *store.DB
+	bots Bots
+}
+
+// Learn stores the manifest that a hello brought, if it did, and shows the union of all to people: also the
+// commands of a gateway that is away.
+func (cs *Commands) Learn(ctx context.Context, i relay.InstanceID, on relay.PlatformID, manifest []json.RawMessage) error {
+	here := func(p platforms.Platform) bool { return p.Bot().Platform == on }
+	if len(manifest) == 0 || !slices.ContainsFunc(cs.bots.Bots(), here) {
+		return nil // a gateway could make up networks without end
+	}
+	if err := cs.db.Commands.Set(ctx, i, on, manifest); err != nil {
+		return err
+	}
+	return cs.Show(ctx, on)
+}
+
+// Show hands the union of all instances' commands to the bots of the platform; empty: of every one. If some
+// bots are named, others are left alone.
+func (cs *Commands) Show(ctx context.Context, platform relay.PlatformID, only ...platforms.Platform) error {
+	if only == nil {
+		only = cs.bots.Bots()
+	}
+	for _, p := range only {
+		r, ok := p.(platforms.CommandRegistrar)
+		if !ok || platform != "" && p.Bot().Platform != platform {
+			continue
+		}
+		all, err := cs.db.Commands.List(ctx, p.Bot().Platform)
+		if err != nil {
+			return err
+		}
+		r.SetCommands(unite(all))
+	}
+	return nil
+}
+
+// unite is the union by name. The instance enrolled first keeps its names and its places: no later one can take a
+// command over, or push it off a network that takes only so many. What has no name is no command.
+func unite(all []store.Manifest) []json.RawMessage {
+	names := make(map[string]bool)
+	out := []json.RawMessage{}
+	for _, m := range all {
+		for _, raw := range m.Commands {
+			var c struct {
+				Name string `json:"name"`
+			}
+			if json.Unmarshal(raw, &c) != nil || c.Name == "" || names[c.Name] {
+				continue
+			}
+			names[c.Name] = true
+			out = append(out, raw)
+		}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+// Package outbound carries out what gateways ask for, on networks: it finds the bot and the chat that a request is about, asks
+// the gate, waits for the chat's limiter, and has the network do it.
+//
+// Invariants:
+//
+//  1. Who asks comes from the credential a session was opened with, never from a frame.
+//  2. An action reaches a platform only after gate.MayAct said yes for that instance and chat.
+//
+// Decided: No wrapper stands around a platform. The right to put an answer in a placeholder's place is taken once, and given
+// back only if certainly nothing was sent; where nobody knows, after a restart or an unclear answer, the network is asked. A
+// stop leaves placeholders: whoever starts next answers through them.
+package outbound
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/background"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Bots are the bots that are hosted. All methods: any goroutine; none blocks.
+type Bots interface {
+	// Bots are all, in the order of the configuration. The caller does not change the list.
+	Bots() []platforms.Platform
+	// Bot is the one of that id, or nil.
+	Bot(relay.Bot) platforms.Platform
+	// Fronted are those that the identities of a session's hellos stand for, in that order.
+	Fronted(identities []relay.Bot) []platforms.Platform
+}
+
+// Files find what gateways send. Any goroutine.
+type Files interface {
+	// Source is the file at an address, as the instance may read it. done lets go of it, and is never nil. Errors
+	// are *relay.ActionError.
+	Source(ctx context.Context, i relay.InstanceID, url, name string) (f relay.File, done func(), err error)
+}
+
+// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.
+type Sealer interface {
+	Seal(bucket, key string, plain relay.Secret) []byte
+	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
+}
+
+// Options are what an Outbound works with.
+type Options struct {
+	DB       *store.DB
+	Facts    *facts.Facts
+	Bots     Bots
+	Tasks    *background.Queue
+	Counters *count.Totals
+	Seal     Sealer // nil: no capability is kept, and what they are for is answered by ordinary messages
+	Files    Files  // nil: no gateway sends any
+	Log      *slog.Logger
+}
+
+// Outbound carries actions out. Its methods may be called from any goroutine.
+type Outbound struct {
+	Capabilities *Capabilities
+	Prompts      *Prompts
+	Commands     *Commands
+
+	db       *store.DB
+	facts    *facts.Facts
+	bots     Bots
+	counters *count.Totals
+	files    Files
+	log      *slog.Logger
+	reacting reacting
+}
+
+// New makes an Outbound. Nothing of it runs by itself.
+func New(o Options) *Outbound {
+	return &Outbound{
+		Capabilities: &Capabilities{db: o.DB, bots: o.Bots, tasks: o.Tasks, seal: o.Seal, log: o.Log},
+		Prompts:      &Prompts{db: o.DB, bots: o.Bots, tasks: o.Tasks},
+		Commands:     &Commands{db: o.DB, bots: o.Bots},
+
+		db: o.DB, facts: o.Facts, bots: o.Bots, counters: o.Counters, files: o.Files, log: o.Log,
+	}
+}
+
+// Attachment is the session of a gateway that asks. Its methods are called from the session's goroutines.
+type Attachment interface {
+	// Identities are the bots that its hellos named, in order.
+	Identities() []relay.Bot
+	// Revoked reports whether its credential is dead: then nothing begins any more.
+	Revoked() bool
+	// Asks notes what a request shows of the gateway's age. It may wait for a commit.
+	Asks(context.Context, relay.Request)
+	// Heard tells what the gateway does in a conversation. It does not block.
+	Heard(delivery.Conversation, delivery.Sign)
+}
+
+// Caller is a gateway that asks, through one session.
+type Caller struct {
+	out        *Outbound
+	attachment Attachment
+	tenant     relay.TenantID
+	instance   relay.InstanceID
+}
+
+// Caller is the gateway at the other end of the attachment, which serves the tenant's instance.
+func (out *Outbound) Caller(a Attachment, t relay.TenantID, i relay.InstanceID) Caller {
+	return Caller{out: out, attachment: a, tenant: t, instance: i}
+}
