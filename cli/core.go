@@ -23,17 +23,17 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/inbound"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/server"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/sniff"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/transfer"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
 	"github.com/hermes-connector/hermes-connector/vault"
@@ -51,7 +51,7 @@ type core struct {
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
-	hooks   *passthrough.Plane
+	hooks   *webhooks.Receiver
 	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an
 	// error ends the server.
@@ -75,7 +75,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Replies:  inbound.Replies(cfg.Replies),
 		Log:      log,
 	})
-	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
+	c.hooks = webhooks.New(bots, webhooks.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
 	c.look = &machineLook{core: c, cfg: cfg, began: time.Now()}
 	set.Run, set.Findings = rand.Text(), c.look.findings
@@ -113,12 +113,12 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		}
 	}
 	c.tls = certificates
-	failures := new(limit.Failures)
+	failures := new(limits.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures, Run: set.Run,
-		TLS: certificates, Hooks: c.hooks.Mount, Mounts: slices.Concat(transfers.Mounts(),
-			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()),
+		TLS: certificates, Hooks: c.hooks.Route, Routes: slices.Concat(transfers.Routes(),
+			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Routes()),
 	})
 	return c, nil
 }

@@ -69,7 +69,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	}
 	o := doctor.Options{Config: cfg, Faults: shown, Offline: offline, Server: f.client, Guest: a.guest()}
 	if cfg != nil {
-		o.Limits, o.Start = limits(cfg), "`"+a.startCommand(cfg)+"`"
+		o.Limits, o.Start = bufferLimits(cfg), "`"+a.startCommand(cfg)+"`"
 		others, _ := a.others(ctx, cfg.DataDir)
 		for _, s := range servers(others) {
 			o.Others = append(o.Others, s.DataDir)

@@ -73,29 +73,29 @@ var mayImport = map[string]string{
 		" platforms store",
 	"relay/fair":          "relay", // pure: numbers and turns
 	"relay/media":         "relay relay/count relay/fair relay/filename platforms store store/files store/media",
-	"relay/limit":         "",
-	"relay/door":          "relay relay/limit",
+	"relay/server/limits": "",
+	"relay/server/routes": "relay relay/server/limits",
 	"relay/guard":         "",
-	"relay/transfer":      "relay relay/count relay/door relay/fair relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
-	"relay/passthrough":   "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
+	"relay/transfer":      "relay relay/count relay/server/routes relay/fair relay/filename relay/guard relay/server/limits relay/media relay/sniff relay/token",
+	"relay/webhooks":      "relay relay/count relay/server/routes relay/server/limits platforms", // finds bots by their paths; knows no network
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/identity":      "relay store store/files", // keys in a file
-	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
+	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/webhooks relay/wake platforms store store/audit store/media",
 	"relay/ops":           "relay/manage store/audit", // a table
-	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage relay/ops store store/audit",
-	"relay/metrics":       "relay/count relay/limit relay/manage platforms store",
+	"relay/api":           "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
+	"relay/metrics":       "relay/count relay/server/limits relay/manage platforms store",
 	"store/restore":       "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
 	"store/backup":        "store store/files relay/count",
-	"relay/server":        "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
+	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files vault",
-	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
+	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
+	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/token store",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
-	"cli/help":            "", // pure: texts
 	"cli/web/page":        "relay relay/finding relay/login",
 	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/manage platforms store/audit cli/web/page",
-	"cli/web":             "relay relay/door relay/limit relay/login cli/web/page cli/web/* cli/netaddr",
+	"cli/web":             "relay relay/server/routes relay/server/limits relay/login cli/web/page cli/web/* cli/netaddr",
 	"cli/service":         "", // the unit, and where it is
 	".":                   "cli",
 	"cli/web/chat":        "cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",

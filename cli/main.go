@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -65,6 +66,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	code, text := exitCode(err, a.began), err.Error()
+	if refused, ok := errors.AsType[*manage.Error](err); ok {
+		text += words.Help(refused)
+	}
 	if !a.began {
 		text = misused(cmd, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
@@ -44,7 +45,7 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}
 	db, err := store.Open(cfg.Database(), store.Options{
-		Limits:  limits(cfg),
+		Limits:  bufferLimits(cfg),
 		Compact: server,
 		Log:     log,
 	})
@@ -58,8 +59,8 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 	return db, v, nil
 }
 
-// limits are those of each gateway's buffer.
-func limits(cfg *config.Config) store.Limits {
+// bufferLimits are those of each gateway's buffer.
+func bufferLimits(cfg *config.Config) store.Limits {
 	return store.Limits{MaxEntries: cfg.Delivery.MaxEntries, MaxBytes: cfg.Delivery.MaxBytes, MaxAge: cfg.Delivery.MaxAge}
 }
 
@@ -94,7 +95,7 @@ func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Platform
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(),
+		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(), Words: words.Words{},
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)

@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
@@ -233,6 +234,9 @@ func newHealthcheckCmd(a *app) *cobra.Command {
 		h, err := askServer(cmd.Context(), a, c.op)
 		if err != nil {
 			return err
+		}
+		if h.OK && !h.Ready {
+			h.Why += ": " + words.Line(ops.Status.Row)
 		}
 		ok := h.OK && (h.Ready || !*ready)
 		if err := a.print(*c.asJSON, h, func(w io.Writer) {

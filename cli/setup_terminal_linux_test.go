@@ -199,7 +199,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	again.sees(t, `stopped|session ended`)
 }
 
-// TestSetupOverADeadToken (issue 21, point 25): another token takes the place of the stored one, when the person agrees and
+// TestSetupOverADeadToken: another token takes the place of the stored one, when the person agrees and
 // not before that; the configuration stays.
 func TestSetupOverADeadToken(t *testing.T) {
 	api := newSetupAPI("pibot")

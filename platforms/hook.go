@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Hook is a bot whose network calls it over HTTP. Package relay/passthrough finds the bot by the path of a
+// Hook is a bot whose network calls it over HTTP. Package relay/webhooks finds the bot by the path of a
 // request and reads the body; what the request is worth the platform judges.
 type Hook interface {
 	// HookRules is what a request may be. No methods: the bot is not called this way. Constant.

@@ -237,7 +237,7 @@ func (a AcceptItem) given(i relay.InstanceID, buffers []relay.BufferID) bool {
 	return a.Undecided == i || n >= 0 && !buffers[n].IsZero()
 }
 
-// deliver stores a delivery for one recipient, and notes in out what left his buffer. The id is zero when the instance
+// deliver stores a delivery for one recipient, and notes in out what left their buffer. The id is zero when the instance
 // is not there or the delivery is oversize.
 func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *AcceptOutcome) (id relay.BufferID, err error) {
 	l, err := t.live(to.Instance)

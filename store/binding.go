@@ -147,8 +147,8 @@ func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) 
 	return table.Get(ctx, db.records, "bindings", func(t *bolt.Tx) ([]Binding, error) { return bindings(t, f) })
 }
 
-// SetDMDefault makes i the one of the user's instances that gets his direct messages. ErrNotFound:
-// he is not bound to it.
+// SetDMDefault makes i the one of the user's instances that gets their direct messages. ErrNotFound:
+// they are not bound to it.
 func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	return db.change(ctx, row, "dm default", func(t *tx) error {
 		bs, err := table.List[Binding](t.Tx, BucketBindings, table.Prefix(p, string(u)))

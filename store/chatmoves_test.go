@@ -48,7 +48,6 @@ func currentOf(t *testing.T, db *DB, p relay.PlatformID, c relay.ChatID) relay.C
 	return got
 }
 
-// TestOldIdsAreTranslated is issue 9, point 23.
 func TestOldIdsAreTranslated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		moves [][2]relay.ChatID

@@ -29,7 +29,7 @@ const (
 	// IdentityCode is behind an identity address: who fetches that gets identity tokens for the code's instance,
 	// or, when it names none, for enrolling in the tenant.
 	IdentityCode CodeKind = "identity"
-	// WebCode logs whoever types it in at the pages of the web server, once; WebSession is what he is then known by.
+	// WebCode logs whoever types it in at the pages of the web server, once; WebSession is what they are then known by.
 	WebCode    CodeKind = "web"
 	WebSession CodeKind = "session"
 )

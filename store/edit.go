@@ -73,7 +73,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	return all, whole, err
 }
 
-// Edit is a write transaction of somebody who has the file for himself.
+// Edit is a write transaction of somebody who has the file to themselves.
 type Edit struct{ *tx }
 
 // NewEdit is the transaction x.

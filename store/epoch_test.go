@@ -7,7 +7,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// TestBufferIDsBeginWithALetter (issue 9, point 25).
 func TestBufferIDsBeginWithALetter(t *testing.T) {
 	for range 10_000 {
 		id := relay.BufferID{Epoch: newEpoch(), Seq: 1}.String()

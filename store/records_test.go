@@ -246,7 +246,7 @@ func TestBindings(t *testing.T) {
 		t.Errorf("dm default: %v %v; want i2 alone", got, err)
 	}
 	if err := db.SetDMDefault(ctx, nil, "i2", "loop", "u10"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("dm default where he is not bound: %v", err)
+		t.Errorf("dm default where they are not bound: %v", err)
 	}
 	must(db.Unbind(ctx, nil, "i1", "loop", "u1"))
 	if err := db.Unbind(ctx, nil, "i1", "loop", "u1"); !errors.Is(err, ErrNotFound) {

@@ -85,7 +85,7 @@ func (t *tx) clock() time.Time {
 	return t.db.now()
 }
 
-// edit is a transaction of somebody who has the file for himself.
+// edit is a transaction of somebody who has the file to themselves.
 func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x)} }
 
 // Settle stores the cursors and the notes that ride along, and the lanes that were touched.

@@ -64,7 +64,7 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 	return mux
 }
 
-// operator is a user of this machine as the audit list names him.
+// operator is a user of this machine as the audit list names them.
 func operator(user string) audit.Actor { return audit.Actor{Kind: audit.ActorCLI, Name: user} }
 
 func answer(w http.ResponseWriter, code int, body any) {

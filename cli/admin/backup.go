@@ -14,7 +14,7 @@ import (
 )
 
 // opBackup streams a copy of the database to the asker, who writes the file: so it lies where the
-// operator wants it and belongs to him, wherever the server may write.
+// operator wants it and belongs to them, wherever the server may write.
 const opBackup = "backup"
 
 // What became of a backup is known when all of it is sent, so it comes in a trailer: one of these.

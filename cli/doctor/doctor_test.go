@@ -19,6 +19,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -87,7 +88,7 @@ func TestSeeded(t *testing.T) {
 		"a bot was taken out": {func(_ *testing.T, o *Options) {
 			o.Config.Bots, o.Config.File = nil, "connector.toml"
 			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
-				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Kinds: []platforms.Kind{{Name: "pigeon"}}}), nil
+				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Kinds: []platforms.Kind{{Name: "pigeon"}}}), nil
 			}
 		}, []string{"HC504", "HC408 pigeon"}},
 		"a folder that others read": {func(t *testing.T, o *Options) { chmod(t, o.Config.DataDir, 0o755) }, []string{"HC303 DATA"}},
@@ -201,7 +202,7 @@ func TestSeeded(t *testing.T) {
 			bots := o.Bots
 			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
 				all, err := bots()
-				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Bots: all}), err
+				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: all}), err
 			}
 		}, []string{"HC101 pigeon:1", "HC201 clock"}},
 		"a configuration with faults": {func(_ *testing.T, o *Options) {
@@ -217,7 +218,7 @@ func TestSeeded(t *testing.T) {
 			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Line: 4, Path: "bots.token_file"}, What: config.OtherToken + "Swan, and the bot is to be one of Pigeon"}}
 			o.Bots = func() ([]platforms.Platform, error) { return nil, nil }
 			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
-				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Kinds: []platforms.Kind{{Name: "pigeon"}}}), nil
+				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Kinds: []platforms.Kind{{Name: "pigeon"}}}), nil
 			}
 		}, []string{"HC102 connector.toml:4: bots.token_file"}},
 		"a gateway that never came": {func(t *testing.T, o *Options) {
@@ -342,7 +343,7 @@ func TestOtherServers(t *testing.T) {
 	wantFound(t, o, "HC503 /srv/fifth", "HC503 /srv/other", "HC503 /srv/renamed")
 }
 
-// TestOneBotInTwoServers (issue 21, point 22): another server is worth a word, and a warning only if it hosts a bot of ours.
+// TestOneBotInTwoServers: another server is worth a word, and a warning only if it hosts a bot of ours.
 func TestOneBotInTwoServers(t *testing.T) {
 	o, other := newHouse(t), newHouse(t)
 	db, err := store.Open(other.Config.Database(), store.Options{})
@@ -350,7 +351,7 @@ func TestOneBotInTwoServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Bots: []platforms.Platform{&bird{}}}), db))
+	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Platform{&bird{}}}), db))
 	o.Others = []string{other.Config.DataDir}
 	got := wantFound(t, o, "HC506 "+other.Config.DataDir)
 	if !strings.Contains(got[1].What, "pigeon:1") || !got[1].Wrong() {
@@ -363,7 +364,7 @@ func TestOneBotInTwoServers(t *testing.T) {
 	}
 }
 
-// TestWhatAGuestIsTold (issue 21, point 22): nothing of the server's is to be given away for a look at it.
+// TestWhatAGuestIsTold: nothing of the server's is to be given away for a look at it.
 func TestWhatAGuestIsTold(t *testing.T) {
 	o := newHouse(t)
 	o.machine.may = func(string) error { return syscall.EACCES }
@@ -513,7 +514,7 @@ func TestNoCopyIsLeftBehind(t *testing.T) {
 	dir, asked := t.TempDir(), false
 	o.machine.copies = []string{dir}
 	o.Service = func(db *store.DB, _ *vault.Vault) (*manage.Service, error) {
-		return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Bots: []platforms.Platform{watcher{&bird{}, func() {
+		return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Platform{watcher{&bird{}, func() {
 			asked = true
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("there is %v (%v), want nothing", left, err)

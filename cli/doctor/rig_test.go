@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
@@ -54,7 +55,7 @@ func newHouse(t *testing.T) Options {
 		Service: func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
 			all, err := bots()
 			return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-				manage.Settings{Bots: all, Kinds: []platforms.Kind{{Name: "pigeon"}}, URL: "https://relay.example.net"}), err
+				manage.Settings{Words: words.Words{}, Bots: all, Kinds: []platforms.Kind{{Name: "pigeon"}}, URL: "https://relay.example.net"}), err
 		},
 		machine: machine{
 			proc: t.TempDir(),

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAPackageSendsToSetup (issue 21, point 23), when it is new; an upgrade says nothing.
+// TestAPackageSendsToSetup, when it is new; an upgrade says nothing.
 func TestAPackageSendsToSetup(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"getent", "useradd", "install", "chown", "systemctl"} {

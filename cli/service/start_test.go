@@ -2,7 +2,7 @@ package service
 
 import "testing"
 
-// TestStart (issue 21, point 23): nobody is sent to a unit that is not there, nor to one of another configuration.
+// TestStart: nobody is sent to a unit that is not there, nor to one of another configuration.
 func TestStart(t *testing.T) {
 	const system, user = "sudo systemctl start hermes-connector", "systemctl --user start hermes-connector"
 	own := "[Service]\nExecStart=/home/ann/hc serve --config /home/ann/connector.toml\nExecReload=/bin/true\n"

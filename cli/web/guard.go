@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/login"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
 // front judges what every request has in common, before anybody asks who sent it.
@@ -119,7 +119,7 @@ func (s *Server) guard(h http.Handler) http.Handler {
 			s.stranger(w, r)
 			return
 		}
-		limit.Verified(r.Context())
+		limits.Verified(r.Context())
 		ctx, end := context.WithCancelCause(r.Context())
 		ctx, late := context.WithDeadlineCause(ctx, until, login.ErrNotGood)
 		var wg sync.WaitGroup

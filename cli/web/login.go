@@ -11,8 +11,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/login"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
 const (
@@ -65,7 +65,7 @@ func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ended is what is said to who had a session, as his browser's cookie shows, or a page of his.
+// ended is what is said to who had a session, as their browser's cookie shows, or a page of theirs.
 func (s *Server) ended(r *http.Request) string {
 	if s.token(r) == "" && !r.URL.Query().Has("ended") {
 		return ""
@@ -150,13 +150,13 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, code, next string
 		s.o.Log.Error("a login could not be stored", "err", err)
 		page.Answer(w, http.StatusServiceUnavailable, form("", "", "The login could not be stored. hermes-connector doctor says why."))
 	default:
-		limit.Verified(r.Context())
+		limits.Verified(r.Context())
 		s.setCookie(w, r, token.RevealString(), until)
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	}
 }
 
-// logOut ends the session of who asks, if he has one.
+// logOut ends the session of whoever asks, if they have one.
 func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
 	if err := s.desk.LogOut(r.Context(), s.token(r)); err != nil {
 		s.o.Log.Error("a logout could not be stored", "err", err)

@@ -1,4 +1,4 @@
-// Package web serves pages to the operator's browser: it listens, logs him in, and stands before every page. What the
+// Package web serves pages to the operator's browser: it listens, logs them in, and stands before every page. What the
 // pages show is the sections' own.
 //
 // It is reached by browsers, which carry other people's pages too, so it trusts nothing that a browser sends without
@@ -34,9 +34,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
-	"github.com/hermes-connector/hermes-connector/relay/door"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/login"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 const (
@@ -58,7 +58,7 @@ type Options struct {
 	Log *slog.Logger // nil means discard
 	// URL is where people open the pages (see Address), without a trailing slash; its host is always one of our names.
 	URL            string
-	TrustedProxies door.Proxies
+	TrustedProxies routes.Proxies
 	TLS            *tls.Config // nil: plain http
 	Now            func() time.Time
 	Refused        func() // called for each connection that was turned away; nil: not counted
@@ -73,7 +73,7 @@ type Server struct {
 	o        Options
 	host     string // of o.URL, without the port
 	secure   bool   // o.URL is https
-	failures limit.Failures
+	failures limits.Failures
 	handler  http.Handler
 }
 
@@ -100,7 +100,7 @@ func New(desk *login.Desk, o Options, sections ...Section) *Server {
 		section.Mount(mux, s.guard)
 	}
 	mux.Handle("/", s.guard(http.HandlerFunc(nothing)))
-	s.handler = door.Loud(s.front(http.NewCrossOriginProtection().Handler(mux)), o.Log)
+	s.handler = routes.Loud(s.front(http.NewCrossOriginProtection().Handler(mux)), o.Log)
 	return s
 }
 
@@ -120,13 +120,13 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           s,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       limit.ConnContext,
+		ConnContext:       limits.ConnContext,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       headerTime,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 	}
-	l = limit.NewListener(l, s.o.TrustedProxies.Trust, s.o.Refused)
+	l = limits.NewListener(l, s.o.TrustedProxies.Trust, s.o.Refused)
 	if s.o.TLS != nil {
 		l = tls.NewListener(l, s.o.TLS)
 	}

@@ -172,7 +172,7 @@ func TestCatchUpIsBounded(t *testing.T) {
 	})
 }
 
-// TestCatchUpSpendsNothingOnWhatIsKnown: issue 9, point 19. However much of what it looks through is known
+// TestCatchUpSpendsNothingOnWhatIsKnown: however much of what it looks through is known
 // already or was written by the bot, everything that was missed arrives, and nothing is handed in twice.
 func TestCatchUpSpendsNothingOnWhatIsKnown(t *testing.T) {
 	for name, tc := range map[string]struct{ known, own, missed, want int }{

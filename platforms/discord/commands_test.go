@@ -204,7 +204,7 @@ func registersAlone(ctx context.Context, p *Platform) (stop func()) {
 	}
 }
 
-// TestCommandPenaltyOutlivesARestart: issue 9, point 17. What Discord does not want yet, the next process
+// TestCommandPenaltyOutlivesARestart: what Discord does not want yet, the next process
 // does not write either; and when the time has come it does.
 func TestCommandPenaltyOutlivesARestart(t *testing.T) {
 	for name, tc := range map[string]struct {

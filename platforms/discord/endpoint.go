@@ -102,7 +102,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 		return a
 	}
 	if i.wanted() {
-		// Before the event is handed in, so that its answer waits for the call-back. That is over when the plane
+		// Before the event is handed in, so that its answer waits for the call-back. That is over when relay/webhooks
 		// has written it.
 		end := p.callbacks.begin(i.ID.String())
 		context.AfterFunc(ctx, func() { end(nil) })

@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// TestAFloodCostsOthersNothing: issue 9, point 4. Beside what other tenants ask for as fast as they
+// TestAFloodCostsOthersNothing: beside what other tenants ask for as fast as they
 // can, guests' messages, each of which needs a look-up, and what home says wait as when all is quiet.
 func TestAFloodCostsOthersNothing(t *testing.T) {
 	quietGuests, quietHome := beside(t, 0)

@@ -31,10 +31,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
-	front "github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
+	front "github.com/hermes-connector/hermes-connector/relay/server/routes"
 	relaysession "github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	relaywire "github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -55,7 +55,7 @@ func someInteractions(t *testing.T, seed uint64, n int) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
 		f := newFakeDiscord()
-		w := &webhooks{RoundTripper: f.pipe(t), rnd: rand.New(rand.NewPCG(seed, 9)), by: map[string]*hooked{}}
+		w := &hookMoods{RoundTripper: f.pipe(t), rnd: rand.New(rand.NewPCG(seed, 9)), by: map[string]*hooked{}}
 		channels := make([]obj, 60)
 		for n := range channels {
 			channels[n] = obj{"id": strconv.Itoa(1000 + n), "type": 0, "name": "channel"}
@@ -64,9 +64,9 @@ func someInteractions(t *testing.T, seed uint64, n int) {
 		f.rest = f.listings
 		p := f.testBot(t, w, io.Discard, endpointValues(nil))
 		g := startGateway(t, p, w)
-		plane := front.New(nil).Also(passthrough.New([]platforms.Platform{p}, passthrough.Options{
+		plane := front.New(nil).Also(webhooks.New([]platforms.Platform{p}, webhooks.Options{
 			Log: slog.New(slog.DiscardHandler), Count: func(count.Counter) {},
-		}).Mount)
+		}).Route)
 		time.Sleep(time.Minute)
 		for made := 0; made < n; {
 			for range 1 + w.random(80) {
@@ -98,9 +98,9 @@ func someInteractions(t *testing.T, seed uint64, n int) {
 	})
 }
 
-// webhooks is the part of Discord that deals with interactions: a call-back makes a placeholder and, a
+// hookMoods is the part of Discord that deals with interactions: a call-back makes a placeholder and, a
 // little later, a web hook; whatever comes first after it takes the placeholder's place. It has moods.
-type webhooks struct {
+type hookMoods struct {
 	http.RoundTripper // everything else
 
 	mu       sync.Mutex // guards the fields below
@@ -124,14 +124,14 @@ type hooked struct {
 	others   []string
 }
 
-func (w *webhooks) random(n int) int {
+func (w *hookMoods) random(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rnd.IntN(n)
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *webhooks) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *hookMoods) RoundTrip(req *http.Request) (*http.Response, error) {
 	part := strings.Split(strings.TrimPrefix(req.URL.Path, "/api/v10/"), "/")
 	message := part[0] == "channels" && len(part) == 3 && part[2] == "messages" && req.Method == http.MethodPost
 	if part[0] != "interactions" && part[0] != "webhooks" && !message {
@@ -189,7 +189,7 @@ func (w *webhooks) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // post brings an interaction over HTTP. The answer may be lost on its way back.
-func (w *webhooks) post(t *testing.T, plane http.Handler, token string, body obj) {
+func (w *hookMoods) post(t *testing.T, plane http.Handler, token string, body obj) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		t.Error(err)
@@ -228,7 +228,7 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (w *webhooks) note(what string) {
+func (w *hookMoods) note(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.faults == nil {
@@ -238,14 +238,14 @@ func (w *webhooks) note(what string) {
 }
 
 // ofLocked is the interaction with the token. w.mu must be held.
-func (w *webhooks) ofLocked(token string) *hooked {
+func (w *hookMoods) ofLocked(token string) *hooked {
 	if w.by[token] == nil {
 		w.by[token] = &hooked{}
 	}
 	return w.by[token]
 }
 
-func (w *webhooks) carryOut(method string, part []string, text string) (status int, answer any) {
+func (w *hookMoods) carryOut(method string, part []string, text string) (status int, answer any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if part[0] == "channels" {
@@ -290,7 +290,7 @@ func (w *webhooks) carryOut(method string, part []string, text string) (status i
 }
 
 // judge looks at what people see in the end.
-func (w *webhooks) judge(t *testing.T, n int) {
+func (w *hookMoods) judge(t *testing.T, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken, thinking, answered, deleted, more := 0, 0, 0, 0, 0
@@ -323,7 +323,7 @@ func (w *webhooks) judge(t *testing.T, n int) {
 type answering struct {
 	t    *testing.T
 	conn *websocket.Conn
-	w    *webhooks
+	w    *hookMoods
 	end  func()
 
 	turns   sync.WaitGroup
@@ -341,7 +341,7 @@ func (plainSeal) Unseal(_, _ string, sealed []byte) (relay.Secret, error) {
 	return relay.NewSecret(sealed), nil
 }
 
-func startGateway(t *testing.T, p *Platform, w *webhooks) *answering {
+func startGateway(t *testing.T, p *Platform, w *hookMoods) *answering {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
 	if err != nil {

@@ -30,7 +30,7 @@ func overspend(t *testing.T, f *fakeREST, p *Platform) {
 	}
 }
 
-// TestOneGatewaySilencesNobody: issue 9, point 2. Deleting what is not there ends for the one who does it, long
+// TestOneGatewaySilencesNobody: deleting what is not there ends for the one who does it, long
 // before it does for anybody else, and before any further request leaves.
 func TestOneGatewaySilencesNobody(t *testing.T) {
 	onREST(t, func(t *testing.T, _ context.Context, f *fakeREST, p *Platform) {

@@ -33,7 +33,7 @@ func waits(t *testing.T, g *pace.Limiter, id relay.ChatID) time.Duration {
 	return pass(t, g, t.Context(), id, pace.Message)
 }
 
-// TestPunishedChatsOfOneInstanceCloseNoOther is issue 9, point 3: two punished chats of one tenant
+// TestPunishedChatsOfOneInstanceCloseNoOther: two punished chats of one tenant
 // silenced everybody for as long as the shorter penalty lasted, and could do so for ever.
 func TestPunishedChatsOfOneInstanceCloseNoOther(t *testing.T) { // invariant 7
 	for name, sizes := range map[string]struct{ chats, quiet int }{

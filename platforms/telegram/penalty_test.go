@@ -18,7 +18,7 @@ func busy(seconds int) fault {
 	return fault{code: 429, description: "Too Many Requests: retry after " + strconv.Itoa(seconds), retryAfter: seconds}
 }
 
-// TestPunishedChatsOfOneTenantSilenceNoOther is issue 9, point 3: whoever got two of their chats
+// TestPunishedChatsOfOneTenantSilenceNoOther: whoever got two of their chats
 // punished silenced the whole bot, and with a third and fourth kept it silent.
 func TestPunishedChatsOfOneTenantSilenceNoOther(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {

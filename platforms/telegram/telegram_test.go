@@ -16,8 +16,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/door"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 )
 
 func TestConformance(t *testing.T) {
@@ -45,8 +45,8 @@ type harness struct {
 	// Set once.
 	fake   *fakeAPI
 	base   string
-	public string                    // where Telegram posts; empty: the bot polls
-	door   atomic.Pointer[door.Door] // of the newest bot
+	public string                       // where Telegram posts; empty: the bot polls
+	door   atomic.Pointer[routes.Table] // of the newest bot
 
 	log     platformtest.Log
 	presses atomic.Int64
@@ -69,8 +69,8 @@ func (h *harness) Open() (platforms.Platform, error) {
 	}
 	p.turns = turn.New(pace.Rates{}, explained, checkChat)
 	p.lookEvery = 20 * time.Millisecond
-	plane := passthrough.New([]platforms.Platform{p}, passthrough.Options{Log: h.log.Logger(), Count: func(count.Counter) {}})
-	h.door.Store(door.New(nil).Also(plane.Mount))
+	plane := webhooks.New([]platforms.Platform{p}, webhooks.Options{Log: h.log.Logger(), Count: func(count.Counter) {}})
+	h.door.Store(routes.New(nil).Also(plane.Route))
 	return p, nil
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/door"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 )
 
 // thirdPartyName is an npm package: a Bot API server that others wrote.
@@ -108,7 +108,7 @@ func TestThirdPartyTelegram(t *testing.T) {
 // before it does what Telegram does besides.
 func TestThirdPartyTelegramWebHook(t *testing.T) {
 	dir := platformtest.Partner(t, thirdPartyName)
-	var d atomic.Pointer[door.Door]
+	var d atomic.Pointer[routes.Table]
 	public := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.Load().ServeHTTP(w, r) }))
 	t.Cleanup(public.Close)
 	front := &thirdPartyFront{base: startThirdParty(t, dir)}
@@ -125,8 +125,8 @@ func TestThirdPartyTelegramWebHook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plane := passthrough.New([]platforms.Platform{p}, passthrough.Options{Log: discard(), Count: func(count.Counter) {}})
-		d.Store(door.New(nil).Also(plane.Mount))
+		plane := webhooks.New([]platforms.Platform{p}, webhooks.Options{Log: discard(), Count: func(count.Counter) {}})
+		d.Store(routes.New(nil).Also(plane.Route))
 		stop, _ = running(t, p.(*Platform), in)
 		return p, stop
 	}

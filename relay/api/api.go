@@ -2,7 +2,7 @@
 // enroll, provision themselves and declare their policies, and whoever manages an instance.
 //
 // It knows who is calling and what a request says. What may be done, and where it is asked for, is relay/ops's; how it is
-// done, relay/manage's; origins and the callers' addresses are relay/door's.
+// done, relay/manage's; origins and the callers' addresses are relay/server/routes's.
 //
 // Invariants:
 //
@@ -27,11 +27,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
@@ -49,7 +49,7 @@ type Options struct {
 	Log *slog.Logger // nil means discard
 	// Failures are the failed credentials per address, to be shared with the upgrade; nil means
 	// a count of its own.
-	Failures *limit.Failures
+	Failures *limits.Failures
 	Now      func() time.Time // the clock of the limits; nil means time.Now
 }
 
@@ -60,14 +60,14 @@ type API struct {
 	auth     *token.Authority
 	id       *identity.Verifier
 	log      *slog.Logger
-	failures *limit.Failures
+	failures *limits.Failures
 	now      func() time.Time
-	managing *limit.Rates // per gateway, instance or identity code
-	booting  *limit.Rates // per identity
+	managing *limits.Rates // per gateway, instance or identity code
+	booting  *limits.Rates // per identity
 
 	// strangers are the requests whose bodies hold the credential, and the questions to a third party: one
 	// address cannot fill the memory with unfinished ones.
-	strangers *limit.Share
+	strangers *limits.Share
 }
 
 // New makes an API over svc. auth knows the gateways' bearers, id everybody else's.
@@ -77,9 +77,9 @@ func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Op
 	}
 	return &API{
 		svc: svc, auth: auth, id: id, now: o.Now,
-		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), failures: cmp.Or(o.Failures, new(limit.Failures)),
-		managing: limit.NewRates(manageRate, manageBurst), booting: limit.NewRates(bootRate, bootBurst),
-		strangers: limit.NewShare(0, maxStrangers),
+		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), failures: cmp.Or(o.Failures, new(limits.Failures)),
+		managing: limits.NewRates(manageRate, manageBurst), booting: limits.NewRates(bootRate, bootBurst),
+		strangers: limits.NewShare(0, maxStrangers),
 	}
 }
 
@@ -101,9 +101,9 @@ type route struct {
 	do      handler
 }
 
-// routes are all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint, each is
+// byPath are all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint, each is
 // an operation of the table.
-func routes() map[string]route {
+func byPath() map[string]route {
 	all := map[string]route{"/relay/identity/": {[]string{http.MethodGet, http.MethodPost}, (*API).identity}}
 	for op, do := range map[*ops.Row]handler{
 		ops.EnrollByToken.Row: (*API).enroll,
@@ -123,10 +123,10 @@ func routes() map[string]route {
 	return all
 }
 
-// Mounts are the routes, for the door.
-func (a *API) Mounts() (all []door.Mount) {
-	for path, ro := range routes() {
-		all = append(all, door.Mount{Path: path, Methods: ro.methods, Policy: programs, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+// Routes are for the table in front of all handlers.
+func (a *API) Routes() (all []routes.Route) {
+	for path, ro := range byPath() {
+		all = append(all, routes.Route{Path: path, Methods: ro.methods, Policy: programs, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 			a.serve(path, ro, w, r, from)
 		}})
 	}
@@ -134,13 +134,13 @@ func (a *API) Mounts() (all []door.Mount) {
 }
 
 // programs are who may call a route: gateways and other programs, with a small body.
-var programs = door.Policy{Body: maxBody}
+var programs = routes.Policy{Body: maxBody}
 
 func (a *API) serve(name string, ro route, w http.ResponseWriter, r *http.Request, from netip.Addr) {
 	rest := r.URL.EscapedPath()[len(name):]
 	out, err := ro.do(a, r.Context(), &request{Request: r, w: w, from: from, route: name, rest: rest})
 	if err == nil {
-		door.Answer(w, http.StatusOK, out)
+		routes.Answer(w, http.StatusOK, out)
 		return
 	}
 	refused, ok := asRefusal(err)

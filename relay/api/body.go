@@ -39,7 +39,7 @@ func readBody(r *request, within time.Duration) (*body, error) {
 	conn := http.NewResponseController(r.w)
 	// A connection without deadlines of its own is the server's to cut.
 	_ = conn.SetReadDeadline(time.Now().Add(within))
-	raw, err := io.ReadAll(r.Body) // the door bounds it
+	raw, err := io.ReadAll(r.Body) // its route bounds it
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is larger than 64 KiB")
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -30,7 +30,7 @@ type own func(*API, context.Context, caller, *request) (any, error)
 func byManager(do own) handler {
 	return func(a *API, ctx context.Context, r *request) (any, error) {
 		prove := a.gateway
-		if strings.Count(door.Bearer(r.Request), ".") == 2 {
+		if strings.Count(routes.Bearer(r.Request), ".") == 2 {
 			prove = a.managed
 		}
 		c, err := prove(ctx, r)
@@ -44,7 +44,7 @@ func byManager(do own) handler {
 // gateway is the caller with a gateway's bearer (wire.md 2.2). One that has expired is refused
 // and counted like a wrong one: whoever got hold of it can send it for ever.
 func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
-	peer, verdict, err := a.auth.Verify(ctx, door.Bearer(r.Request))
+	peer, verdict, err := a.auth.Verify(ctx, routes.Bearer(r.Request))
 	switch {
 	case err != nil:
 		return caller{}, err
@@ -53,7 +53,7 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 	case verdict != token.Valid:
 		return caller{}, a.failed(r, unauthorized(), unknown)
 	}
-	limit.Verified(ctx)
+	limits.Verified(ctx)
 	actor := audit.Actor{Kind: audit.ActorGateway, Name: string(peer.Gateway)}
 	return caller{peer.Instance, actor}, a.take(a.managing, "gateway "+string(peer.Gateway))
 }
@@ -61,14 +61,14 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 // managed is the caller with a managed token. What the token says must be true of the record. To
 // verify one asks nobody (relay/identity bounds how often it fetches keys), so it is always done.
 func (a *API) managed(ctx context.Context, r *request) (caller, error) {
-	m, err := a.id.Managed(ctx, door.Bearer(r.Request))
+	m, err := a.id.Managed(ctx, routes.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
 		return caller{}, a.failed(r, unauthorized(), unknown, "err", err)
 	}
 	if err != nil {
 		return caller{}, err
 	}
-	limit.Verified(ctx)
+	limits.Verified(ctx)
 	// By the tenant too: what another tenant's tokens say is not this instance's to pay for.
 	if err := a.take(a.managing, "instance "+string(m.Tenant)+"/"+string(m.Instance)); err != nil {
 		return caller{}, err
@@ -82,7 +82,7 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 // identified is who calls enroll or provision, and the actor of what they change. An address that
 // has used up its failures asks no third party, and none has more than maxStrangers questions open.
 func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c identity.Caller, err error) {
-	if a.id.Asks(door.Bearer(r.Request)) {
+	if a.id.Asks(routes.Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {
 			return by, c, tooManyFailures(wait)
 		}
@@ -92,7 +92,7 @@ func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c ide
 		}
 		defer leave()
 	}
-	c, err = a.id.Caller(ctx, door.Bearer(r.Request))
+	c, err = a.id.Caller(ctx, routes.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
 		return by, c, a.failed(r, unauthorized(), unknown, "err", err)
 	}
@@ -101,7 +101,7 @@ func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c ide
 	}
 	name := "enrollment token" // what else there is to name
 	if c.Proof != identity.Anonymous {
-		limit.Verified(ctx)
+		limits.Verified(ctx)
 		name = strings.TrimSuffix(string(c.Tenant)+":"+c.Subject, ":")
 		if err := a.take(a.booting, name); err != nil {
 			return by, c, err
@@ -129,7 +129,7 @@ func digest(credential string) string {
 	return string(sum[:])
 }
 
-func (a *API) take(of *limit.Rates, key string) error {
+func (a *API) take(of *limits.Rates, key string) error {
 	if wait := of.Take(key, a.now()); wait > 0 {
 		return tooMany(wait, "too many requests")
 	}

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/identity"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
 // TestWhoHasVerifiedTakesNoStrangersPlace, with a body still to come: its own address may dial as if it
-// were not there (issue 9, point 7).
+// were not there.
 func TestWhoHasVerifiedTakesNoStrangersPlace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mode   identity.Mode
@@ -33,9 +33,9 @@ func TestWhoHasVerifiedTakesNoStrangersPlace(t *testing.T) {
 				r := newRig(t, identity.Options{Mode: tc.mode})
 				p := pipe{conn: make(chan net.Conn)}
 				p.end = sync.OnceFunc(func() { close(p.conn) })
-				srv := &http.Server{Handler: r.door(), ConnContext: limit.ConnContext}
+				srv := &http.Server{Handler: r.door(), ConnContext: limits.ConnContext}
 				served := make(chan error, 1)
-				go func() { served <- srv.Serve(limit.NewListener(p, nil, func() {})) }()
+				go func() { served <- srv.Serve(limits.NewListener(p, nil, func() {})) }()
 				defer func() {
 					_ = srv.Close()
 					<-served
@@ -53,7 +53,7 @@ func TestWhoHasVerifiedTakesNoStrangersPlace(t *testing.T) {
 				}
 				synctest.Wait()
 				var last net.Conn
-				for range limit.MaxStrangers {
+				for range limits.MaxStrangers {
 					last = dial()
 					defer func() { _ = last.Close() }()
 				}

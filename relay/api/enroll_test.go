@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -90,18 +90,18 @@ func TestEnrollWithIdentities(t *testing.T) {
 	asked := 0
 	hanging, release := make(chan struct{}), make(chan struct{})
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if door.Bearer(r) == "hang" {
+		if routes.Bearer(r) == "hang" {
 			hanging <- struct{}{}
 			<-release
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
 		asked++
-		switch door.Bearer(r) {
+		switch routes.Bearer(r) {
 		case "down":
 			w.WriteHeader(http.StatusBadGateway)
 		case "home", "away":
-			_ = json.NewEncoder(w).Encode(map[string]string{"org": door.Bearer(r), "sub": "jan"})
+			_ = json.NewEncoder(w).Encode(map[string]string{"org": routes.Bearer(r), "sub": "jan"})
 		default:
 			w.WriteHeader(http.StatusUnauthorized)
 		}

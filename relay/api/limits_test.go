@@ -14,7 +14,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
@@ -34,10 +34,10 @@ func TestFailuresPerAddress(t *testing.T) {
 	expired := r.gw("gw")
 	r.clock = noon
 	fail = append(fail, func() response { return r.call("GET", "/manage/self", expired, nil) })
-	for range 2 * limit.MaxFailures { // asks for nothing secret
+	for range 2 * limits.MaxFailures { // asks for nothing secret
 		r.call("GET", "/no/such/route", "garbage", nil).want(t, http.StatusNotFound, "not found")
 	}
-	for i := range limit.MaxFailures {
+	for i := range limits.MaxFailures {
 		if resp := fail[i%len(fail)](); resp.code == http.StatusTooManyRequests {
 			t.Fatalf("failure %d: %d %s, want its own answer", i+1, resp.code, resp.raw)
 		}

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // refusal is an answer that is not 200.
@@ -23,12 +23,12 @@ func (r *refusal) Error() string { return r.text }
 func (r *refusal) answer(w http.ResponseWriter) {
 	switch r.status {
 	case http.StatusTooManyRequests:
-		door.TooMany(w, r.wait, r.text)
+		routes.TooMany(w, r.wait, r.text)
 		return
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	door.Refuse(w, r.status, r.text)
+	routes.Refuse(w, r.status, r.text)
 }
 
 // The refusals that many routes share. None of them tells a caller what is there.

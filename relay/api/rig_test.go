@@ -23,11 +23,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -218,7 +218,7 @@ func (r *rig) call(method, path, bearer string, body any) response {
 }
 
 // door is what the routes stand behind.
-func (r *rig) door() http.Handler { return door.New(nil, r.Mounts()...) }
+func (r *rig) door() http.Handler { return routes.New(nil, r.Routes()...) }
 
 func (r *rig) send(req *http.Request) response {
 	r.t.Helper()

@@ -28,7 +28,7 @@ func TestWhoReceives(t *testing.T) {
 			say:  local.Message{User: "eve", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"": gate.NoBinding},
 		},
-		"a bound person reaches his instance": {
+		"a bound person reaches their instance": {
 			say:  local.Message{User: "ann", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
 		},
@@ -48,7 +48,7 @@ func TestWhoReceives(t *testing.T) {
 			say:  local.Message{User: "ann", Chat: "garden", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
 		},
-		"unless he turned that off": {
+		"unless they turned that off": {
 			set: func(r *rig) {
 				r.update("home", func(i *store.Instance) {
 					i.Relevance = map[relay.PlatformID]store.Relevance{local.LoopbackID: {RequireAddress: true, OwnerMustAddress: true}}

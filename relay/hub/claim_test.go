@@ -89,7 +89,7 @@ func TestMayClaim(t *testing.T) {
 		"nothing":                              {},
 		"one's own direct messages":            {chat: "@ann"},
 		"a platform nobody hosts":              {platform: "smoke", chat: "green"},
-		"a platform he is not bound on":        {platform: mute, scope: "park", chat: "green"},
+		"a platform they are not bound on":     {platform: mute, scope: "park", chat: "green"},
 		"an instance that is not there":        {instance: "gone", scope: "park", chat: "green"},
 		"an instance of nobody who manages it": {instance: "kids", scope: "park", chat: "green", set: func(a, b *stage) { a.manages = only("ann") }},
 		"one owner of two manages it": {

@@ -16,7 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// request is an interaction of user in the chat, empty: in his direct messages, which goes to gateways as a request.
+// request is an interaction of user in the chat, empty: in their direct messages, which goes to gateways as a request.
 func (r *rig) request(user relay.UserID, chat relay.ChatID, id string, until time.Time, press bool) relay.Forward {
 	r.t.Helper()
 	ev := relay.Event{
@@ -145,7 +145,7 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Chat: "park", Instance: "kids", Tenant: "other", GrantedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	r.say(local.Message{User: "bob", Chat: "park", Text: "hi"}) // so it is known that he sees the chat
+	r.say(local.Message{User: "bob", Chat: "park", Text: "hi"}) // so it is known that Bob sees the chat
 	for n, tc := range []struct {
 		user  relay.UserID
 		press bool

@@ -270,7 +270,7 @@ func (h *history) together(ev relay.Event, got string, with func(relay.EventID) 
 	return q != nil && q.answered && q.in != ev.ID && with(q.in)
 }
 
-// shows: who writes in a shared chat sees it, and his network says so.
+// shows: who writes in a shared chat sees it, and their network says so.
 func (h *history) shows(ev relay.Event) {
 	at := look{ev.Bot, ev.Source.ChatID, ev.Source.UserID}
 	if at.user == "" || ev.Source.ChatType == relay.ChatDM || h.views[at] == sees {

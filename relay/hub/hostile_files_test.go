@@ -15,9 +15,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/transfer"
 )
@@ -47,7 +47,7 @@ func (r *rig) keepFiles(files *allFiles) (url string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	srv := &http.Server{Handler: door.New(nil, transfer.New(k, named{}, transfer.Options{}).Mounts()...)}
+	srv := &http.Server{Handler: routes.New(nil, transfer.New(k, named{}, transfer.Options{}).Routes()...)}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := k.Run(ctx); err != nil {

@@ -82,7 +82,7 @@ func (w *world) holder(at relay.Place) relay.InstanceID {
 	return cmp.Or(on(at.Chat), on(at.Parent), on(""))
 }
 
-// own is the one of the author's instances that gets his event.
+// own is the one of the author's instances that gets the event.
 func (w *world) own(src relay.Source, holder relay.InstanceID) (own relay.InstanceID) {
 	for _, b := range w.bonds { // the first bound comes first
 		if b.platform == src.Platform && b.user == src.UserID && (own == "" || b.dmDefault) {

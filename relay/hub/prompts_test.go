@@ -172,7 +172,7 @@ func (p *salon) reasons(ev relay.EventID) (out []string) {
 	return out
 }
 
-// TestNobodyIsToldTwice: not when the disk fails and the batch comes again; and he is told before the commit.
+// TestNobodyIsToldTwice: not when the disk fails and the batch comes again; and they are told before the commit.
 func TestNobodyIsToldTwice(t *testing.T) {
 	p := newSalon(t, store.Options{})
 	m := p.mustAsk("home", "hall", "approval", "p")

@@ -90,7 +90,7 @@ func (p *responder) Locate(_ context.Context, chat relay.ChatID) (relay.Place, e
 	return relay.Place{Platform: local.LoopbackID, Scope: "park", Chat: chat, Parent: "park/lawn"}, nil
 }
 
-// command hands in a slash command of user in his direct messages, with a capability of that token.
+// command hands in a slash command of user in their direct messages, with a capability of that token.
 func (r *rig) command(user relay.UserID, id, text, token string, placeholder bool) {
 	r.t.Helper()
 	in := r.hub.in.Inbox(r.bot)

@@ -98,7 +98,7 @@ func TestAStopInAGroup(t *testing.T) {
 	r.say(local.Message{User: "ann", Chat: "hall", Thread: "t1", Text: "/stop"}) // another conversation
 	home.wantStop("agent:main:loopback:group:hall:t1 hall", "agent:main:loopback:group:hall:t1:ann hall")
 
-	// Bob has an instance of his own. What runs for home is not his instance's, and has another's key.
+	// Bob has an instance of his own. What runs for home is not that instance's, and has another's key.
 	r.say(local.Message{User: "bob", Text: "hello"})
 	kids.frames()
 	r.say(local.Message{User: "bob", Text: "/stop"})

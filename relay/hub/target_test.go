@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// TestOldIdInMidTurn is issue 9, point 23: a group becomes a supergroup while an agent works on its
+// TestOldIdInMidTurn: a group becomes a supergroup while an agent works on its
 // answer, and all it knows is the old id.
 func TestOldIdInMidTurn(t *testing.T) {
 	r := newRig(t)

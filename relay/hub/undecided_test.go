@@ -216,7 +216,7 @@ func TestNoAnswerIsNo(t *testing.T) {
 }
 
 // TestWhatChangesWhileTheNetworkIsAskedCounts: a chat that was released, a policy that was narrowed, an
-// owner who was unbound or thrown out while the network was being asked about him.
+// owner who was unbound or thrown out while the network was being asked about them.
 func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(context.Context, *square) error

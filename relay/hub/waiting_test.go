@@ -19,7 +19,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 		want []string
 	}{
 		"its owner sees the chat": {true, []string{"respond tok1 first=true: yes"}},
-		"he does not":             {false, []string{"discard tok1"}},
+		"they do not":             {false, []string{"discard tok1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, p := newResponderRig(t)

@@ -79,7 +79,7 @@ func TestNewCode(t *testing.T) {
 	if a == b {
 		t.Error("two codes are the same")
 	}
-	for range 10_000 { // issue 9, point 25
+	for range 10_000 {
 		if c := NewCode(); c[0] < 'a' || c[0] > 'z' || len(c) != relay.TokenLen {
 			t.Fatalf("a code of %d characters that begins with %q, want %d and a letter", len(c), c[0], relay.TokenLen)
 		}

@@ -42,7 +42,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 		in.interruptFor(j)
 		in.tell(j, b.Refused, b.Undecided)
-		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
+		if j.ofOwner && len(b.Roster) == 0 { // otherwise they may have been thrown out since
 			in.facts.Visible.Observe(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)

@@ -21,7 +21,7 @@ func TestWhichEventsBringContext(t *testing.T) {
 		"a granted chat":                    {policy: relay.ContextGranted, grant: true, want: true},
 		"as nobody said otherwise":          {grant: true, bound: true, want: true},
 		"where only the owner writes":       {policy: relay.ContextGranted, bound: true},
-		"wherever he writes":                {policy: relay.ContextAll, bound: true, want: true},
+		"wherever they write":               {policy: relay.ContextAll, bound: true, want: true},
 		"all are also those granted":        {policy: relay.ContextAll, grant: true, want: true},
 		"a stranger's elsewhere":            {policy: relay.ContextAll},
 		"off":                               {policy: relay.ContextOff, grant: true, bound: true},

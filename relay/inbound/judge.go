@@ -27,7 +27,7 @@ type judgement struct {
 	context   bool // somebody who gets it is to be told what was said before it
 	to        []store.Recipient
 	undecided relay.InstanceID      // whose verdict waits for the network; empty: none
-	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
+	ofOwner   bool                  // in a shared chat, by somebody who is bound: they see the chat
 	answer    string                // of the connector's own: to a control message, or a notice; empty: silence
 	told      relay.EventID         // the mark of the notice that answer is; empty: it is none
 	press     *prompt.Press         // the prompt that it answers, if it is the first; nil: none
@@ -158,13 +158,13 @@ func (j *judgement) pack(d relay.Delivery) {
 // candidate is an instance that could receive an event, with what is stored about it.
 type candidate struct {
 	instance store.Instance
-	bound    bool           // the author is bound to it, and it is the one of his that gets the event
+	bound    bool           // the author is bound to it, and it is the one of theirs that gets the event
 	grant    bool           // it holds the grant covering the chat
 	asked    *prompt.Record // what it asked, and the event answers; nil: the event is no press on a prompt
 }
 
 // candidates are the instance of the author's own that gets the event, and the holder of the
-// grant covering the chat, if that is none of his own. A button press is for one of them only; one that answers a prompt,
+// grant covering the chat, if that is none of their own. A button press is for one of them only; one that answers a prompt,
 // for whoever asked.
 func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
 	if ev.Prompt != nil {

@@ -47,7 +47,7 @@ func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before [
 	return nil
 }
 
-// greet has a stranger told how he gets a code, where that is wanted.
+// greet has a stranger told how they get a code, where that is wanted.
 func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) error {
 	ev, says := j.event, in.replies.Load().Unbound
 	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
@@ -64,7 +64,7 @@ func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) 
 	return nil
 }
 
-// excuse has a bound person told that i, to whom his message goes, is away, where that is wanted. A gateway that sleeps
+// excuse has a bound person told that i, to whom their message goes, is away, where that is wanted. A gateway that sleeps
 // is woken, and so needs no excuse.
 func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
 	since := i.LastSeenAt

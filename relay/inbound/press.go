@@ -85,7 +85,7 @@ func (c candidate) completed(ev relay.Event) relay.Event {
 	return ev
 }
 
-// press is what the event stores, if the candidate gets it and it answers a prompt of his.
+// press is what the event stores, if the candidate gets it and it answers a prompt of its own.
 func (c candidate) press(ev relay.Event) *prompt.Press {
 	if c.asked == nil {
 		return nil
@@ -94,7 +94,7 @@ func (c candidate) press(ev relay.Event) *prompt.Press {
 }
 
 // tell lets the person know, as soon as it is clear, that a press reached nobody; how and waits may be nil. Undecided:
-// his network learns that he waits, and he is told then. It comes before the commit: networks do not wait for the disk.
+// their network learns that they wait, and they are told then. It comes before the commit: networks do not wait for the disk.
 func (in *Inbound) tell(j judgement, how func(relay.EventID, string), waits func(relay.EventID)) {
 	if j.event.Prompt == nil {
 		return
@@ -155,7 +155,7 @@ func (p *presses) wait(id pressID, tell func(relay.EventID, string)) {
 	p.waiting[id] = tell
 }
 
-// decided is how the person is told of the verdict; nil: he is not.
+// decided is how the person is told of the verdict; nil: they are not.
 func (p *presses) decided(id pressID) func(relay.EventID, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

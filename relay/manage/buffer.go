@@ -153,7 +153,7 @@ func (s *buffers) move(ctx context.Context, row *audit.Entry, l Letters,
 	}
 	n, err := do(ctx, row, row.Instance, ids...)
 	if errors.Is(err, store.ErrNotFound) {
-		return Moved{}, refuse(NotFound, "%q has no such entry: hermes-connector buffer dead %s lists the dead letters", l.Name, l.Name)
+		return Moved{}, refuse(NotFound, "%q has no such entry", l.Name).try("dead", l.Name)
 	}
 	return Moved{Instance: row.Instance, Count: n, Left: max(0, meant-n)}, err
 }

@@ -103,5 +103,5 @@ func (d directory) gateway(ctx context.Context, name string) (store.Gateway, err
 }
 
 func noGateway(name string) error {
-	return refuse(NotFound, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
+	return refuse(NotFound, "no gateway is called %q", name).try("gateways")
 }

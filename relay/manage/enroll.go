@@ -185,7 +185,7 @@ func (s *gateways) enrollable(ctx context.Context, e Enroll) error {
 	g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(e.Name)))
 	switch {
 	case err == nil && !g.Revoked:
-		return refuse(Exists, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", e.Name, e.Name)
+		return refuse(Exists, "a gateway called %q exists already", e.Name).try("rotate", e.Name)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}

@@ -23,16 +23,25 @@ const (
 // Error is a refusal.
 type Error struct {
 	Why Why `json:"kind,omitempty"`
-	// Message says what was refused, why, and what to do. It contains no credential.
+	// Message says what was refused and why. It contains no credential.
 	Message string `json:"error"`
 	// Field is the argument that a Usage refusal is about, under its name on the wire.
 	Field string `json:"field,omitempty"`
+	// Help is what helps: the name of an operation in relay/ops, or of another command, and its arguments. Front ends say it
+	// in their own way.
+	Help []string `json:"help,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }
 
 func refuse(why Why, format string, args ...any) *Error {
 	return &Error{Why: why, Message: fmt.Sprintf(format, args...)}
+}
+
+// try is e with what helps.
+func (e *Error) try(help ...string) *Error {
+	e.Help = help
+	return e
 }
 
 func unfit(field, format string, args ...any) *Error {

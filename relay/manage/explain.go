@@ -1,7 +1,6 @@
 package manage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -27,14 +26,14 @@ type Explain struct {
 // server runs (they are kept in its memory only), with NotFound when the event is not among them.
 func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
-		return nil, refuse(Offline, "no server is running: a server keeps its decisions in memory only; start one with hermes-connector serve")
+		return nil, refuse(Offline, "no server is running, and only a running one remembers what became of messages").try("serve")
 	}
 	files, err := s.filesOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := []gate.Decision{}
-	look := lookout{service: s, at: make(map[relay.InstanceID]*buffered)}
+	look := lookout{history: s, at: make(map[relay.InstanceID]*buffered)}
 	if look.live, err = s.liveGateways(ctx); err != nil {
 		return nil, err
 	}
@@ -52,7 +51,7 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		out = s.withRefusals(out)
 	}
 	if e.Event != "" && len(out) == 0 {
-		return nil, refuse(NotFound, "the server remembers no event %q: hermes-connector explain lists the events that it remembers", e.Event)
+		return nil, refuse(NotFound, "the server remembers no event %q", e.Event).try("explain")
 	}
 	return out, nil
 }
@@ -76,7 +75,7 @@ type buffered struct {
 
 // lookout explains the decisions of one question. It reads each buffer once.
 type lookout struct {
-	service *history
+	history *history
 	live    map[relay.InstanceID]bool // that a gateway can serve
 	at      map[relay.InstanceID]*buffered
 }
@@ -86,9 +85,9 @@ func (l *lookout) buffer(ctx context.Context, i relay.InstanceID) (*buffered, er
 	if b := l.at[i]; b != nil {
 		return b, nil
 	}
-	db := l.service.db
+	db := l.history.db
 	b := &buffered{
-		waiting: make(map[relay.EventID]relay.Bot), dead: make(map[relay.EventID]store.DeadReason), unfronted: l.service.live.Unfronted(i),
+		waiting: make(map[relay.EventID]relay.Bot), dead: make(map[relay.EventID]store.DeadReason), unfronted: l.history.live.Unfronted(i),
 	}
 	l.at[i] = b
 	var err error
@@ -113,41 +112,45 @@ func (l *lookout) buffer(ctx context.Context, i relay.InstanceID) (*buffered, er
 
 // instance is i, or the zero instance if it is not there any more.
 func (l *lookout) instance(ctx context.Context, i relay.InstanceID) (store.Instance, error) {
-	inst, err := store.Only(l.service.db.Instances(ctx, i))
+	inst, err := store.Only(l.history.db.Instances(ctx, i))
 	if errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
 	return inst, err
 }
 
-// explain puts d into words.
+// explain finds out where the event of d is, and puts d into words.
 func (l *lookout) explain(ctx context.Context, d *gate.Decision) error {
-	p := phrase{d: d, name: cmp.Or(string(l.only()), "NAME"), revoked: !l.live[d.Instance]}
+	v := Verdict{Only: l.only(), Revoked: !l.live[d.Instance]}
 	switch {
 	case d.Reason == gate.Undecided:
-		d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
+		d.State = gate.Waits
+	case d.Reason == gate.Oversize:
+		d.State = gate.Dead
 	case d.Reason == gate.NotPrincipal, d.Reason == gate.NotAddressed:
 		i, err := l.instance(ctx, d.Instance)
 		if err != nil {
 			return err
 		}
-		p.instance = i
-	case d.Reason == gate.Delivered && d.DeliveredAt.IsZero():
+		v.Instance = i
+	case d.Reason != gate.Delivered:
+	case !d.DeliveredAt.IsZero():
+		d.State = gate.Taken
+	default:
 		b, err := l.buffer(ctx, d.Instance)
 		if err != nil {
 			return err
 		}
-		p.buffered = b
-		bot, waits := b.waiting[d.Event]
-		if p.waits = waits && bot == d.Bot(); p.waits {
-			p.state, p.instance = l.service.state(b.instance), b.instance
-			p.stuck = slices.Contains(b.unfronted, bot)
-		}
-		if p.waits && p.stuck {
-			d.Hint = "messages of " + bot.String() + " wait: " + l.service.frontLine(bot)
+		if bot, waits := b.waiting[d.Event]; waits && bot == d.Bot() {
+			d.State, v.State, v.Instance = gate.Waits, l.history.state(b.instance), b.instance
+			if slices.Contains(b.unfronted, bot) {
+				v.Unserved = l.history.unserved(bot)
+			}
+		} else if v.Dead = b.dead[d.Event]; v.Dead != "" {
+			d.State = gate.Dead
 		}
 	}
-	p.say()
+	l.history.say(d, v)
 	if d.Reason == gate.Delivered {
 		d.Reason = gate.Accepted
 	}

@@ -12,16 +12,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// notFetched says what an operator should look at when a gateway fetches none of the files it is told of.
-func (s *observer) notFetched() string {
-	return "its gateway took many messages with files and fetched none of them: " + s.howFetched()
-}
-
-// howFetched says what must hold for a gateway to fetch files.
-func (s *observer) howFetched() string {
-	return "a gateway fetches only from the address that it dials itself. Does it dial " + s.set.URL + ", without a path in front of /relay? A proxy must pass /relay/media/ on; one of trusted_proxies should send X-Forwarded-Proto and X-Forwarded-Host"
-}
-
 // mayFetch reports whether some gateway of the instance is not known to be too old to fetch files.
 func (s *observer) mayFetch(ctx context.Context, i relay.InstanceID) bool {
 	all, err := s.db.Gateways(ctx)

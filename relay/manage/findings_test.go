@@ -16,9 +16,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -170,7 +170,7 @@ func TestFindings(t *testing.T) {
 			bot := newCalled("1")
 			live.bots = []platforms.Platform{bot}
 			w.change(func(s *manage.Settings) {
-				s.Hooks = calls{state: map[relay.Bot]passthrough.State{bot.bot: {Unsigned: 3}}}
+				s.Hooks = calls{state: map[relay.Bot]webhooks.State{bot.bot: {Unsigned: 3}}}
 			})
 		}, []string{"HC132 pigeon:1"}},
 		"the machine": {func(_ *testing.T, w *world, _ *server, bot *bird) {
@@ -237,7 +237,7 @@ func says(t *testing.T, text string, all ...string) {
 	}
 }
 
-// TestWhoDialsInVain (issue 21, point 19): from where, how often and since when; nothing is wrong while the gateway itself is
+// TestWhoDialsInVain: from where, how often and since when; nothing is wrong while the gateway itself is
 // connected.
 func TestWhoDialsInVain(t *testing.T) {
 	w, live, _ := healthy(t)
@@ -266,7 +266,7 @@ func TestWhoDialsInVain(t *testing.T) {
 	says(t, f.Fix, "hermes-connector enroll home")
 }
 
-// TestARotationThatIsOpen (issue 21, point 21): rotate and the finding say when the old secret ends, and who has it still.
+// TestARotationThatIsOpen: rotate and the finding say when the old secret ends, and who has it still.
 func TestARotationThatIsOpen(t *testing.T) {
 	w, live, _ := healthy(t)
 	e, err := w.Rotate(t.Context(), system, manage.Named{Name: "home"})
@@ -288,7 +288,7 @@ func TestARotationThatIsOpen(t *testing.T) {
 	says(t, w.found(t, finding.SecretRotated).What, at, "it is connected with the old one", "from 192.0.2.7")
 }
 
-// TestABacklogThatFillsUp (issue 21, point 21) is said from 80 % on, by messages or by bytes, before anything is given up.
+// TestABacklogThatFillsUp is said from 80 % on, by messages or by bytes, before anything is given up.
 func TestABacklogThatFillsUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		most  store.Limits
@@ -331,7 +331,6 @@ func TestABacklogThatFillsUp(t *testing.T) {
 	}
 }
 
-// TestACopiedCredentialHasOneFix (issue 21, point 22).
 func TestACopiedCredentialHasOneFix(t *testing.T) {
 	w, live, _ := healthy(t)
 	live.connected = "home" // of which the stub says so

@@ -120,7 +120,7 @@ func (s *gateways) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolle
 }
 
 func revoked(name string) error {
-	return refuse(NotFound, "the credentials of %q are revoked: hermes-connector enroll %s makes new ones", name, name)
+	return refuse(NotFound, "the credentials of %q are revoked", name).try("enroll", name)
 }
 
 // Revoke kills a gateway's credentials; its session is closed at once. With the last gateway of

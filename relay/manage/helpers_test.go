@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -80,7 +82,7 @@ func newWorldWithin(t *testing.T, most store.Limits, live manage.Live, bots ...p
 	w.change(func(s *manage.Settings) {
 		*s = manage.Settings{
 			Version: "v1", URL: "https://relay.example.net", Bots: bots, Kinds: []platforms.Kind{{Name: "pigeon"}, {Name: "raven"}},
-			IdentityURLs: true, CheckWake: checkWake, Now: now,
+			IdentityURLs: true, CheckWake: checkWake, Words: words.Words{}, Now: now,
 		}
 	})
 	return w
@@ -140,6 +142,10 @@ func wantRefusal(t *testing.T, err error, kind manage.Why) {
 	refused, ok := errors.AsType[*manage.Error](err)
 	if !ok || refused.Why != kind {
 		t.Errorf("error %v; want a refusal of kind %s", err, kind)
+	} else if len(refused.Help) > 0 && refused.Help[0] != "serve" {
+		if _, known := ops.Operators(refused.Help[0]); !known {
+			t.Errorf("%v: %s is no operation of the operator's", err, refused.Help[0])
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -42,7 +42,7 @@ func (s *observer) called(b *BotStatus, p platforms.Platform) {
 	}
 	b.Hook.LastRequestAt, b.Hook.Refused = st.LastRequestAt.UTC(), st.Refused
 	if b.State == platforms.Connected && b.Reason == "" && st.LastRequestAt.IsZero() {
-		b.Reason = "no request yet" // which the plane knows, so that no platform need say it
+		b.Reason = "no request yet" // which relay/webhooks knows, so that no platform need say it
 		if rules.Enter != "" {
 			b.Reason += ": enter " + b.Hook.URL + " at " + rules.Enter
 		}
@@ -51,7 +51,7 @@ func (s *observer) called(b *BotStatus, p platforms.Platform) {
 }
 
 // doubts are what the operator should look at after such requests.
-func doubts(st passthrough.State, doubt string) (out []string) {
+func doubts(st webhooks.State, doubt string) (out []string) {
 	if st.Unsigned >= manyUnsigned {
 		if doubt != "" {
 			doubt = ": " + doubt
@@ -77,7 +77,7 @@ func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	}
 	for _, r := range s.set.Hooks.Refusals() {
 		d := gate.Decision{At: r.At, Platform: r.Bot.Platform, BotID: r.Bot.ID, Reason: gate.Reason(r.Reason)}
-		phrase{d: &d}.say()
+		s.say(&d, Verdict{})
 		all = append(all, d)
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Before(all[j].At) })

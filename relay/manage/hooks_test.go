@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 )
 
 // called is a bird whose network calls it.
@@ -36,12 +36,12 @@ func (c *called) Receive(context.Context, platforms.HookRequest) platforms.HookA
 
 // calls are how the calls of networks went.
 type calls struct {
-	state    map[relay.Bot]passthrough.State
-	refusals []passthrough.Refusal
+	state    map[relay.Bot]webhooks.State
+	refusals []webhooks.Refusal
 }
 
-func (c calls) State(b relay.Bot) (passthrough.State, bool) { s, ok := c.state[b]; return s, ok }
-func (c calls) Refusals() []passthrough.Refusal             { return c.refusals }
+func (c calls) State(b relay.Bot) (webhooks.State, bool) { s, ok := c.state[b]; return s, ok }
+func (c calls) Refusals() []webhooks.Refusal             { return c.refusals }
 
 func TestStatusOfCalledBots(t *testing.T) {
 	bot := relay.Bot{Platform: "pigeon", ID: "1"}
@@ -53,10 +53,10 @@ func TestStatusOfCalledBots(t *testing.T) {
 		}
 		return h
 	}
-	at := passthrough.State{LastRequestAt: noon}
-	refused := func(s passthrough.State, n uint64) passthrough.State { s.Refused = n; return s }
+	at := webhooks.State{LastRequestAt: noon}
+	refused := func(s webhooks.State, n uint64) webhooks.State { s.Refused = n; return s }
 	for name, tc := range map[string]struct {
-		state  passthrough.State
+		state  webhooks.State
 		change func(*called)
 		want   map[string]any // of the bot; platform, botId and name are left out
 	}{
@@ -66,21 +66,21 @@ func TestStatusOfCalledBots(t *testing.T) {
 		"it is worse than that": {change: func(c *called) { c.status.State, c.status.Reason = platforms.Degraded, "no address" },
 			want: map[string]any{"state": "degraded", "reason": "no address", "hook": hook(nil)}},
 		"called": {state: at, want: map[string]any{"state": "connected", "hook": hook(map[string]any{"lastRequestAt": "2026-11-21T12:00:00Z"})}},
-		"a stranger's trials": {state: passthrough.State{LastRequestAt: noon, Unsigned: 2, Refused: 2},
+		"a stranger's trials": {state: webhooks.State{LastRequestAt: noon, Unsigned: 2, Refused: 2},
 			want: map[string]any{"state": "connected", "hook": hook(map[string]any{"lastRequestAt": "2026-11-21T12:00:00Z", "refused": 2.0})}},
-		"wrong again and again": {state: passthrough.State{LastRequestAt: noon, Unsigned: 3, Refused: 9}, want: map[string]any{
+		"wrong again and again": {state: webhooks.State{LastRequestAt: noon, Unsigned: 3, Refused: 9}, want: map[string]any{
 			"state": "connected", "hook": hook(map[string]any{"lastRequestAt": "2026-11-21T12:00:00Z", "refused": 9.0}),
 			"warnings": []any{"the last 3 requests had a wrong signature: is it the right ring?"},
 		}},
-		"our clock is ahead": {state: refused(passthrough.State{LastRequestAt: noon, Skew: 412 * time.Second}, 1), want: map[string]any{
+		"our clock is ahead": {state: refused(webhooks.State{LastRequestAt: noon, Skew: 412 * time.Second}, 1), want: map[string]any{
 			"state": "connected", "hook": hook(map[string]any{"lastRequestAt": "2026-11-21T12:00:00Z", "refused": 1.0}),
 			"warnings": []any{"clock 412 s off: a signed request was refused because this machine's clock is ahead of its time"},
 		}},
-		"our clock is behind": {state: refused(passthrough.State{LastRequestAt: noon, Skew: -412 * time.Second}, 1), want: map[string]any{
+		"our clock is behind": {state: refused(webhooks.State{LastRequestAt: noon, Skew: -412 * time.Second}, 1), want: map[string]any{
 			"state": "connected", "hook": hook(map[string]any{"lastRequestAt": "2026-11-21T12:00:00Z", "refused": 1.0}),
 			"warnings": []any{"clock 412 s off: a signed request was refused because this machine's clock is behind its time"},
 		}},
-		"another's": {state: refused(passthrough.State{LastRequestAt: noon, Strayed: true}, 1), want: map[string]any{
+		"another's": {state: refused(webhooks.State{LastRequestAt: noon, Strayed: true}, 1), want: map[string]any{
 			"state": "connected", "hook": hook(map[string]any{"lastRequestAt": "2026-11-21T12:00:00Z", "refused": 1.0}),
 			"warnings": []any{"the last signed request was for another account, number or app than this bot's, and was dropped"},
 		}},
@@ -92,7 +92,7 @@ func TestStatusOfCalledBots(t *testing.T) {
 				tc.change(b)
 			}
 			w := newWorld(t, &server{bots: []platforms.Platform{b}})
-			w.change(func(s *manage.Settings) { s.Hooks = calls{state: map[relay.Bot]passthrough.State{bot: tc.state}} })
+			w.change(func(s *manage.Settings) { s.Hooks = calls{state: map[relay.Bot]webhooks.State{bot: tc.state}} })
 			st, err := w.Status(t.Context(), struct{}{})
 			if err != nil {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func TestRefusalsStandAmongVerdicts(t *testing.T) {
 	}}
 	w := newWorld(t, live)
 	w.change(func(s *manage.Settings) {
-		s.Hooks = calls{refusals: []passthrough.Refusal{
+		s.Hooks = calls{refusals: []webhooks.Refusal{
 			{At: noon.Add(time.Second), Bot: relay.Bot{Platform: "pigeon", ID: "1"}, Reason: platforms.BadSignature},
 			{At: noon.Add(3 * time.Second), Bot: relay.Bot{Platform: "pigeon", ID: "1"}, Reason: platforms.NotStored},
 		}}

@@ -11,7 +11,7 @@
 //  1. A credential is returned once, by the call that made it, and is nowhere else in the clear.
 //  2. What a running server must learn at once (a revocation, a lane that grew) is published on
 //     the bus after it is in the store.
-//  3. A refusal is an *Error whose message says what to do next.
+//  3. A refusal is an *Error that says why, and which operation helps. How that is typed is the front end's to say.
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
 //  5. What changes something leaves a row in the audit list, with its actor, in the transaction that changes it.
@@ -19,7 +19,7 @@
 //     if it did not exist.
 //
 // Decided: A route reserves a key and does nothing else; delivery follows the gate alone. What a gateway declares about
-// its wake URL is judged like what the operator writes: he is refused, the gateway gets its credentials and a warning.
+// its wake URL is judged like what the operator writes: the operator is refused, the gateway gets its credentials and a warning.
 package manage
 
 import (
@@ -34,9 +34,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/media"
-	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
+	"github.com/hermes-connector/hermes-connector/relay/webhooks"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -82,6 +82,7 @@ type Settings struct {
 	IdentityURLs bool
 	// CheckWake judges where a wake URL points; nil means that only its form is judged.
 	CheckWake func(raw string) error
+	Words     Words // nil: verdicts and findings are without words
 	// Findings are what is wrong with the machine at this moment, beside what a Service sees; nil means none ever. It
 	// costs little.
 	Findings func(afresh bool) finding.List
@@ -107,9 +108,9 @@ type Files interface {
 // Hooks is what networks call over HTTP. Its methods are called from any goroutine, and do not block.
 type Hooks interface {
 	// State is how the calls for a bot go; ok is false for one that no network calls.
-	State(relay.Bot) (s passthrough.State, ok bool)
+	State(relay.Bot) (s webhooks.State, ok bool)
 	// Refusals are the newest calls that were refused, newest last.
-	Refusals() []passthrough.Refusal
+	Refusals() []webhooks.Refusal
 }
 
 // Service is all that can be asked for, by what it is about. Its methods are its parts', and may be called from any goroutine.

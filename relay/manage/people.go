@@ -75,6 +75,10 @@ type Bind struct {
 
 func (b Bind) person() string { return string(b.Platform) + " person " + string(b.User) }
 
+func (b Bind) unbound() *Error {
+	return refuse(NotFound, "%s person %s is not bound to %q", b.Platform, b.User, b.Name)
+}
+
 // Binding says that a person's messages go to an instance.
 type Binding struct {
 	Platform relay.PlatformID `json:"platform"`
@@ -95,7 +99,7 @@ func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, err
 	if err != nil {
 		return Binding{}, err
 	}
-	out, err := s.rebind(ctx, s.served, b, "", func(i store.Instance) error {
+	out, err := s.rebind(ctx, s.served, b, nil, func(i store.Instance) error {
 		return s.db.Bind(ctx, row(by, "bind", i, b.person()), store.Binding{
 			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(),
 		})
@@ -107,25 +111,25 @@ func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, err
 	return out, err
 }
 
-// rebind does something to b's binding to the instance that find finds. hint ends the refusal when there is
-// no such binding.
+// rebind does something to b's binding to the instance that find finds. unbound is the refusal when there is no such
+// binding; nil: there need not be one.
 func (s *people) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
-	b Bind, hint string, do func(store.Instance) error,
+	b Bind, unbound *Error, do func(store.Instance) error,
 ) (Binding, error) {
 	i, err := find(ctx, b.Name)
 	if err != nil {
 		return Binding{}, err
 	}
 	err = do(i)
-	if errors.Is(err, store.ErrNotFound) && hint != "" {
-		err = refuse(NotFound, "%s person %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
+	if errors.Is(err, store.ErrNotFound) && unbound != nil {
+		err = unbound
 	}
 	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID}, err
 }
 
 // Unbind undoes Bind. Refused with NotFound, also when the person was not bound.
 func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
-	return s.rebind(ctx, s.instance, b, "nothing to undo", func(i store.Instance) error {
+	return s.rebind(ctx, s.instance, b, b.unbound(), func(i store.Instance) error {
 		return s.db.Unbind(ctx, row(by, "unbind", i, b.person()), i.ID, b.Platform, b.User)
 	})
 }
@@ -136,8 +140,7 @@ func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Bind
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err
 	}
-	hint := fmt.Sprintf("hermes-connector bind %s %s %s does that", b.Name, b.Platform, b.User)
-	return s.rebind(ctx, s.served, b, hint, func(i store.Instance) error {
+	return s.rebind(ctx, s.served, b, b.unbound().try("bind", b.Name, string(b.Platform), string(b.User)), func(i store.Instance) error {
 		return s.db.SetDMDefault(ctx, row(by, "dm-default", i, b.person()), i.ID, b.Platform, b.User)
 	})
 }

@@ -35,7 +35,7 @@ func TestLinkOffersADeepLinkPerPlatform(t *testing.T) {
 	wantField(t, err, "platform")
 }
 
-// TestWhoGetsDirectMessages (issue 21, point 20): whoever is bound to a second gateway is told that the first one keeps the direct
+// TestWhoGetsDirectMessages: whoever is bound to a second gateway is told that the first one keeps the direct
 // messages, and the list says so of both.
 func TestWhoGetsDirectMessages(t *testing.T) {
 	w := newWorld(t, nil)

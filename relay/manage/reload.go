@@ -50,7 +50,7 @@ func (s *process) Health(context.Context, struct{}) (Health, error) {
 	}
 	h := Health{OK: true, Ready: s.live.Ready()}
 	if !h.Ready {
-		h.Why = "not every bot is connected: hermes-connector status"
+		h.Why = "not every bot is connected"
 	}
 	return h, nil
 }

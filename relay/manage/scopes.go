@@ -52,7 +52,7 @@ func (s *chats) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, erro
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now()}
 	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g)
 	if errors.Is(err, store.ErrHeld) {
-		return Grant{}, refuse(Held, "another gateway holds that chat: hermes-connector scope list shows which gateway; release the chat there first")
+		return Grant{}, refuse(Held, "another gateway holds that chat, and has to release it first").try("scopes")
 	}
 	out, err := s.granted(ctx, g, err)
 	out.Warnings = s.botless(c.Platform)
@@ -177,7 +177,7 @@ func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, er
 	}
 	err = s.db.Release(ctx, row(by, "release", i, spell(g)), i.ID, g.Platform, g.Scope, g.Chat)
 	if errors.Is(err, store.ErrNotFound) {
-		return Grant{}, refuse(NotFound, "%q does not hold that chat: hermes-connector scope list %s shows what it holds", c.Name, c.Name)
+		return Grant{}, refuse(NotFound, "%q does not hold that chat", c.Name).try("scopes", c.Name)
 	}
 	return grant(g), err
 }
@@ -253,7 +253,7 @@ type RouteKey struct {
 func (s *chats) DropRoute(ctx context.Context, by audit.Actor, k RouteKey) (RouteKey, error) {
 	err := s.db.Routes.Drop(ctx, &audit.Entry{Actor: by, Action: "route", Detail: "dropped " + string(k.Platform) + " " + k.Key}, k.Platform, k.Key)
 	if errors.Is(err, store.ErrNotFound) {
-		return RouteKey{}, refuse(NotFound, "there is no such route: hermes-connector route list shows what there is")
+		return RouteKey{}, refuse(NotFound, "there is no such route").try("routes")
 	}
 	return k, err
 }

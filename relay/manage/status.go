@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -100,17 +99,10 @@ func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	var served []store.Instance
+	seen := Seen{Now: s.set.Now(), URL: s.set.URL, Limits: s.db.Lanes.Limits()}
 	for _, i := range all {
-		st, err := s.statusOf(ctx, i, live[i.ID], &out.Findings)
-		if err != nil {
+		if err := s.statusOf(ctx, i, live[i.ID], &out, &seen); err != nil {
 			return Status{}, err
-		}
-		if st != nil {
-			out.Instances = append(out.Instances, *st)
-		}
-		if live[i.ID] {
-			served = append(served, i)
 		}
 	}
 	if s.set.Files != nil {
@@ -121,73 +113,56 @@ func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 		out.Ready = s.live.Ready()
 		out.Counters = s.live.Counters()
 	}
-	if err := s.findings(ctx, &out, served, afresh); err != nil {
+	if err := s.findings(ctx, &out, seen, live, afresh); err != nil {
 		return Status{}, err
 	}
 	return out, nil
 }
 
-// statusOf is how an instance is; nil: it has no gateway, and nothing that waits. live: it has one. What is wrong with
-// what it was given is added to found.
-func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, found *finding.List) (*InstanceStatus, error) {
+// statusOf adds to st and to seen how an instance is, unless it has no gateway, and nothing that waits. live: it has one.
+func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, out *Status, seen *Seen) error {
 	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil || !live && lane.Entries == 0 && lane.Dead == 0 {
-		return nil, err
+		return err
 	}
-	st := &InstanceStatus{
+	st := InstanceStatus{
 		ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
 		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i), Revoked: !live,
 	}
-	*found = append(*found, ofRoom(*st, lane, s.db.Lanes.Limits())...)
+	its := SeenInstance{Lane: lane, WakeFault: i.WakeFault}
 	if s.set.Poke != nil {
 		st.Poke = s.set.Poke(i.ID)
 	}
 	if st.Prompts, err = s.db.Prompts.Count(ctx, i.ID); err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.waits(ctx, st, found); err != nil {
-		return nil, err
+	if lane.Dead > 0 {
+		if its.Dead, err = s.db.Lanes.Reasons(ctx, i.ID); err != nil {
+			return err
+		}
 	}
-	if s.set.Files != nil && s.set.Files.NotFetched(i.ID) && s.mayFetch(ctx, i.ID) {
+	if s.live != nil { // only the running server knows what waits, or will, because no socket fronts its bot
+		st.Warning = s.live.Warning(i.ID)
+		bots, err := s.stuck(ctx, i.ID)
+		if err != nil {
+			return err
+		}
+		silent, err := s.silent(ctx, i.ID, bots)
+		if err != nil {
+			return err
+		}
+		its.Waiting, its.People = s.unserved(bots...), s.unserved(silent...)
+		if len(bots)+len(silent) > 0 {
+			st.Warning = cmp.Or(st.Warning, warnNotFronted)
+		}
+	}
+	if its.NotFetched = s.set.Files != nil && s.set.Files.NotFetched(i.ID) && s.mayFetch(ctx, i.ID); its.NotFetched {
 		st.Warning = cmp.Or(st.Warning, "media_not_fetched")
-		st.Warnings = append(st.Warnings, s.notFetched())
-		found.Add(finding.FilesUnfetched, "gateway "+string(i.ID), "it took many messages with files and fetched none of them", s.howFetched())
 	}
 	if i.WakeFault != "" {
-		found.Add(finding.WakeUnusable, "gateway "+string(i.ID), i.WakeFault, "name a usable wake URL in the gateway's .env and start it again")
+		st.Warning = cmp.Or(st.Warning, "unusable_wake_url")
 	}
-	if st.Warning == "" && i.WakeFault != "" {
-		st.Warning = "unusable_wake_url"
-	}
-	return st, nil
-}
-
-// waits warns of what waits, or will, because no socket fronts its bot. Only the running server knows.
-func (s *observer) waits(ctx context.Context, st *InstanceStatus, found *finding.List) error {
-	if s.live == nil {
-		return nil
-	}
-	if st.Warning = s.live.Warning(st.ID); st.Warning == "copied_credential" {
-		st.Warnings = append(st.Warnings, "two programs dial with its credential and push each other out: "+copied(st.ID))
-	}
-	_, bots, err := s.stuck(ctx, st.ID)
-	if err != nil {
-		return err
-	}
-	if len(bots) > 0 {
-		st.Warning = cmp.Or(st.Warning, warnNotFronted)
-		st.Warnings = append(st.Warnings, "messages of "+names(bots)+" wait: "+s.frontLine(bots...))
-		found.Add(finding.NotFronted, "gateway "+string(st.ID), "messages of "+names(bots)+" wait", s.frontLine(bots...))
-	}
-	silent, err := s.silent(ctx, st.ID, bots)
-	if err != nil {
-		return err
-	}
-	if len(silent) > 0 {
-		st.Warning = cmp.Or(st.Warning, warnNotFronted)
-		st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(st.ID)+", and what they write will wait: "+s.frontLine(silent...))
-		found.Add(finding.NotFronted, "gateway "+string(st.ID), "people on "+names(silent)+" are bound to it, and it does not serve that bot", s.frontLine(silent...))
-	}
+	out.Instances, seen.Instances = append(out.Instances, st), append(seen.Instances, its)
 	return nil
 }
 
@@ -202,29 +177,17 @@ func warnings(i store.Instance) []string {
 // warnNotFronted is an instance's warning while messages wait that its gateway could not answer.
 const warnNotFronted = "not_fronted"
 
-// stuck are the events that wait because the instance's gateway does not front their bots, and those bots.
-func (s *observer) stuck(ctx context.Context, i relay.InstanceID) (map[relay.EventID]relay.Bot, []relay.Bot, error) {
+// stuck are the bots whose events wait because the instance's gateway does not front them.
+func (s *observer) stuck(ctx context.Context, i relay.InstanceID) (bots []relay.Bot, err error) {
 	unfronted := s.live.Unfronted(i)
 	if len(unfronted) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	entries, err := s.db.Lanes.Entries(ctx, i, store.EntryFilter{})
-	if err != nil {
-		return nil, nil, err
-	}
-	events := make(map[relay.EventID]relay.Bot)
-	var bots []relay.Bot
 	for _, e := range entries {
-		if !slices.Contains(unfronted, e.About.Bot) {
-			continue
-		}
-		events[e.About.ID] = e.About.Bot
-		if !slices.Contains(bots, e.About.Bot) {
+		if slices.Contains(unfronted, e.About.Bot) && !slices.Contains(bots, e.About.Bot) {
 			bots = append(bots, e.About.Bot)
 		}
 	}
-	return events, bots, nil
+	return bots, err
 }
-
-// names are bots as people read them.
-func names(bots []relay.Bot) string { return strings.Join(each(bots, relay.Bot.String), ", ") }

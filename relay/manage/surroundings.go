@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -73,13 +74,18 @@ func (a *surroundings) botless(n relay.PlatformID) []string {
 	return []string{"No " + string(n) + " bot is configured, so nothing comes from there yet."}
 }
 
-// frontLine says what is missing in the .env of a gateway that does not front bots: what `enroll` prints.
-func (a *surroundings) frontLine(bots ...relay.Bot) string {
-	if !slices.ContainsFunc(a.bots(), func(p platforms.Platform) bool { return slices.Contains(bots, p.Bot()) }) {
-		return "that bot is not configured here any more"
+// unserved are bots that a gateway does not serve, and what its .env needs: what enroll prints.
+func (a *surroundings) unserved(bots ...relay.Bot) Unserved {
+	if len(bots) == 0 {
+		return Unserved{}
 	}
-	env := a.env("")
-	lines := envLines(env, envPlatforms, envBotIDs)
-	return "the gateway does not front it. Its .env needs " + strings.Join(lines, " and ") +
-		" (one of June 2026: " + envPlatform + "=" + string(relay.RelayPlatform) + " and no " + envBotID + ")"
+	hosted := slices.ContainsFunc(a.bots(), func(p platforms.Platform) bool { return slices.Contains(bots, p.Bot()) })
+	return Unserved{Bots: bots, Hosted: hosted, Env: envLines(a.env(""), envPlatforms, envBotIDs)}
+}
+
+// say puts a decision into words.
+func (a *surroundings) say(d *gate.Decision, v Verdict) {
+	if a.set.Words != nil {
+		a.set.Words.Verdict(d, v)
+	}
 }

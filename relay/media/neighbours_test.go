@@ -16,7 +16,7 @@ import (
 
 // TestATenantFillsTheRoom: two gateways of one tenant fill it with uploads that they do not send, or have not ended, or with
 // files that they do not take; another tenant's photo comes at once, and so does its upload.
-func TestATenantFillsTheRoom(t *testing.T) { // issue 21, 9
+func TestATenantFillsTheRoom(t *testing.T) {
 	const size = 100
 	hogs := []relay.InstanceID{"a1", "a2"}
 	for name, fill := range map[string]func(t *testing.T, r *rig) (over func()){
@@ -133,7 +133,7 @@ func TestWhatIsNobodysGoesFirst(t *testing.T) {
 }
 
 // TestTurnsOfFetches: a tenant's five instances have many files coming, slowly; another's comes as soon as one of them is done.
-func TestTurnsOfFetches(t *testing.T) { // issue 21, 10
+func TestTurnsOfFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Timeout: 5 * time.Minute})
 		r.enroll("a", "a0", "a1", "a2", "a3", "a4")

@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -80,8 +80,8 @@ func (m *Metrics) Run(ctx context.Context, l net.Listener) error {
 		ErrorLog:       slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
-	// It shares the door's file descriptors.
-	go func() { ended <- srv.Serve(limit.NewListener(l, nil, func() {})) }()
+	// It shares the server's file descriptors.
+	go func() { ended <- srv.Serve(limits.NewListener(l, nil, func() {})) }()
 	select {
 	case <-ctx.Done():
 	case err := <-ended:

@@ -28,9 +28,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -492,7 +492,7 @@ func TestSilentConnectionsAreFew(t *testing.T) {
 		go func() { ended <- metrics.New(full(), full(), full(), nil).Run(ctx, l) }()
 		start := time.Now()
 		var last net.Conn
-		for range limit.MaxStrangers + 1 {
+		for range limits.MaxStrangers + 1 {
 			near, far := net.Pipe()
 			defer near.Close()
 			l.conns <- far

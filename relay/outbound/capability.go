@@ -120,7 +120,7 @@ type right int
 const (
 	unsure right = iota // nobody knows: after a restart, or after an answer of which it is unknown whether it was sent
 	free                // nobody took it
-	taken               // somebody did: his answer stands there, or is on its way
+	taken               // somebody did: their answer stands there, or is on its way
 	gone                // there is none: the network no longer honours the capability
 )
 

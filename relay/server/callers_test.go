@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
@@ -15,7 +15,7 @@ import (
 // keep nobody from another address out. (One that has a share of the machine's own addresses.)
 func TestSilentCallersKeepNobodyOut(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.TrustedProxies = nil })
-	for range 2 * limit.MaxOfAddress {
+	for range 2 * limits.MaxOfAddress {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.addr)
 		if err != nil {
 			t.Fatal(err)
@@ -39,11 +39,11 @@ func TestOldTokensAreLimitedToo(t *testing.T) {
 	client := &http.Client{}
 	defer client.CloseIdleConnections()
 	old := token.Mint("home", r.secret, time.Now().Add(-time.Hour))
-	for n := range limit.MaxFailures + 1 {
+	for n := range limits.MaxFailures + 1 {
 		code, header := r.ask(client, http.MethodGet, "/relay", "192.0.2.9", old, "")
-		if want := http.StatusTooManyRequests; n == limit.MaxFailures && (code != want || header.Get("Retry-After") == "") {
+		if want := http.StatusTooManyRequests; n == limits.MaxFailures && (code != want || header.Get("Retry-After") == "") {
 			t.Errorf("attempt %d: %d with Retry-After %q, want %d with one", n+1, code, header.Get("Retry-After"), want)
-		} else if n < limit.MaxFailures && code == want {
+		} else if n < limits.MaxFailures && code == want {
 			t.Errorf("attempt %d: %d, want it judged", n+1, code)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -125,8 +125,8 @@ func TestAFloodHarmsNobodyElse(t *testing.T) {
 	wg.Wait()
 
 	refused := flood.n[http.StatusTooManyRequests]
-	if total := refused + flood.n[401] + flood.n[403] + flood.n[404]; refused != attempts-limit.MaxFailures || total != attempts {
-		t.Errorf("the flood got %v, want %d answers and then 429", flood.n, limit.MaxFailures)
+	if total := refused + flood.n[401] + flood.n[403] + flood.n[404]; refused != attempts-limits.MaxFailures || total != attempts {
+		t.Errorf("the flood got %v, want %d answers and then 429", flood.n, limits.MaxFailures)
 	}
 	for who, count := range map[string]*tally{"the same address": &near, "another address": &far} {
 		if count.n[http.StatusOK] != calls {

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // origin is what the gateway dialled with that upgrade: scheme, host and port. A gateway sends its credential to no
@@ -18,7 +18,7 @@ import (
 //   - what the request itself says.
 //
 // Empty: none of them says anything.
-func origin(r *http.Request, proxies door.Proxies, public string) string {
+func origin(r *http.Request, proxies routes.Proxies, public string) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	trusted := err == nil && proxies.Trust(peer.Addr())
 	scheme, host := "http", r.Host

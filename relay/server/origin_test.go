@@ -7,11 +7,11 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 func TestOrigin(t *testing.T) {
-	proxies := door.Proxies{netip.MustParsePrefix("10.0.0.0/8")}
+	proxies := routes.Proxies{netip.MustParsePrefix("10.0.0.0/8")}
 	const stranger, proxy = "192.0.2.7:4000", "10.1.2.3:4000"
 	for name, tc := range map[string]struct {
 		peer, host, proto, fhost, public string

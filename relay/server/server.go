@@ -1,6 +1,6 @@
 // Package server is the listener, the table of what is served, the upgrade of a gateway's socket, health, and the
 // order in which everything starts and stops. It decides who is let in, and nothing about what is said afterwards.
-// How a request comes to its handler is relay/door's, what other programs call relay/api's.
+// How a request comes to its handler is relay/server/routes's, what other programs call relay/api's.
 //
 // Invariants:
 //
@@ -26,9 +26,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
@@ -43,17 +43,17 @@ const (
 type Options struct {
 	Log *slog.Logger // nil means discard
 	// TrustedProxies are the peers whose X-Forwarded headers count.
-	TrustedProxies door.Proxies
+	TrustedProxies routes.Proxies
 	// PublicURL is what gateways dial when a proxy stands in front; empty: nobody said.
 	PublicURL string
-	// Mounts are what is served besides the server's own.
-	Mounts []door.Mount
+	// Routes are what is served besides the server's own.
+	Routes []routes.Route
 	// Hooks finds what is served at the path of a bot that its network calls; nil: nobody is called.
-	Hooks func(path string) (door.Mount, bool)
+	Hooks func(path string) (routes.Route, bool)
 	// TLS is nil when there is none.
 	TLS *tls.Config
 	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
-	Failures *limit.Failures
+	Failures *limits.Failures
 	Now      func() time.Time // the clock they are counted by; nil means time.Now
 	// Run is what /healthz says beside that all is well, so that whoever asks a public address knows whom they met; empty:
 	// nothing. It is no secret.
@@ -78,7 +78,7 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	o.Failures = cmp.Or(o.Failures, new(limit.Failures))
+	o.Failures = cmp.Or(o.Failures, new(limits.Failures))
 	return &Server{hub: h, auth: auth, o: o}
 }
 
@@ -93,11 +93,11 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
 
-	l = limit.NewListener(l, s.o.TrustedProxies.Trust, func() { s.hub.Count(count.CallerRefused) })
+	l = limits.NewListener(l, s.o.TrustedProxies.Trust, func() { s.hub.Count(count.CallerRefused) })
 	if s.o.TLS != nil {
 		l = tls.NewListener(l, s.o.TLS)
 	}
-	srv := s.http(s.door(sessions, hurry))
+	srv := s.http(s.table(sessions, hurry))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -136,15 +136,15 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	return cause
 }
 
-// http is the HTTP server. It bounds the header; the door bounds the rest of a request, the session its socket.
+// http is the HTTP server. It bounds the header; the table of routes bounds the rest of a request, the session its socket.
 func (s *Server) http(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           door.Loud(h, s.o.Log),
+		Handler:           routes.Loud(h, s.o.Log),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       headerTime,
-		WriteTimeout:      door.AnswerTime,
+		WriteTimeout:      routes.AnswerTime,
 		MaxHeaderBytes:    32 << 10,
-		ConnContext:       limit.ConnContext,
+		ConnContext:       limits.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 	}
 }
@@ -166,18 +166,18 @@ func (s *Server) enter() bool {
 	return !s.stopping
 }
 
-// door is the table of what this program serves.
-func (s *Server) door(ctx, hurry context.Context) *door.Door {
+// table is what this program serves.
+func (s *Server) table(ctx, hurry context.Context) *routes.Table {
 	get := []string{http.MethodGet, http.MethodHead}
-	d := door.New(s.o.TrustedProxies, append([]door.Mount{
-		{Path: "/relay", Methods: get, Policy: door.Policy{Sockets: true}, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+	d := routes.New(s.o.TrustedProxies, append([]routes.Route{
+		{Path: "/relay", Methods: get, Policy: routes.Policy{Sockets: true}, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 			s.upgrade(ctx, hurry, w, r, from)
 		}},
-		{Path: "/healthz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: func(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {
-			door.Answer(w, http.StatusOK, health{OK: true, Run: s.o.Run})
+		{Path: "/healthz", Methods: get, Policy: routes.Policy{Browsers: true}, Serve: func(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {
+			routes.Answer(w, http.StatusOK, health{OK: true, Run: s.o.Run})
 		}},
-		{Path: "/readyz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: s.ready},
-	}, s.o.Mounts...)...)
+		{Path: "/readyz", Methods: get, Policy: routes.Policy{Browsers: true}, Serve: s.ready},
+	}, s.o.Routes...)...)
 	if s.o.Hooks != nil {
 		d.Also(s.o.Hooks)
 	}
@@ -196,5 +196,5 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {
 	if !ready {
 		status = http.StatusServiceUnavailable
 	}
-	door.Answer(w, status, map[string]bool{"ready": ready})
+	routes.Answer(w, status, map[string]bool{"ready": ready})
 }

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // oneConn is a listener with one connection.
@@ -27,7 +27,7 @@ func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 func TestAnswersThatNobodyReadsAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, nil, Options{Log: slog.New(slog.DiscardHandler)})
-		srv, l := s.http(s.door(t.Context(), t.Context())), make(oneConn, 1)
+		srv, l := s.http(s.table(t.Context(), t.Context())), make(oneConn, 1)
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(l) }()
 		near, far := net.Pipe()
@@ -35,7 +35,7 @@ func TestAnswersThatNobodyReadsAreGivenUp(t *testing.T) {
 		if _, err := io.WriteString(near, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(door.AnswerTime + time.Second)
+		time.Sleep(routes.AnswerTime + time.Second)
 		if b, err := io.ReadAll(near); len(b) > 0 || err != nil {
 			t.Errorf("a minute later: %q, %v; want the connection closed", b, err)
 		}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
@@ -21,19 +21,19 @@ import (
 // the upgrade: an HTTP 401 is just a failed connect to a gateway.
 func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *http.Request, addr netip.Addr) {
 	if !s.enter() {
-		door.Refuse(w, http.StatusServiceUnavailable, "stopping")
+		routes.Refuse(w, http.StatusServiceUnavailable, "stopping")
 		return
 	}
 	defer s.sessions.Done()
-	peer, verdict, err := s.auth.Verify(r.Context(), door.Bearer(r))
+	peer, verdict, err := s.auth.Verify(r.Context(), routes.Bearer(r))
 	if err == nil && (verdict == token.Unauthorized || verdict == token.Expired) {
 		if wait := s.o.Failures.Add(addr, s.o.Now()); wait > 0 {
-			door.TooMany(w, wait, "too many failed attempts")
+			routes.TooMany(w, wait, "too many failed attempts")
 			return
 		}
 	}
 	if err == nil && verdict == token.Valid {
-		limit.Verified(r.Context())
+		limits.Verified(r.Context())
 	}
 	conn, acceptErr := session.Accept(w, r)
 	if acceptErr != nil { // Accept has answered
@@ -50,7 +50,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	case verdict != token.Valid:
 		s.o.Log.Info("unknown credential refused", "from", addr)
 		_ = conn.Close(session.CodeUnauthorized, "unauthorized")
-		s.auth.Refused(ctx, door.Bearer(r), addr)
+		s.auth.Refused(ctx, routes.Bearer(r), addr)
 	default:
 		p := &session.Peer{
 			Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr,

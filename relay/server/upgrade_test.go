@@ -23,9 +23,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -84,11 +84,11 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		t.Fatal(err)
 	}
 	// The limits stand still, so that a slow run counts like a fast one.
-	failures, start := new(limit.Failures), time.Now()
+	failures, start := new(limits.Failures), time.Now()
 	now := func() time.Time { return start }
 	o := Options{
 		Run:            "r1",
-		Mounts:         api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: now}).Mounts(),
+		Routes:         api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: now}).Routes(),
 		Failures:       failures,
 		Now:            now,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -188,7 +188,7 @@ func TestUpgradeVerdicts(t *testing.T) {
 	}
 }
 
-// TestARefusedDialIsRemembered (issue 21, point 19) until a good one comes, if it names a gateway that exists.
+// TestARefusedDialIsRemembered until a good one comes, if it names a gateway that exists.
 func TestARefusedDialIsRemembered(t *testing.T) {
 	r := newRig(t)
 	dial := func(g relay.GatewayID, secret relay.Secret) *websocket.Conn {
@@ -262,7 +262,7 @@ func TestABrowserIsRefused(t *testing.T) {
 
 func TestTooManyFailuresAreRefusedButNeverAGoodCredential(t *testing.T) {
 	r := newRig(t)
-	for i := range limit.MaxFailures {
+	for i := range limits.MaxFailures {
 		if _, _, err := r.dial(nil); err != nil {
 			t.Fatalf("failure %d: the upgrade was refused: %v", i+1, err)
 		}
@@ -278,7 +278,7 @@ func TestTooManyFailuresAreRefusedButNeverAGoodCredential(t *testing.T) {
 	hello(t, conn)
 }
 
-// TestUpgradesElsewhere get 400 (issue 9, point 26), whatever a plain request there gets, and also
+// TestUpgradesElsewhere get 400, whatever a plain request there gets, and also
 // with a good credential.
 func TestUpgradesElsewhere(t *testing.T) {
 	r := newRig(t)

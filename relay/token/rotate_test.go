@@ -14,7 +14,7 @@ import (
 
 var secretForm = regexp.MustCompile(`^[a-z][a-z2-7]{63}$`)
 
-// TestSecretsBeginWithALetter (issue 9, point 25), and so do their ids.
+// TestSecretsBeginWithALetter: and so do their ids.
 func TestSecretsBeginWithALetter(t *testing.T) {
 	b := newBench(t)
 	id := regexp.MustCompile(`^[a-z][a-z2-7]{13}$`)

@@ -20,11 +20,11 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/relay/filename"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/sniff"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
@@ -180,7 +180,7 @@ func (names) Verify(_ context.Context, bearer string) (token.Peer, token.Verdict
 // rig is the routes over a drawer.
 type rig struct {
 	*drawer
-	door    *door.Door
+	door    *routes.Table
 	options Options
 	log     bytes.Buffer
 
@@ -209,7 +209,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 }
 
 // over lets the routes stand over other files than the drawer's.
-func (r *rig) over(files Files) { r.door = door.New(nil, New(files, names{}, r.options).Mounts()...) }
+func (r *rig) over(files Files) { r.door = routes.New(nil, New(files, names{}, r.options).Routes()...) }
 
 func (r *rig) count(c count.Counter) {
 	r.mu.Lock()
@@ -233,9 +233,9 @@ func (r *rig) ask(method, path, as string, body io.Reader, change ...func(*http.
 
 // serve lets l be served as relay/server does.
 func (r *rig) serve(t testing.TB, l net.Listener) {
-	srv := &http.Server{Handler: r.door, WriteTimeout: door.AnswerTime, ConnContext: limit.ConnContext}
+	srv := &http.Server{Handler: r.door, WriteTimeout: routes.AnswerTime, ConnContext: limits.ConnContext}
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = srv.Serve(limit.NewListener(l, func(netip.Addr) bool { return true }, func() {})) })
+	wg.Go(func() { _ = srv.Serve(limits.NewListener(l, func(netip.Addr) bool { return true }, func() {})) })
 	t.Cleanup(func() {
 		_ = srv.Close()
 		wg.Wait()

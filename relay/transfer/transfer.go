@@ -29,10 +29,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/fair"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
@@ -65,7 +65,7 @@ type Files interface {
 type Options struct {
 	Log *slog.Logger // nil means discard
 	// Failures are the failed credentials per address, shared with the upgrade; nil means a count of its own.
-	Failures *limit.Failures
+	Failures *limits.Failures
 	Now      func() time.Time    // the clock of the limits; nil means time.Now
 	Count    func(count.Counter) // nil: nobody counts
 	// Used is told of each gateway whose credential verified here; nil: nobody is.
@@ -84,13 +84,13 @@ type Transfers struct {
 	auth    Verifier
 	o       Options
 	places  *fair.Places
-	uploads *limit.Rates // per gateway
+	uploads *limits.Rates // per gateway
 }
 
 // New makes the routes of files.
 func New(files Files, auth Verifier, o Options) *Transfers {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	o.Failures = cmp.Or(o.Failures, new(limit.Failures))
+	o.Failures = cmp.Or(o.Failures, new(limits.Failures))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -100,14 +100,14 @@ func New(files Files, auth Verifier, o Options) *Transfers {
 	if o.Used == nil {
 		o.Used = func(context.Context, relay.GatewayID) {}
 	}
-	return &Transfers{files: files, auth: auth, o: o, places: fair.NewPlaces(maxAll, maxEach), uploads: limit.NewRates(uploadRate, uploadBurst)}
+	return &Transfers{files: files, auth: auth, o: o, places: fair.NewPlaces(maxAll, maxEach), uploads: limits.NewRates(uploadRate, uploadBurst)}
 }
 
-// Mounts are the routes, for the door. Its times hold until the credential has verified.
-func (t *Transfers) Mounts() []door.Mount {
-	return []door.Mount{
+// Routes are those of files. Their times hold until the credential has verified.
+func (t *Transfers) Routes() []routes.Route {
+	return []routes.Route{
 		{Path: route + "/", Methods: []string{http.MethodGet}, Serve: t.serve(t.download)},
-		{Path: route, Methods: []string{http.MethodPost}, Policy: door.Policy{Body: media.MaxFile}, Serve: t.serve(t.upload)},
+		{Path: route, Methods: []string{http.MethodPost}, Policy: routes.Policy{Body: media.MaxFile}, Serve: t.serve(t.upload)},
 	}
 }
 
@@ -124,19 +124,19 @@ type call struct {
 }
 
 // serve lets verified gateways in to do.
-func (t *Transfers) serve(do func(*call)) door.Handler {
+func (t *Transfers) serve(do func(*call)) routes.Handler {
 	return func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
-		peer, verdict, err := t.auth.Verify(r.Context(), door.Bearer(r))
+		peer, verdict, err := t.auth.Verify(r.Context(), routes.Bearer(r))
 		switch {
 		case err != nil:
 			t.o.Log.Warn("credential not verified; the gateway may come again", "from", from, "err", err)
-			door.Refuse(w, http.StatusServiceUnavailable, "unavailable")
+			routes.Refuse(w, http.StatusServiceUnavailable, "unavailable")
 			return
 		case verdict != token.Valid:
 			t.stranger(w, from, verdict, peer)
 			return
 		}
-		limit.Verified(r.Context())
+		limits.Verified(r.Context())
 		t.o.Used(r.Context(), peer.Gateway)
 		do(&call{Request: r, w: w, conn: http.NewResponseController(w), peer: peer})
 	}
@@ -145,7 +145,7 @@ func (t *Transfers) serve(do func(*call)) door.Handler {
 // stranger refuses who has no credential that counts.
 func (t *Transfers) stranger(w http.ResponseWriter, from netip.Addr, verdict token.Verdict, peer token.Peer) {
 	if wait := t.o.Failures.Add(from, t.o.Now()); wait > 0 {
-		door.TooMany(w, wait, "too many failed attempts")
+		routes.TooMany(w, wait, "too many failed attempts")
 		return
 	}
 	if verdict == token.Expired {
@@ -154,10 +154,10 @@ func (t *Transfers) stranger(w http.ResponseWriter, from netip.Addr, verdict tok
 		t.o.Log.Info("unknown credential refused", "from", from, "route", route)
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	door.Refuse(w, http.StatusUnauthorized, "unauthorized")
+	routes.Refuse(w, http.StatusUnauthorized, "unauthorized")
 }
 
-// begin waits for the call's place, from where on its own times hold instead of the door's. It answers if there is none.
+// begin waits for the call's place, from where on its own times hold instead of the route's. It answers if there is none.
 func (t *Transfers) begin(c *call) (leave func(), ok bool) {
 	now := time.Now()
 	_ = c.conn.SetReadDeadline(now.Add(placeTime + sendSilence)) // a connection without deadlines is a test's
@@ -203,10 +203,10 @@ func (c *call) soon(silence time.Duration) time.Time {
 	return c.end
 }
 
-// answer is door.Answer with the time that a small answer needs.
+// answer is routes.Answer with the time that a small answer needs.
 func (c *call) answer(status int, body any) {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(readSilence))
-	door.Answer(c.w, status, body)
+	routes.Answer(c.w, status, body)
 }
 
 // refuse is answer with an error.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -234,7 +234,7 @@ func TestUploadsHaveARate(t *testing.T) {
 
 // TestGuessingIsCounted with the failures of the other doors; who has a credential is not refused for it.
 func TestGuessingIsCounted(t *testing.T) {
-	failures := new(limit.Failures)
+	failures := new(limits.Failures)
 	r := newRig(t, func(o *Options) { o.Failures = failures; o.Now = func() time.Time { return noon } })
 	var code int
 	for range 1000 {

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/filename"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // upload keeps the body as a file of the gateway's.
 func (t *Transfers) upload(c *call) {
 	if wait := t.uploads.Take(string(c.peer.Gateway), t.o.Now()); wait > 0 {
-		door.TooMany(c.w, wait, "too many uploads")
+		routes.TooMany(c.w, wait, "too many uploads")
 		return
 	}
 	switch {

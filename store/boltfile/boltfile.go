@@ -86,7 +86,7 @@ type File struct {
 	failed   chan struct{} // closed by fail
 	ended    chan struct{} // closed when the writer has returned
 
-	// shown holds a token that whoever begins to read borrows, and the writer while he commits.
+	// shown holds a token that whoever begins to read borrows, and the writer while it commits.
 	shown chan struct{}
 
 	// Written by the writer, read by any.

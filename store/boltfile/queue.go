@@ -41,7 +41,7 @@ const (
 )
 
 // queue is where ops wait for the writer, in the order they came. It is as long as there are
-// callers, each of whom waits for his own op.
+// callers, each of which waits for its own op.
 type queue struct {
 	wake chan struct{} // capacity 1: full means "look again"
 

@@ -17,7 +17,7 @@ type Writer struct {
 	delta Digest // what the changes so far do to the file's
 }
 
-// Edit is the transaction x of somebody who has the file for himself, for Update or before it.
+// Edit is the transaction x of somebody who has the file to themselves, for Update or before it.
 func Edit(x *bolt.Tx) *Writer { return &Writer{Tx: x} }
 
 // change is one change of a file: the only kind there is while it is in use.

@@ -13,7 +13,7 @@ import (
 const mounted = "/run/secrets/"
 
 // Private returns nil if no other user can read or change the file at path, which st describes, and else why that
-// is not so. Nobody else can where the file, or the folder that holds it, is closed to him. A file of root's may
+// is not so. Nobody else can where the file, or the folder that holds it, is closed to them. A file of root's may
 // be open to its group, for root decides who is in it: so packages and systemd's credentials do it. The error does
 // not repeat path.
 func Private(path string, st fs.FileInfo) error {

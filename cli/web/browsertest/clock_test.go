@@ -45,7 +45,7 @@ func (macer) MAC(purpose string, token relay.Secret) []byte {
 }
 
 // TestTimesThatAreOver: what a person sees whose link is older than ten minutes, and whose login is older than twelve
-// hours, while his page is open. The pages are served in this process, for its clock is the test's.
+// hours, while their page is open. The pages are served in this process, for its clock is the test's.
 func TestTimesThatAreOver(t *testing.T) {
 	t.Parallel()
 	inBrowser(t)

@@ -36,7 +36,7 @@ func TestLogin(t *testing.T) {
 	second.do("type a code", chromedp.SendKeys("#code", "abc"+kb.Enter, chromedp.ByQuery))
 	second.says("already used")
 
-	// Whoever is logged in is logged out by the button, by the command, and loses what streams to him.
+	// Whoever is logged in is logged out by the button, by the command, and loses what streams to them.
 	first.click("Log out")
 	first.await("the login page is shown", "location.pathname === '/login'")
 	p.enroll("home")

@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// evil is what somebody calls himself who wants to be markup, an event of a stream, or an address that does something.
+// evil is what people call themselves who want to be markup, an event of a stream, or an address that does something.
 const evil = "\"'><img src=x onerror=alert(1)><script>alert(2)</script>\r\n\r\nevent: end\r\ndata: x\u2028\u202e&lt;b&gt; äöü😀"
 
 // intruders are elements and attributes that no page of ours has.

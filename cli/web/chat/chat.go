@@ -1,4 +1,4 @@
-// Package chat is the part of the web pages where the operator talks to his gateways. What is said goes the way of every
+// Package chat is the part of the web pages where the operator talks to the gateways. What is said goes the way of every
 // message: through platforms/local, the gate, the gateway's lane on the disk and its socket; so an answer proves all of it.
 //
 // Invariants:
@@ -6,7 +6,7 @@
 //  1. Every page works without script, but for what comes by itself.
 //  2. What a gateway or a person wrote is a value for a template, never markup; an address that they wrote becomes a
 //     link only if it is one of http, https or mailto.
-//  3. The person of a room is bound to its gateway by what he says there, not by looking at it.
+//  3. The person of a room is bound to its gateway by what they say there, not by looking at it.
 package chat
 
 import (

@@ -91,7 +91,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 // sentence is s with a capital letter and a point.
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
-// bind binds the room's person to its gateway, unless he is.
+// bind binds the room's person to its gateway, unless they are.
 func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 	bound, err := s.o.Bound(ctx, id)
 	if err == nil && !bound {

@@ -1,4 +1,4 @@
-// Package limit keeps callers from getting in each other's way: it counts the credentials that failed per address,
+// Package limits keeps callers from getting in each other's way: it counts the credentials that failed per address,
 // the requests per credential, and the strangers' connections and requests at a time. It answers nobody: it says
 // how long to wait.
 //
@@ -7,7 +7,7 @@
 //  1. Whatever is kept per caller is bounded, however many callers there are.
 //  2. What one address or one credential does changes no answer for another, as long as fewer than
 //     maxTracked of them are at it.
-package limit
+package limits
 
 import "net/netip"
 

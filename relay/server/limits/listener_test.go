@@ -1,4 +1,4 @@
-package limit
+package limits
 
 import (
 	"bufio"
@@ -97,7 +97,7 @@ func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "h
 
 const bad, good = "198.51.100.66", "203.0.113.7"
 
-// TestAThousandSilentOnesDelayNobody (issue 9, point 7): who comes from elsewhere is served at once,
+// TestAThousandSilentOnesDelayNobody: who comes from elsewhere is served at once,
 // who comes from the same address when the time of those before is over.
 func TestAThousandSilentOnesDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

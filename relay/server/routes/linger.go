@@ -1,4 +1,4 @@
-package door
+package routes
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ const (
 	lingerBytes = 32 << 20
 )
 
-// body is a request's body with the bound of its mount.
+// body is a request's body with the bound of its route.
 type body struct {
 	io.ReadCloser           // with the bound
 	sent          io.Reader // without

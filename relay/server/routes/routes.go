@@ -1,4 +1,4 @@
-// Package door is what stands before every handler that a stranger can reach: a table of mounts, each with a policy,
+// Package routes is what stands before every handler that a stranger can reach: a table of routes, each with a policy,
 // the callers' addresses, and the form of an answer. What listens, and the order of start and stop, is relay/server's.
 //
 // Invariants:
@@ -7,9 +7,9 @@
 //  2. Paths match as they were sent, without cleaning, decoding or redirecting: the gateway's client turns
 //     a redirected POST into a GET.
 //  3. Every request has a time by which it must have come and one by which its answer must have been read,
-//     also one that is refused; and its handler reads no more of its body than its mount allows. The rest of
+//     also one that is refused; and its handler reads no more of its body than its route allows. The rest of
 //     one that is too large is thrown away, within bounds, so that the caller reads the answer (linger.go).
-package door
+package routes
 
 import (
 	"cmp"
@@ -19,10 +19,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
-// What holds for a mount that says nothing else.
+// What holds for a route that says nothing else.
 const (
 	// ReadTime is how long a request may take to come, also with a body that nobody wants.
 	ReadTime = 20 * time.Second
@@ -30,18 +30,18 @@ const (
 	AnswerTime = time.Minute
 )
 
-// Mount is what is served at a path.
-type Mount struct {
+// Route is what is served at a path.
+type Route struct {
 	Path    string // exact; one that ends in "/" has one more part
 	Methods []string
 	Policy  Policy
 	Serve   Handler
 }
 
-// Handler answers the requests of a mount. from is who is calling, proxies taken off.
+// Handler answers the requests of a route. from is who is calling, proxies taken off.
 type Handler func(w http.ResponseWriter, r *http.Request, from netip.Addr)
 
-// Policy is what holds for the requests of a mount. The zero value is for programs that send no body. The server
+// Policy is what holds for the requests of a route. The zero value is for programs that send no body. The server
 // bounds the header, which is read before there is a path.
 type Policy struct {
 	Sockets  bool // for gateways, which ask for a WebSocket
@@ -54,39 +54,39 @@ type Policy struct {
 	Answer    time.Duration // for the answer to be made and read; 0 means AnswerTime
 	// Share bounds the requests under way at a time: long ones must not take the place of quick ones. nil means no
 	// bound but that of the connections.
-	Share *limit.Share
+	Share *limits.Share
 }
 
-// Door is a table of mounts. It is an http.Handler.
-type Door struct {
-	mounts  map[string]Mount
-	also    func(path string) (Mount, bool)
+// Table is a table of routes. It is an http.Handler.
+type Table struct {
+	routes  map[string]Route
+	also    func(path string) (Route, bool)
 	proxies Proxies
 }
 
-// New makes a door. Of two mounts at one path the later counts.
-func New(proxies Proxies, mounts ...Mount) *Door {
-	d := &Door{mounts: make(map[string]Mount), also: func(string) (Mount, bool) { return Mount{}, false }, proxies: proxies}
-	for _, m := range mounts {
-		d.mounts[m.Path] = m
+// New makes a table. Of two routes with one path the later counts.
+func New(proxies Proxies, all ...Route) *Table {
+	d := &Table{routes: make(map[string]Route), also: func(string) (Route, bool) { return Route{}, false }, proxies: proxies}
+	for _, m := range all {
+		d.routes[m.Path] = m
 	}
 	return d
 }
 
-// Also makes find name the mount at a path that is not in the table, for what comes and goes while the door is open. It
+// Also makes find name the route at a path that is not in the table, for what comes and goes while it is served. It
 // is called before the first request.
-func (d *Door) Also(find func(path string) (Mount, bool)) *Door {
+func (d *Table) Also(find func(path string) (Route, bool)) *Table {
 	d.also = find
 	return d
 }
 
-// find is the mount at a path as it was sent.
-func (d *Door) find(path string) (m Mount, ok bool) {
+// find is the route at a path as it was sent.
+func (d *Table) find(path string) (m Route, ok bool) {
 	if strings.HasSuffix(path, "/") {
-		return Mount{}, false
+		return Route{}, false
 	}
-	if m, ok = d.mounts[path]; !ok {
-		m, ok = d.mounts[path[:strings.LastIndexByte(path, '/')+1]]
+	if m, ok = d.routes[path]; !ok {
+		m, ok = d.routes[path[:strings.LastIndexByte(path, '/')+1]]
 	}
 	if !ok {
 		m, ok = d.also(path)
@@ -94,8 +94,8 @@ func (d *Door) find(path string) (m Mount, ok bool) {
 	return m, ok
 }
 
-// ServeHTTP lets a request in to its mount, or refuses it.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP lets a request in to its route, or refuses it.
+func (d *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m, found := d.find(r.URL.EscapedPath())
 	p := m.Policy
 	body := newBody(w, r, p.Body)
@@ -125,8 +125,8 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body.linger(w)
 }
 
-// serve lets a request in to its handler, if the mount's share has a place for it.
-func (m Mount) serve(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+// serve lets a request in to its handler, if the route's share has a place for it.
+func (m Route) serve(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 	if share := m.Policy.Share; share != nil {
 		leave, ok := share.Enter(from)
 		if !ok {

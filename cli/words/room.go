@@ -1,9 +1,10 @@
-package manage
+package words
 
 import (
 	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -11,7 +12,7 @@ import (
 const nearlyFull = 80
 
 // ofRoom is that the room for what waits for an instance is nearly taken.
-func ofRoom(i InstanceStatus, lane store.Lane, most store.Limits) finding.List {
+func ofRoom(i manage.InstanceStatus, lane store.Lane, most store.Limits) finding.List {
 	entries, bytes := share(int64(lane.Entries), int64(most.MaxEntries)), share(lane.Bytes, most.MaxBytes)
 	if max(entries, bytes) < nearlyFull {
 		return nil
@@ -21,7 +22,7 @@ func ofRoom(i InstanceStatus, lane store.Lane, most store.Limits) finding.List {
 		what, setting = fmt.Sprintf("%d %% of its room for waiting messages is taken: %d of %d KiB", bytes, lane.Bytes>>10, most.MaxBytes>>10), "max_bytes"
 	}
 	help := "start the gateway"
-	if i.State == Connected {
+	if i.State == manage.Connected {
 		help = "it is connected: if that does not get less, look at the gateway's log"
 	}
 	return finding.BacklogFilling.Alone("gateway "+string(i.ID), what, help+"; a larger "+setting+" under [delivery] and a restart of the server give more room")

@@ -1,10 +1,12 @@
-package manage
+package words
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -23,7 +25,7 @@ var givenUp = []struct {
 }
 
 // lettersOf says why an instance has dead letters, with numbers, and what helps.
-func lettersOf(i InstanceStatus, reasons map[store.DeadReason]int) finding.Finding {
+func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) finding.Finding {
 	var said, help []string
 	for _, g := range givenUp {
 		if n := reasons[g.why]; n > 0 {
@@ -33,11 +35,11 @@ func lettersOf(i InstanceStatus, reasons map[store.DeadReason]int) finding.Findi
 	name := string(i.ID)
 	switch {
 	case i.Revoked:
-		help = []string{"`hermes-connector enroll " + name + "` makes a gateway that can get them"}
+		help = []string{quoted(ops.Enroll.Row, name) + " makes a gateway that can get them"}
 	case i.Dead > reasons[store.DeadOversize]:
-		help = append(help, "`hermes-connector buffer replay "+name+"` tries again")
+		help = append(help, quoted(ops.Replay.Row, name)+" tries again")
 	}
-	help = append(help, "`hermes-connector buffer drop "+name+"` deletes them")
+	help = append(help, quoted(ops.Drop.Row, name)+" deletes them")
 	return finding.DeadLetters.Of("gateway "+name,
-		Counted(i.Dead, "message was given up", "messages were given up")+": "+strings.Join(said, ", "), strings.Join(help, "; "))
+		manage.Counted(i.Dead, "message was given up", "messages were given up")+": "+strings.Join(said, ", "), strings.Join(help, "; "))
 }

@@ -1,45 +1,32 @@
-package manage
+package words
 
 import (
-	"strconv"
-	"strings"
+	"cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // phrase puts one decision into words: what became of the event, and the command that would change that the next time.
 type phrase struct {
-	d        *gate.Decision
-	name     string    // of the gateway that is meant where the decision names none
-	buffered *buffered // of a delivered one that nobody is known to have taken
-	waits    bool      // it is in the buffer
-	stuck    bool      // because the gateway does not front its bot
-	revoked  bool      // no gateway can serve the instance
-	state    State     // of the gateway
-	// instance is the decision's, where something of it is said; the zero one where it is not there any more.
-	instance store.Instance
+	d *gate.Decision
+	manage.Verdict
 }
 
-// say sets the words of the decision.
-func (p phrase) say() {
-	d := p.d
+// Verdict sets the words of a decision.
+func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
 	switch {
 	case d.Reason == gate.Undecided:
-		d.State = gate.Waits
-	case d.Reason == gate.Oversize:
-		d.State = gate.Dead
-	case d.Reason != gate.Delivered:
-	case !d.DeliveredAt.IsZero():
-		d.State = gate.Taken
-	case p.waits:
-		d.State = gate.Waits
-	case p.buffered.dead[d.Event] != "":
-		d.State = gate.Dead
+		d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
+	case v.Unserved.Bots != nil:
+		d.Hint = "messages of " + names(v.Unserved.Bots) + " wait: " + unserved(v.Unserved)
 	}
+	p := phrase{d, v}
 	if d.Reason == gate.Delivered {
 		d.Says, d.Change = p.accepted()
 	} else {
@@ -56,31 +43,31 @@ func (p phrase) accepted() (words, change string) {
 	case gate.Waits:
 		return "waiting for " + to + " (" + p.wait() + ")", ""
 	case gate.Dead:
-		reason := p.buffered.dead[d.Event]
+		reason := p.Dead
 		words = "given up for " + to + ": " + gaveUp(reason)
 		switch {
 		case reason == store.DeadOversize:
 			return words, ""
-		case p.revoked: // what was given up can be replayed to a gateway only
-			return words, command("enroll", string(d.Instance))
+		case p.Revoked: // what was given up can be replayed to a gateway only
+			return words, Line(ops.Enroll.Row, string(d.Instance))
 		}
-		return words, command("buffer", "replay", string(d.Instance), "")
+		return words, Line(ops.Replay.Row, string(d.Instance))
 	}
 	return "not in the buffer of " + to + " any more", ""
 }
 
 // wait is what a message waits for.
 func (p phrase) wait() string {
-	seen := p.instance.LastSeenAt
+	seen := p.Instance.LastSeenAt
 	switch {
-	case p.stuck:
+	case p.Unserved.Bots != nil:
 		return p.d.Hint
-	case p.state == Connected:
+	case p.State == manage.Connected:
 		return "connected; it has not taken the message yet"
 	case seen.IsZero():
 		return "it has never connected"
 	}
-	return string(p.state) + " since " + finding.Stamp(seen)
+	return string(p.State) + " since " + finding.Stamp(seen)
 }
 
 // gaveUp says why a message is a dead letter.
@@ -112,9 +99,9 @@ func (p phrase) refused() (words, change string) {
 		case gateway != "":
 			return to + " did not get it: it was revoked, or the person was unbound, in that moment", ""
 		case d.ChatType == relay.ChatDM || d.ChatType == "":
-			return "nobody got it: this person is bound to no gateway", command("bind", p.name, platform, user)
+			return "nobody got it: this person is bound to no gateway", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
 		}
-		return "nobody got it: this person is bound to no gateway, and the chat is granted to none", command("bind", p.name, platform, user)
+		return "nobody got it: this person is bound to no gateway, and the chat is granted to none", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
 	case gate.NotPrincipal:
 		return to + " did not get it: the chat is granted to it, but this person may not speak to it there", p.admit(platform + ":" + user)
 	case gate.NotVisible:
@@ -122,9 +109,9 @@ func (p phrase) refused() (words, change string) {
 	case gate.NotAddressed:
 		return to + " did not get it: the bot was not addressed", p.free(string(d.Chat))
 	case gate.OtherBot:
-		return to + " did not get it: a bot wrote it", command("policy", gateway, "--platform", platform, "--allow-bots")
+		return to + " did not get it: a bot wrote it", Line(ops.SetRelevance.Row, gateway, "--platform", platform, "--allow-bots")
 	case gate.PromptForeign:
-		return to + " did not get it: the question is not this person's to answer", command("bind", gateway, platform, user)
+		return to + " did not get it: the question is not this person's to answer", Line(ops.Bind.Row, gateway, platform, user)
 	case gate.PromptClosed:
 		return "nobody got it: the question was answered before, is past its time, or was never asked like that", ""
 	case gate.Undecided:
@@ -137,20 +124,20 @@ func (p phrase) refused() (words, change string) {
 
 // admit is the command that lets one more person speak. The list that it gives takes the place of the former one.
 func (p phrase) admit(person string) string {
-	words := []string{"principal", string(p.d.Instance), string(relay.AllowList)}
-	for _, a := range p.instance.Principal.Allow {
-		words = append(words, "--allow", string(a.Platform)+":"+string(a.User))
+	args := []string{string(p.d.Instance), string(relay.AllowList)}
+	for _, a := range p.Instance.Principal.Allow {
+		args = append(args, "--allow", string(a.Platform)+":"+string(a.User))
 	}
-	return command(append(words, "--allow", person)...)
+	return Line(ops.SetPrincipal.Row, append(args, "--allow", person)...)
 }
 
 // free is the command that frees one more chat of being addressed, as admit.
 func (p phrase) free(chat string) string {
-	words := []string{"policy", string(p.d.Instance), "--platform", string(p.d.Platform)}
-	for _, c := range relevance(p.instance, p.d.Platform).FreeResponseScopes {
-		words = append(words, "--free", string(c))
+	args := []string{string(p.d.Instance), "--platform", string(p.d.Platform)}
+	for _, c := range p.Instance.Relevance[p.d.Platform].FreeResponseScopes {
+		args = append(args, "--free", string(c))
 	}
-	return command(append(words, "--free", chat)...)
+	return Line(ops.SetRelevance.Row, append(args, "--free", chat)...)
 }
 
 // aside are the words about what is no gateway's message at all.
@@ -182,37 +169,3 @@ func aside(why gate.Reason) string {
 
 // whom is the gateway in quotes.
 func (p phrase) whom() string { return `"` + string(p.d.Instance) + `"` }
-
-// Counted is a number of things as people say it: "1 chat", "2 chats".
-func Counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
-}
-
-// command is a line for a shell. Ids come from networks, so each word is quoted where a shell could take it for more than
-// a word; empty words are left out.
-func command(words ...string) string {
-	var b strings.Builder
-	b.WriteString("hermes-connector")
-	for _, w := range words {
-		if w == "" {
-			continue
-		}
-		b.WriteByte(' ')
-		b.WriteString(shellWord(w))
-	}
-	return b.String()
-}
-
-// shellWord is w as a shell takes it for one word.
-func shellWord(w string) string {
-	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:/+@,=", r)
-	}
-	if strings.IndexFunc(w, func(r rune) bool { return !plain(r) }) < 0 {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-}

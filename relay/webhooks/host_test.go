@@ -1,4 +1,4 @@
-package passthrough
+package webhooks
 
 import (
 	"net/http/httptest"

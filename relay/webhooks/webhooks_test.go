@@ -1,4 +1,4 @@
-package passthrough
+package webhooks
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/door"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // bot is one whose network calls it, and who answers as a test says.
@@ -37,15 +37,15 @@ func (b *bot) Receive(_ context.Context, r platforms.HookRequest) platforms.Hook
 
 var posts = platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: 100 << 10}
 
-// plane is a door with the plane of those bots behind it, and what it counts.
-func plane(bots ...*bot) (p *Plane, d *door.Door, counted *[]string) {
+// plane is a table with the receiver of those bots behind it, and what that counts.
+func plane(bots ...*bot) (p *Receiver, d *routes.Table, counted *[]string) {
 	counted = new([]string)
 	all := make([]platforms.Platform, len(bots))
 	for i, b := range bots {
 		all[i] = b
 	}
 	p = New(all, Options{Log: slog.New(slog.DiscardHandler), Count: func(c count.Counter) { *counted = append(*counted, c.String()) }})
-	return p, door.New(nil).Also(p.Mount), counted
+	return p, routes.New(nil).Also(p.Route), counted
 }
 
 func TestTheOrderOfJudgement(t *testing.T) {
@@ -232,9 +232,9 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		hangs bool // the caller keeps the connection open
 		after time.Duration
 	}{
-		"too slow":           {head + "Content-Length: 10\r\n\r\nabc", true, door.ReadTime},
-		"nothing at all":     {head + "Content-Length: 10\r\n\r\n", true, door.ReadTime},
-		"chunks too slow":    {head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", true, door.ReadTime},
+		"too slow":           {head + "Content-Length: 10\r\n\r\nabc", true, routes.ReadTime},
+		"nothing at all":     {head + "Content-Length: 10\r\n\r\n", true, routes.ReadTime},
+		"chunks too slow":    {head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", true, routes.ReadTime},
 		"chunks without end": {head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestALongJudgementIsWaitedFor(t *testing.T) {
 			}
 			return platforms.HookAnswer{Status: 200}
 		})
-		srv, l := &http.Server{Handler: door.New(nil).Also(p.Mount)}, make(pipes, 1)
+		srv, l := &http.Server{Handler: routes.New(nil).Also(p.Route)}, make(pipes, 1)
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(l) }()
 		near, far := net.Pipe()
@@ -317,13 +317,13 @@ func TestAVerifiedRequestIsNoStranger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: d, ConnContext: limit.ConnContext}
+	srv := &http.Server{Handler: d, ConnContext: limits.ConnContext}
 	served := make(chan error, 1)
 	go func() {
-		served <- srv.Serve(limit.NewListener(l, nil, func() { t.Error("a connection was turned away") }))
+		served <- srv.Serve(limits.NewListener(l, nil, func() { t.Error("a connection was turned away") }))
 	}()
-	got := make(chan error, limit.MaxOfAddress+1)
-	for range limit.MaxOfAddress + 1 {
+	got := make(chan error, limits.MaxOfAddress+1)
+	for range limits.MaxOfAddress + 1 {
 		go func() {
 			res, err := http.Post("http://"+l.Addr().String()+"/webhooks/sms/1", "text/plain", strings.NewReader("x"))
 			if err == nil {
@@ -334,7 +334,7 @@ func TestAVerifiedRequestIsNoStranger(t *testing.T) {
 		<-proved
 	}
 	close(answer)
-	for range limit.MaxOfAddress + 1 {
+	for range limits.MaxOfAddress + 1 {
 		if err := <-got; err != nil {
 			t.Error(err)
 		}
@@ -352,7 +352,7 @@ func TestTheAnswerIsOutWhenTheContextEnds(t *testing.T) {
 			context.AfterFunc(ctx, func() { close(ended) })
 			return platforms.HookAnswer{Status: 200, Body: []byte("it")}
 		})
-		srv, l := &http.Server{Handler: door.New(nil).Also(p.Mount)}, make(pipes, 1)
+		srv, l := &http.Server{Handler: routes.New(nil).Also(p.Route)}, make(pipes, 1)
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(l) }()
 		near, far := net.Pipe()

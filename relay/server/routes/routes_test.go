@@ -1,4 +1,4 @@
-package door
+package routes
 
 import (
 	"errors"
@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
-// TestTheTable: path, method, origin and share are judged by the mount's policy, in that order.
+// TestTheTable: path, method, origin and share are judged by the route's policy, in that order.
 func TestTheTable(t *testing.T) {
-	full := limit.NewShare(0, 1)
+	full := limits.NewShare(0, 1)
 	if _, ok := full.Enter(netip.MustParseAddr("192.0.2.1")); !ok {
 		t.Fatal("an empty share is full")
 	}
@@ -30,10 +30,10 @@ func TestTheTable(t *testing.T) {
 		Answer(w, http.StatusOK, r.URL.Path+" "+from.String()+" "+string(body))
 	}
 	d := New(nil,
-		Mount{Path: "/relay", Methods: get, Policy: Policy{Sockets: true}, Serve: said},
-		Mount{Path: "/small", Methods: post, Policy: Policy{Body: 3}, Serve: said},
-		Mount{Path: "/page/", Methods: get, Policy: Policy{Browsers: true, KeepAlive: true}, Serve: said},
-		Mount{Path: "/full", Methods: get, Policy: Policy{Share: full}, Serve: said},
+		Route{Path: "/relay", Methods: get, Policy: Policy{Sockets: true}, Serve: said},
+		Route{Path: "/small", Methods: post, Policy: Policy{Body: 3}, Serve: said},
+		Route{Path: "/page/", Methods: get, Policy: Policy{Browsers: true, KeepAlive: true}, Serve: said},
+		Route{Path: "/full", Methods: get, Policy: Policy{Share: full}, Serve: said},
 	)
 	socket, origin := http.Header{"Upgrade": {"websocket"}}, http.Header{"Origin": {"https://example.net"}}
 	for name, tc := range map[string]struct {
@@ -92,9 +92,9 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// TestEveryRequestHasItsTimes, and one that is let in those of its mount.
+// TestEveryRequestHasItsTimes, and one that is let in those of its route.
 func TestEveryRequestHasItsTimes(t *testing.T) {
-	slow := Mount{Path: "/slow", Methods: []string{http.MethodGet}, Policy: Policy{Read: time.Hour, Answer: 2 * time.Hour},
+	slow := Route{Path: "/slow", Methods: []string{http.MethodGet}, Policy: Policy{Read: time.Hour, Answer: 2 * time.Hour},
 		Serve: func(http.ResponseWriter, *http.Request, netip.Addr) {}}
 	for path, want := range map[string][2]time.Duration{"/slow": {time.Hour, 2 * time.Hour}, "/x": {ReadTime, AnswerTime}} {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}

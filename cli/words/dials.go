@@ -1,16 +1,18 @@
-package manage
+package words
 
 import (
 	"strconv"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// ofDials is what was refused that dialled as gateway g. connected: its own program is here at this moment.
-func ofDials(g store.Gateway, d token.Dials, connected bool) (out finding.List) {
+// ofDials is what was refused that dialled as gateway g.
+func ofDials(g manage.SeenGateway) (out finding.List) {
+	d := g.Dials
 	if d.Refused == 0 {
 		return nil
 	}
@@ -23,35 +25,35 @@ func ofDials(g store.Gateway, d token.Dials, connected bool) (out finding.List) 
 	switch {
 	case g.Revoked:
 		out.Add(finding.WrongSecret, about, "it is revoked, and a program that dialled as it was refused: "+times,
-			"stop that program, or give it new credentials: `hermes-connector enroll "+name+"`")
-	case connected:
+			"stop that program, or give it new credentials: "+quoted(ops.Enroll.Row, name))
+	case g.Connected:
 		out.Add(finding.WrongSecret, about, "it is connected, and another program that dialled as it with a wrong secret was refused: "+times,
-			"if that one is yours, stop it, or make it a gateway of its own: `hermes-connector enroll OTHER-NAME`")
+			"if that one is yours, stop it, or make it a gateway of its own: "+quoted(ops.Enroll.Row, "OTHER-NAME"))
 		out[0].Severity = finding.Notice
 	default:
 		out.Add(finding.WrongSecret, about, "a program that dialled as it with a wrong secret was refused: "+times,
-			"if it is your gateway, `hermes-connector gateway rotate "+name+"` prints new lines: put them into its .env and restart it")
+			"if it is your gateway, "+quoted(ops.Rotate.Row, name)+" prints new lines: put them into its .env and restart it")
 	}
 	return out
 }
 
 // ofRotation is that gateway g has not used its new secret yet.
-func ofRotation(g store.Gateway, d token.Dials, connected bool, now time.Time) (out finding.List) {
-	until := token.OldUntil(g, now)
+func ofRotation(g manage.SeenGateway, now time.Time) (out finding.List) {
+	until := token.OldUntil(g.Gateway, now)
 	if until.IsZero() || g.LastSeenAt.IsZero() {
 		return nil
 	}
 	what := "it has a new secret and has not dialled with it; the old one ends at " + finding.Stamp(until)
 	from := ""
-	if d.Came.IsValid() {
-		from = " from " + d.Came.String()
+	if g.Came.IsValid() {
+		from = " from " + g.Came.String()
 	}
 	switch made := g.Secrets[len(g.Secrets)-1].CreatedAt; {
-	case connected:
+	case g.Connected:
 		what += "; it is connected with the old one" + from
 	case g.LastSeenAt.After(made):
 		what += "; it was here with the old one at " + finding.Stamp(g.LastSeenAt) + from
 	}
 	return finding.SecretRotated.Alone("gateway "+string(g.ID), what,
-		"put the new secret into the gateway's .env and restart it; `hermes-connector gateway rotate "+string(g.ID)+"` prints another when it is lost")
+		"put the new secret into the gateway's .env and restart it; "+quoted(ops.Rotate.Row, string(g.ID))+" prints another when it is lost")
 }

@@ -1,4 +1,4 @@
-package door
+package routes
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package help
+package cli
 
 import (
 	"regexp"
@@ -10,13 +10,13 @@ import (
 var linkForm = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
 
 func TestTopics(t *testing.T) {
-	if len(Topics()) == 0 {
+	if len(helpTopics()) == 0 {
 		t.Fatal("no topic")
 	}
-	for _, topic := range Topics() {
-		t.Run(topic.Name, func(t *testing.T) {
-			text, ok := Text(topic.Name)
-			if !ok || !strings.HasPrefix(text, "# ") || topic.Title == "" || !strings.HasSuffix(text, "\n") {
+	for _, topic := range helpTopics() {
+		t.Run(topic.name, func(t *testing.T) {
+			text, ok := helpText(topic.name)
+			if !ok || !strings.HasPrefix(text, "# ") || topic.title == "" || !strings.HasSuffix(text, "\n") {
 				t.Errorf("want a text that begins with a title and ends with a line's end, got %.40q", text)
 			}
 			fenced := false
@@ -29,7 +29,7 @@ func TestTopics(t *testing.T) {
 			}
 			for _, m := range linkForm.FindAllStringSubmatch(text, -1) {
 				other, local := strings.CutSuffix(m[2], ".md")
-				if _, ok := Text(other); local && !ok {
+				if _, ok := helpText(other); local && !ok {
 					t.Errorf("links to %s, which is no topic", m[2])
 				}
 				if !local && !strings.HasPrefix(m[2], "https://") {
@@ -42,8 +42,8 @@ func TestTopics(t *testing.T) {
 
 func TestNoTopic(t *testing.T) {
 	for _, name := range []string{"", "nope", "glossary.md", "../help/glossary", "."} {
-		if text, ok := Text(name); ok {
-			t.Errorf("Text(%q) = %.20q", name, text)
+		if text, ok := helpText(name); ok {
+			t.Errorf("helpText(%q) = %.20q", name, text)
 		}
 	}
 }

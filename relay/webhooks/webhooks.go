@@ -1,4 +1,4 @@
-// Package passthrough is the plane of web hooks: what chat networks call over HTTP. It finds the bot by the
+// Package webhooks receives web hooks, the requests that chat networks make over HTTP. It finds the bot by the
 // path, reads the body within the bot's bounds, has the bot's platform judge the request, and writes the answer.
 //
 // It knows no network: who may call, and what was said, the platform knows. What a bot hands in takes the one
@@ -12,7 +12,7 @@
 //  3. No body, query or header is logged.
 //
 // Refusals have a ring of their own, beside that of verdicts, so that strangers cannot push verdicts out.
-package passthrough
+package webhooks
 
 import (
 	"errors"
@@ -30,8 +30,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/door"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 const (
@@ -47,18 +47,18 @@ const (
 	answerTime = 50 * time.Second
 )
 
-// Options of a Plane.
+// Options of a Receiver.
 type Options struct {
 	Log   *slog.Logger
 	Count func(count.Counter)
 }
 
-// Plane answers web hooks. Its methods may be called from any goroutine.
-type Plane struct {
+// Receiver answers web hooks. Its methods may be called from any goroutine.
+type Receiver struct {
 	// Set once, by New.
 	count func(count.Counter)
 	log   *slog.Logger
-	large *limit.Share
+	large *limits.Share
 
 	mu       sync.Mutex // guards the fields below
 	hooks    []*hooked
@@ -94,16 +94,16 @@ type Refusal struct {
 	Reason platforms.HookRefusal `json:"reason"`
 }
 
-// New makes the plane of those bots whose networks call them.
-func New(bots []platforms.Platform, o Options) *Plane {
-	p := &Plane{count: o.Count, log: o.Log, large: limit.NewShare(maxLarge, maxLargeOfOne)}
+// New makes the receiver of those bots whose networks call them.
+func New(bots []platforms.Platform, o Options) *Receiver {
+	p := &Receiver{count: o.Count, log: o.Log, large: limits.NewShare(maxLarge, maxLargeOfOne)}
 	p.Host(bots)
 	return p
 }
 
-// Host makes the plane that of bots. What is known of the requests for those that stay is kept; a request under way is
+// Host makes the receiver that of bots. What is known of the requests for those that stay is kept; a request under way is
 // answered by the bot it came for.
-func (p *Plane) Host(bots []platforms.Platform) {
+func (p *Receiver) Host(bots []platforms.Platform) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var hooks []*hooked
@@ -122,7 +122,7 @@ func (p *Plane) Host(bots []platforms.Platform) {
 }
 
 // hooked is the first bot of whom is says yes; nil: none.
-func (p *Plane) hooked(is func(relay.Bot) bool) *hooked {
+func (p *Receiver) hooked(is func(relay.Bot) bool) *hooked {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.IndexFunc(p.hooks, func(h *hooked) bool { return is(h.bot) }); i >= 0 {
@@ -131,15 +131,15 @@ func (p *Plane) hooked(is func(relay.Bot) bool) *hooked {
 	return nil
 }
 
-// Mount is what the door serves at the path of a bot that is hosted now; see door.Door.Also.
-func (p *Plane) Mount(path string) (m door.Mount, ok bool) {
+// Route is what is served at the path of a bot that is hosted now; see routes.Table.Also.
+func (p *Receiver) Route(path string) (m routes.Route, ok bool) {
 	h := p.hooked(func(b relay.Bot) bool { return platforms.HookPath(b) == path })
 	if h == nil {
 		return m, false
 	}
-	return door.Mount{
+	return routes.Route{
 		Path: path, Methods: h.rules.Methods,
-		Policy: door.Policy{Body: h.rules.MaxBody, Browsers: true, Answer: answerTime}, // a signature is proof enough
+		Policy: routes.Policy{Body: h.rules.MaxBody, Browsers: true, Answer: answerTime}, // a signature is proof enough
 		Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 			p.serve(h, w, r, from)
 		},
@@ -147,7 +147,7 @@ func (p *Plane) Mount(path string) (m door.Mount, ok bool) {
 }
 
 // serve answers one request for h.
-func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from netip.Addr) {
+func (p *Receiver) serve(h *hooked, w http.ResponseWriter, r *http.Request, from netip.Addr) {
 	if r.ContentLength > h.rules.MaxBody {
 		tooLarge(w, h.rules.MaxBody)
 		return
@@ -175,7 +175,7 @@ func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from ne
 	a := h.hook.Receive(r.Context(), platforms.HookRequest{
 		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
 		Verified: func() {
-			limit.Verified(r.Context())
+			limits.Verified(r.Context())
 			// Who proved it may go on using the connection, until a request on it proves nothing.
 			w.Header().Del("Connection")
 			h.proved()
@@ -195,7 +195,7 @@ func tooLarge(w http.ResponseWriter, most int64) {
 	if most >= 1<<20 {
 		size = fmt.Sprintf("%d MiB", most>>20)
 	}
-	door.Refuse(w, http.StatusRequestEntityTooLarge, "the body is larger than "+size)
+	routes.Refuse(w, http.StatusRequestEntityTooLarge, "the body is larger than "+size)
 }
 
 // proved notes that the network has called.
@@ -206,7 +206,7 @@ func (h *hooked) proved() {
 }
 
 // refused counts and remembers a refusal.
-func (p *Plane) refused(h *hooked, a platforms.HookAnswer) {
+func (p *Receiver) refused(h *hooked, a platforms.HookAnswer) {
 	p.count(count.HookRefused(string(a.Refused)))
 	h.mu.Lock()
 	h.state.Refused++
@@ -229,14 +229,14 @@ func (p *Plane) refused(h *hooked, a platforms.HookAnswer) {
 }
 
 // Refusals are the newest, oldest first.
-func (p *Plane) Refusals() []Refusal {
+func (p *Receiver) Refusals() []Refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Refusal(nil), p.refusals...)
 }
 
 // State is how the requests for a bot go; ok is false for one that no network calls.
-func (p *Plane) State(b relay.Bot) (s State, ok bool) {
+func (p *Receiver) State(b relay.Bot) (s State, ok bool) {
 	h := p.hooked(func(one relay.Bot) bool { return one == b })
 	if h == nil {
 		return State{}, false

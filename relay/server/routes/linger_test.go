@@ -1,4 +1,4 @@
-package door
+package routes
 
 import (
 	"bufio"
@@ -26,8 +26,8 @@ func TestATooLargeBodyReadsWhy(t *testing.T) {
 		Refuse(w, http.StatusRequestEntityTooLarge, "larger than 1 KiB")
 	}
 	d := New(nil,
-		Mount{Path: "/read", Methods: []string{http.MethodPost}, Policy: Policy{Body: 1 << 10}, Serve: read},
-		Mount{Path: "/unread", Methods: []string{http.MethodPost}, Policy: Policy{Body: 1 << 10}, Serve: unread},
+		Route{Path: "/read", Methods: []string{http.MethodPost}, Policy: Policy{Body: 1 << 10}, Serve: read},
+		Route{Path: "/unread", Methods: []string{http.MethodPost}, Policy: Policy{Body: 1 << 10}, Serve: unread},
 	)
 	s := httptest.NewServer(d)
 	defer s.Close()

@@ -1,0 +1,159 @@
+package words
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+)
+
+const (
+	longSilence = 24 * time.Hour  // of a gateway for which messages wait
+	longTrying  = 5 * time.Minute // of a bot that does not get through
+)
+
+// Status adds to st what is wrong.
+func (Words) Status(st *manage.Status, seen manage.Seen) {
+	add := func(all finding.List) { st.Findings = append(st.Findings, all...) }
+	for _, b := range st.Bots {
+		add(ofBot(b, seen.Now))
+	}
+	for n, its := range seen.Instances {
+		add(ofInstance(&st.Instances[n], its, seen))
+	}
+	for _, g := range seen.Gateways {
+		add(ofGateway(st, g, seen.Now))
+	}
+	if seen.Served == 0 {
+		st.Findings.Add(finding.NoGateway, "", "no gateway is enrolled", Line(ops.Enroll.Row, "NAME"))
+	}
+	if len(st.Bots) == 0 {
+		st.Findings.Add(finding.NoBot, "", "no bot is configured", "hermes-connector setup")
+	}
+	for _, i := range seen.Unreached {
+		st.Findings.Add(finding.NobodyBound, "gateway "+string(i), "nobody is bound to it", Line(ops.Link.Row, string(i)))
+	}
+	for _, n := range seen.Networks {
+		bot, p := "configure a bot for "+string(n), string(n)
+		if i := seen.Bound[n]; i != "" {
+			st.Findings.Add(finding.BindingAstray, p, "somebody is bound to "+string(i)+" on "+p+", and there is no such bot",
+				bot+", or "+quoted(ops.Unbind.Row, string(i), p, "PERSON"))
+		}
+		if i := seen.Granted[n]; i != "" {
+			st.Findings.Add(finding.GrantAstray, p, "a chat on "+p+" is granted to "+string(i)+", and there is no such bot",
+				bot+", or "+quoted(ops.Release.Row, string(i), p, "CHAT"))
+		}
+	}
+}
+
+// ofBot is what is wrong with a bot's connection. The words of its network hold no secret.
+func ofBot(b manage.BotStatus, now time.Time) (out finding.List) {
+	about := relay.Bot{Platform: b.Platform, ID: b.ID}.String()
+	look := quoted(ops.Diagnose.Row) + " asks the network"
+	switch {
+	case b.State == platforms.BadCredentials:
+		out.Add(finding.DeadToken, about, cmp.Or(b.Reason, "the network refuses its token"),
+			"put the bot's current token into its token file, then "+quoted(ops.Reload.Row))
+	case b.State == platforms.Degraded:
+		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), look)
+	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
+		what := "it has not got through since " + finding.Stamp(b.Since)
+		if b.Reason != "" {
+			what += ": " + b.Reason
+		}
+		out.Add(finding.BotUnreached, about, what, look)
+	}
+	if len(b.Warnings) > 0 {
+		out.Add(finding.CallsDoubted, about, strings.Join(b.Warnings, "; "), quoted(ops.Explain.Row)+" shows the refused calls")
+	}
+	return out
+}
+
+// ofInstance is what is wrong with an instance's connection, its buffer and what it was given; of some of it i warns too.
+func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.Seen) (out finding.List) {
+	name := string(i.ID)
+	add := func(k *finding.Kind, what, fix string) { out = append(out, k.Of("gateway "+name, what, fix)) }
+	warn := func(words string) { i.Warnings = append(i.Warnings, words) }
+	out = ofRoom(*i, its.Lane, seen.Limits)
+	if i.Warning == "copied_credential" {
+		add(finding.Copied, "two programs dial with its credential and push each other out", copied(i.ID))
+		warn("two programs dial with its credential and push each other out: " + copied(i.ID))
+	}
+	if bots := its.Waiting.Bots; bots != nil {
+		add(finding.NotFronted, "messages of "+names(bots)+" wait", unserved(its.Waiting))
+		warn("messages of " + names(bots) + " wait: " + unserved(its.Waiting))
+	}
+	if bots := its.People.Bots; bots != nil {
+		add(finding.NotFronted, "people on "+names(bots)+" are bound to it, and it does not serve that bot", unserved(its.People))
+		warn("people on " + names(bots) + " are bound to " + name + ", and what they write will wait: " + unserved(its.People))
+	}
+	if its.NotFetched {
+		how := "a gateway fetches only from the address that it dials itself. Does it dial " + seen.URL + ", without a path in front of /relay? A proxy must pass /relay/media/ on; one of trusted_proxies should send X-Forwarded-Proto and X-Forwarded-Host"
+		add(finding.FilesUnfetched, "it took many messages with files and fetched none of them", how)
+		warn("its gateway took many messages with files and fetched none of them: " + how)
+	}
+	if its.WakeFault != "" {
+		add(finding.WakeUnusable, its.WakeFault, "name a usable wake URL in the gateway's .env and start it again")
+	}
+	if i.State != manage.Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && seen.Now.Sub(i.LastSeenAt) > longSilence {
+		what := "it has not been here since " + finding.Stamp(i.LastSeenAt) + ", and " + manage.Counted(i.Backlog, "message waits", "messages wait") + " for it"
+		add(finding.GatewaySilent, what, "start the gateway; "+quoted(ops.Gateway.Row, name)+" shows what is known of it")
+	}
+	if i.Poke != nil && !i.Poke.Woken && i.State != manage.Connected {
+		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "make the wake URL answer below 400 to a GET; addresses of your own network need [wake] allow")
+	}
+	if i.Dead > 0 {
+		out = append(out, lettersOf(*i, its.Dead))
+	}
+	return out
+}
+
+// copied is what helps when two programs have the credential of an instance's gateway.
+func copied(i relay.InstanceID) string {
+	return "stop one of the two, or " + quoted(ops.Enroll.Row, "OTHER-NAME") + " for the second; if a stranger has the credential, " + quoted(ops.Rotate.Row, string(i))
+}
+
+// ofGateway is what is wrong with a credential, and with the dials in its name, of which st warns too.
+func ofGateway(st *manage.Status, g manage.SeenGateway, now time.Time) (out finding.List) {
+	out = ofDials(g)
+	for n, i := range st.Instances {
+		if i.ID == g.Instance && len(out) > 0 && out[0].Wrong() {
+			st.Instances[n].Warnings = append(i.Warnings, out[0].What+"; "+out[0].Fix)
+		}
+	}
+	out = append(out, ofRotation(g, now)...)
+	about := "gateway " + string(g.ID)
+	switch {
+	case g.Revoked:
+	case g.LastSeenAt.IsZero() && g.Refused > 0: // which says more
+	case g.LastSeenAt.IsZero():
+		out.Add(finding.NeverDialled, about, "it has never connected",
+			"put the lines that enroll printed into the gateway's .env and start it; "+quoted(ops.Rotate.Row, string(g.ID))+" prints new ones")
+	case g.TooOld:
+		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files: it took a message with a file and left the file, and it has used none of the newer ops (edit, typing, react, send_media, prompt)", "update Hermes on the gateway's machine")
+	}
+	return out
+}
+
+// names are bots as people read them.
+func names(bots []relay.Bot) string {
+	all := make([]string, len(bots))
+	for i, b := range bots {
+		all[i] = b.String()
+	}
+	return strings.Join(all, ", ")
+}
+
+// unserved says what is missing in the .env of a gateway that does not front bots: what `enroll` prints.
+func unserved(u manage.Unserved) string {
+	if !u.Hosted {
+		return "that bot is not configured here any more"
+	}
+	return "the gateway does not front it. Its .env needs " + strings.Join(u.Env, " and ") +
+		" (one of June 2026: GATEWAY_RELAY_PLATFORM=" + string(relay.RelayPlatform) + " and no GATEWAY_RELAY_BOT_ID)"
+}

@@ -1,0 +1,30 @@
+package words
+
+import (
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+)
+
+// helps says what an operation does for whoever was refused, behind its command.
+var helps = map[*ops.Row]string{
+	ops.Gateways.Row: "shows what there is",
+	ops.Enroll.Row:   "makes new ones",
+	ops.Rotate.Row:   "gives it new credentials",
+	ops.Bind.Row:     "does that",
+	ops.Scopes.Row:   "shows which gateway holds what",
+	ops.Routes.Row:   "shows what there is",
+	ops.Dead.Row:     "lists the dead letters",
+	ops.Explain.Row:  "lists the events that it remembers",
+}
+
+// Help is what to type where something was refused, as it stands behind the message; empty: nothing helps.
+func Help(e *manage.Error) string {
+	if len(e.Help) == 0 {
+		return ""
+	}
+	op, ok := ops.Operators(e.Help[0])
+	if !ok { // it is not asked for, but run
+		return ": hermes-connector " + e.Help[0] + " starts one"
+	}
+	return ": " + Line(op, e.Help[1:]...) + " " + helps[op]
+}

@@ -1,0 +1,45 @@
+// Package words says in an operator's words what the connector saw: why a message went where it went, what is wrong and
+// what to type about it, and what helps where something was refused.
+//
+// Package manage gathers what there is to say and calls Words, so that the command line, the pages, the log and the
+// admin socket say the same. It knows operations, and no command line: those are made here, from the table in package ops.
+package words
+
+import (
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+)
+
+// Words are those of the command line.
+type Words struct{}
+
+var _ manage.Words = Words{}
+
+// Line is the command of an operation with these arguments, for a shell: "hermes-connector gateway rotate home". Ids come
+// from networks, so each argument is quoted where a shell could take it for more than a word; empty ones are left out.
+func Line(op *ops.Row, args ...string) string {
+	words, _ := op.Words()
+	line := "hermes-connector " + strings.Join(words, " ")
+	for _, a := range args {
+		if a != "" {
+			line += " " + shellWord(a)
+		}
+	}
+	return line
+}
+
+// quoted is Line among words.
+func quoted(op *ops.Row, args ...string) string { return "`" + Line(op, args...) + "`" }
+
+// shellWord is w as a shell takes it for one word.
+func shellWord(w string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:/+@,=", r)
+	}
+	if strings.IndexFunc(w, func(r rune) bool { return !plain(r) }) < 0 {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}
