@@ -94,11 +94,11 @@ var mayImport = map[string]string{
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
 	"cli/web/page":        "relay relay/finding relay/login",
-	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/manage platforms store/audit cli/web/page",
+	"cli/web/status":      "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
 	"cli/web":             "relay relay/server/routes relay/server/limits relay/login cli/web/page cli/web/* cli/netaddr",
 	"cli/service":         "", // the unit, and where it is
 	".":                   "cli",
-	"cli/web/chat":        "cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
+	"cli/web/chat":        "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
 	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/netaddr",
 	"cli/pointer":         "store/files",

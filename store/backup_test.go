@@ -103,7 +103,7 @@ func TestBackupOfDamage(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
-	spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
+	spoil(t, db, bucketEntries, keyOf(t, db, "i1", b.Seq))
 	var got bytes.Buffer
 	_, err := db.Backup(ctxOf(t), &got)
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "hot/entries") || got.Len() > 0 {

@@ -39,8 +39,7 @@ func rawSyncs(b *testing.B, dir string) float64 {
 }
 
 // BenchmarkAppend is Accept of one event of 1 KiB per call. The producers share four bots, each
-// with an instance of its own; in the last row everyone has their own, which makes every commit
-// touch two pages per op.
+// with an instance of its own; in the last row everyone has their own.
 func BenchmarkAppend(b *testing.B) {
 	for _, tc := range []struct{ producers, bots int }{{1, 1}, {8, 4}, {64, 4}, {64, 64}} {
 		b.Run(fmt.Sprintf("producers=%d/bots=%d", tc.producers, tc.bots), func(b *testing.B) {

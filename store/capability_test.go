@@ -317,7 +317,7 @@ func TestADamagedCapabilityIsSetAside(t *testing.T) {
 }
 
 // TestAnInteractionWritesFewPages: it costs the one commit of a message, and a few pages more: the leaf its
-// capability is in, the page above, and what a leaf that was full is split into.
+// capability is in, the page above, and what leaves that were full are split into: that one, and the last one of entries.
 func TestAnInteractionWritesFewPages(t *testing.T) {
 	clock := newClock()
 	db := openTest(t, Options{Now: clock.now})
@@ -341,8 +341,8 @@ func TestAnInteractionWritesFewPages(t *testing.T) {
 		}
 	}
 	t.Logf("%d pages more at most, %.2f on average", most, float64(sum)/float64(all))
-	if most > 4 || sum > 3*all || all == 0 {
-		t.Error("want at most 4, and 3 on average")
+	if most > 5 || sum > 3*all || all == 0 {
+		t.Error("want at most 5, and 3 on average")
 	}
 }
 

@@ -115,8 +115,7 @@ func replaceIdentity(w *table.Writer, c Code) error {
 	if ok && i.Tenant != c.Tenant {
 		return fmt.Errorf("instance %s: %w", c.Instance, ErrForeign)
 	}
-	_, err = dropCodes(w, IdentityCode, c.Instance)
-	return err
+	return dropCodes(w, IdentityCode, c.Instance)
 }
 
 // Get is the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
@@ -191,19 +190,18 @@ func (cs *Codes) Identity(ctx context.Context, i relay.InstanceID) (bool, error)
 // Drop makes the codes that f picks worthless, and returns how many there were.
 func (cs *Codes) Drop(ctx context.Context, row *audit.Entry, f CodeFilter) (n int, err error) {
 	err = cs.db.change(ctx, row, fmt.Sprintf("drop %s codes", f.Kind), func(t *tx) (err error) {
-		switch {
-		case f.MAC == nil:
-			n, err = dropCodes(t.Writer, f.Kind, f.Instance)
-		case table.Has(t.Tx, f.Kind.bucket(), f.MAC):
-			n, err = 1, t.Delete(f.Kind.bucket(), f.MAC)
-		default:
-			n = 0
+		before := t.Changes
+		if f.MAC == nil {
+			err = dropCodes(t.Writer, f.Kind, f.Instance)
+		} else if table.Has(t.Tx, f.Kind.bucket(), f.MAC) {
+			err = t.Delete(f.Kind.bucket(), f.MAC)
 		}
+		n = t.Changes - before
 		return err
 	})
 	return n, err
 }
 
-func dropCodes(w *table.Writer, k CodeKind, i relay.InstanceID) (int, error) {
+func dropCodes(w *table.Writer, k CodeKind, i relay.InstanceID) error {
 	return table.DropWhere(w, k.bucket(), func(c Code) bool { return c.Instance == i && c.Web == k.shared() })
 }

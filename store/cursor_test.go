@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // advanced hands in a batch of which nothing but the cursor is to be stored.
@@ -167,11 +166,11 @@ func TestFailedBatchMovesNoCursor(t *testing.T) { // invariant 3
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e0", 300), "i1")
 	advanced(t, db, bot, "1")
-	spoil(t, db, bucketLanes, table.Key("i1"))
+	spoil(t, db, bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"}))
 	a := acceptFor(event("e1", 300), "i1")
 	a.Cursor = []byte("2")
 	if _, err := db.Accept(ctxOf(t), a); !errors.Is(err, ErrDamaged) {
-		t.Fatalf("a damaged lane took an entry: %v", err)
+		t.Fatalf("an event was stored beside a damaged conversation: %v", err)
 	}
 	if got := cursorOf(t, db, bot); got != "1" {
 		t.Errorf("the cursor is %q, want 1", got)

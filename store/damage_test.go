@@ -88,7 +88,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		{BucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
 		{BucketGateways, table.Key("i1"), func() error { return second(db.Gateways(ctx, "i1")) }},
 		{BucketInstances, table.Key("i1"), func() error { return second(db.Instances(ctx, "i1")) }},
-		{bucketLanes, table.Key("i1"), func() error { _, _, err := db.Lanes.Next(ctx, "i1", 0); return err }},
+		{bucketLanes, table.Key("i1"), func() error { return second(db.Lanes.State(ctx, "i1")) }},
 	} {
 		if err := tc.read(); err != nil && tc.b != bucketTokens {
 			t.Errorf("%s: %v before it was damaged", tc.b, err)
@@ -125,7 +125,7 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 			enroll(t, db, "i1")
 			b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
 			acceptOne(t, db, event("e2", 300), "i1")
-			spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
+			spoil(t, db, bucketEntries, keyOf(t, db, "i1", b.Seq))
 			if err := touch(db, b); err != nil {
 				t.Fatal(err)
 			}
@@ -340,7 +340,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 		b string
 		k []byte
 	}{
-		{bucketEntries, entryKey("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
+		{bucketEntries, entryKey(1, "i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
 		{dedupe.Newest, dedupe.DayKey(dedupe.Day(time.Now()))},
 	} {
 		for _, inKey := range []bool{false, true} {
@@ -407,7 +407,7 @@ func TestLostRecordsRefuseTheStart(t *testing.T) { // invariant 8
 	acceptOne(t, db, event("e2", 300), "i1")
 	err := db.change(ctxOf(t), nil, "test", func(x *tx) error {
 		x.Changes++
-		return x.Bucket([]byte(bucketEntries)).Delete(entryKey("i1", 1)) // as if a page were gone
+		return x.Bucket([]byte(bucketEntries)).Delete(entryKey(1, "i1", 1)) // as if a page were gone
 	})
 	if err := errors.Join(err, db.PutBlob(ctxOf(t), "after it", nil), db.Close()); err != nil {
 		t.Fatal(err)

@@ -139,7 +139,7 @@ func (l *lane) bury(k, value []byte, why DeadReason, now time.Time) error {
 // buryWhere moves the entries that which picks to the dead letters. A damaged one is Next's to handle,
 // unless all are picked: which is nil.
 func (l *lane) buryWhere(why DeadReason, now time.Time, which func(About) bool) error {
-	for _, k := range table.KeysUnder(l.t.Tx, bucketEntries, table.Prefix(l.i)) {
+	for _, k := range l.keys() {
 		value := l.t.Bucket([]byte(bucketEntries)).Get(k)
 		if which != nil {
 			if e, _, err := decodeEntry(k, value); err != nil || !which(e.About) {
@@ -180,11 +180,15 @@ func (l *lane) addDead(id relay.BufferID, d deadHead, buried []byte) error {
 		return err
 	}
 	for l.Dead > maxDead {
-		first, _ := oldest(l.t.Tx, bucketDead, l.i)
+		var first []byte
+		for k := range table.Under(l.t.Tx, bucketDead, table.Prefix(l.i)) {
+			first = bytes.Clone(k)
+			break
+		}
 		if first == nil {
 			return fmt.Errorf("%w: %s counts %d dead letters that are not there", ErrDamaged, l.i, l.Dead)
 		}
-		if err := l.dropDead(bytes.Clone(first)); err != nil {
+		if err := l.dropDead(first); err != nil {
 			return err
 		}
 		l.t.deadDropped++

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -18,7 +17,7 @@ type Lanes struct{ db *DB }
 
 // change is DB.change of i's lane.
 func (ls *Lanes) change(ctx context.Context, row *audit.Entry, i relay.InstanceID, what string, fn func(*lane) error) error {
-	return ls.db.change(ctx, row, fmt.Sprintf("%s of %s", what, i), func(t *tx) error {
+	return ls.db.change(ctx, row, what+" of "+string(i), func(t *tx) error {
 		l, err := t.lane(i)
 		if err != nil {
 			return err
@@ -45,7 +44,7 @@ func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
 			return out, err
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
-		k, v := oldest(t, bucketEntries, i)
+		_, k, v := ls.db.order.see(t, i, 0)
 		if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is Next's to handle
 			out.OldestAt = e.At
 		}
@@ -63,16 +62,12 @@ func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (En
 	for {
 		var broken []byte // key of a damaged entry
 		e, err := table.Get(ctx, ls.db.records, "next delivery of "+string(i), func(t *bolt.Tx) (e Entry, err error) {
-			l, err := loadLane(t, i)
-			if err != nil || l.Last <= after {
-				return e, err
-			}
-			k, v := t.Bucket([]byte(bucketEntries)).Cursor().Seek(entryKey(i, after+1))
-			if !bytes.HasPrefix(k, table.Prefix(i)) {
+			epoch, k, v := ls.db.order.see(t, i, after)
+			if k == nil {
 				return e, nil
 			}
-			if e, err = readEntry(l.Epoch, k, v, ls.db.run); err != nil {
-				broken = bytes.Clone(k)
+			if e, err = readEntry(epoch, k, v, ls.db.run); err != nil {
+				broken = k
 			}
 			return e, nil
 		})
@@ -208,23 +203,21 @@ type EntryFilter struct {
 // Entries lists the entries that f picks. Damaged ones are left out; Next sets those of the lane aside.
 func (ls *Lanes) Entries(ctx context.Context, i relay.InstanceID, f EntryFilter) ([]Entry, error) {
 	return table.Get(ctx, ls.db.records, fmt.Sprintf("entries of %s", i), func(t *bolt.Tx) (out []Entry, err error) {
-		l, err := loadLane(t, i)
-		if err != nil {
-			return nil, err
+		if !f.Dead {
+			epoch, k, v := ls.db.order.see(t, i, 0)
+			for k != nil && (f.Limit == 0 || len(out) < f.Limit) {
+				if e, err := readEntry(epoch, k, v, ls.db.run); err == nil {
+					out = append(out, e)
+				}
+				_, k, v = ls.db.order.see(t, i, table.Number(k))
+			}
+			return out, nil
 		}
-		b := bucketEntries
-		if f.Dead {
-			b = bucketDead
-		}
-		for k, v := range table.Under(t, b, table.Prefix(i)) {
+		for k, v := range table.Under(t, bucketDead, table.Prefix(i)) {
 			if f.Limit > 0 && len(out) == f.Limit {
 				break
 			}
-			e, err := readEntry(l.Epoch, k, v, ls.db.run)
-			if f.Dead {
-				e, err = readDead(k, v, ls.db.run)
-			}
-			if err == nil {
+			if e, err := readDead(k, v, ls.db.run); err == nil {
 				out = append(out, e)
 			}
 		}

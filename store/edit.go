@@ -54,7 +54,8 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 		}
 		each(bucketEntries, func(k, v []byte) (Held, error) {
 			e, _, err := decodeEntry(k, v)
-			return Held{Instance: instanceOf(k, 8), About: e.About}, err
+			i, _ := entryOwner(k)
+			return Held{Instance: i, About: e.About}, err
 		})
 		each(bucketDead, func(k, v []byte) (Held, error) {
 			_, e, _, err := decodeDead(k, v)
@@ -157,8 +158,9 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 			continue
 		}
 		gone = append(gone, i)
-		_, err := table.DropWhere(e.Writer, bucketPending, func(u pendingRecord) bool { return u.Instance == i })
-		err = errors.Join(err, e.strip(i, now), e.flush(),
+		err := errors.Join(
+			table.DropWhere(e.Writer, bucketPending, func(u pendingRecord) bool { return u.Instance == i }),
+			e.strip(i, now), e.flush(),
 			table.DropUnder(e.Writer, bucketDead, table.Prefix(i)), e.Delete(bucketLanes, table.Key(i)))
 		if err != nil {
 			return nil, err

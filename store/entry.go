@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -14,7 +15,7 @@ import (
 
 // An entry on disk is a head, which is read here, and behind it frames that only those read who send them.
 const (
-	bucketEntries = "hot/entries" // instance|seq -> entryHead, frame, the forward's frame
+	bucketEntries = "hot/entries" // number of the arrival, instance|seq -> entryHead, frame, the forward's frame
 	bucketDead    = "dead"        // instance|number of the death, epoch, seq -> deadHead, entryHead, frame, the forward's frame
 )
 
@@ -96,9 +97,17 @@ type deadHead struct {
 	Size   int        `json:"size"` // of the entry's stored record
 }
 
-// entryKey is where the entry of i with that sequence number stands.
-func entryKey(i relay.InstanceID, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(table.Prefix(i), seq)
+// entryKey is where the entry of i with that sequence number stands, which came as the arrival's.
+func entryKey(arrival uint64, i relay.InstanceID, seq uint64) []byte {
+	k := make([]byte, 0, 64)
+	k = append(binary.BigEndian.AppendUint64(k, arrival), table.Prefix(i)...)
+	return binary.BigEndian.AppendUint64(k, seq)
+}
+
+// entryOwner is the instance in the key of an entry; ok is false for a key that is none.
+func entryOwner(k []byte) (i relay.InstanceID, ok bool) {
+	i = instanceOf(k[min(8, len(k)):], 8)
+	return i, i != "" && !strings.Contains(string(i), "\x00")
 }
 
 // deadKey orders dead letters by when they died and ends with the buffer id, so that looking

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,6 +81,18 @@ func closeChecked(t testing.TB, db *DB) {
 			t.Errorf("bbolt check: %v", err)
 		}
 		checkLanes(t, tx)
+		want, err := orderOf(tx)
+		if err != nil {
+			return nil // a test damaged one
+		}
+		for i, b := range db.order.lanes {
+			if w := want.lanes[i]; b.laneRecord != w.laneRecord || !slices.Equal(b.slots, w.slots) {
+				t.Errorf("lane %s is remembered as %+v; it is %+v", i, b, w)
+			}
+		}
+		if len(want.lanes) != len(db.order.lanes) {
+			t.Errorf("%d lanes are remembered; there are %d", len(db.order.lanes), len(want.lanes))
+		}
 		return nil
 	})
 	if errors.Is(err, os.ErrClosed) {
@@ -97,15 +110,17 @@ func closeChecked(t testing.TB, db *DB) {
 func checkLanes(t testing.TB, tx *bolt.Tx) {
 	t.Helper()
 	err := tx.Bucket([]byte(bucketLanes)).ForEach(func(k, v []byte) error {
-		l, err := table.Decode[lane](k, v)
+		l, err := table.Decode[laneRecord](k, v)
 		if err != nil {
 			return nil // a test damaged it
 		}
 		var entries, dead int
 		var bytes int64
-		for _, v := range table.Under(tx, bucketEntries, append(k[:len(k):len(k)], 0)) {
-			entries++
-			bytes += int64(len(v))
+		for k2, v := range table.Under(tx, bucketEntries, nil) {
+			if i, ok := entryOwner(k2); ok && string(i) == string(k) {
+				entries++
+				bytes += int64(len(v))
+			}
 		}
 		for range table.Under(tx, bucketDead, append(k[:len(k):len(k)], 0)) {
 			dead++
@@ -119,6 +134,16 @@ func checkLanes(t testing.TB, tx *bolt.Tx) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// keyOf is where an entry stands.
+func keyOf(t testing.TB, db *DB, i relay.InstanceID, seq uint64) []byte {
+	t.Helper()
+	s, _, ok := db.order.next(i, seq-1)
+	if !ok || s.seq != seq {
+		t.Fatalf("no entry %d of %s", seq, i)
+	}
+	return entryKey(s.arrival, i, seq)
 }
 
 func enroll(t testing.TB, db *DB, names ...relay.InstanceID) {

@@ -14,7 +14,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
-	bolt "go.etcd.io/bbolt"
 )
 
 const bucketLanes = "hot/lanes" // instance -> laneRecord
@@ -34,16 +33,20 @@ type laneRecord struct {
 	Closed bool `json:"closed,omitempty"`
 }
 
-func loadLane(t *bolt.Tx, i relay.InstanceID) (l laneRecord, err error) {
-	l, _, err = table.Load[laneRecord](t, bucketLanes, table.Key(i))
-	return l, err
-}
+func damagedLane(k []byte, err error) error { return boltfile.DamagedRecord(bucketLanes, k, err) }
 
 // lane is an instance's buffer in a write transaction.
 type lane struct {
 	t *tx
 	i relay.InstanceID
 	laneRecord
+	touched bool // the record is to be written
+	// Of entries: those that were there, how many of them are known to have left from the front, which have left, and what
+	// was added since. base is not changed.
+	base  []slot
+	first int
+	gone  map[uint64]bool
+	added []slot
 }
 
 // lane is i's. However many entries a batch moves, its record is written once, before the commit.
@@ -51,20 +54,49 @@ func (t *tx) lane(i relay.InstanceID) (*lane, error) {
 	if l, ok := t.lanes[i]; ok {
 		return l, nil
 	}
-	l, err := loadLane(t.Tx, i)
-	if err != nil {
-		return nil, err
+	if t.order == nil { // nobody uses the database
+		o, err := orderOf(t.Tx)
+		if err != nil {
+			return nil, err
+		}
+		t.order, t.arrival = o, o.last
 	}
-	return &lane{t, i, l}, nil
+	if t.lanes == nil {
+		t.lanes = make(map[relay.InstanceID]*lane)
+	}
+	b := t.order.lane(i)
+	l := &lane{t: t, i: i, laneRecord: b.laneRecord, base: b.slots}
+	t.lanes[i] = l
+	return l, nil
 }
 
 // touch notes that the record is to be written with the transaction.
 func (l *lane) touch() {
-	if l.t.lanes == nil {
-		l.t.lanes = make(map[relay.InstanceID]*lane)
-	}
-	l.t.lanes[l.i] = l
+	l.touched = true
 	l.t.Changes++
+}
+
+// left are those of base that are still there.
+func (l *lane) left() []slot {
+	if len(l.gone) == 0 {
+		return l.base
+	}
+	for l.first < len(l.base) && l.gone[l.base[l.first].seq] {
+		l.first++
+	}
+	rest := l.base[l.first:]
+	if len(l.gone) == l.first {
+		return rest
+	}
+	return slices.DeleteFunc(slices.Clone(rest), func(s slot) bool { return l.gone[s.seq] })
+}
+
+// keys are those of the entries, in their order.
+func (l *lane) keys() (out [][]byte) {
+	for _, s := range slices.Concat(l.left(), l.added) {
+		out = append(out, entryKey(s.arrival, l.i, s.seq))
+	}
+	return out
 }
 
 // newEpoch draws an epoch. It is never zero, and its hexadecimal form begins with a letter.
@@ -93,7 +125,9 @@ func (l *lane) append(payload []byte) (relay.BufferID, error) {
 	l.Entries++
 	l.Bytes += boltfile.EnvelopeSize + int64(len(payload))
 	l.touch()
-	k := entryKey(l.i, id.Seq)
+	l.t.arrival++
+	l.added = append(l.added, slot{id.Seq, l.t.arrival})
+	k := entryKey(l.t.arrival, l.i, id.Seq)
 	value := boltfile.Seal(k, payload)
 	var err error
 	if ev, ok := namesFiles(k, value); ok {
@@ -107,6 +141,15 @@ func (l *lane) remove(k, value []byte) error {
 	l.Entries--
 	l.Bytes -= int64(len(value))
 	l.touch()
+	seq := table.Number(k)
+	if n, ok := slices.BinarySearchFunc(l.added, seq, bySeq); ok {
+		l.added = slices.Delete(l.added, n, n+1)
+	} else {
+		if l.gone == nil {
+			l.gone = make(map[uint64]bool)
+		}
+		l.gone[seq] = true
+	}
 	var err error
 	if ev, ok := namesFiles(k, value); ok {
 		var held int
@@ -118,20 +161,32 @@ func (l *lane) remove(k, value []byte) error {
 
 // find is the stored record of an entry that is in the lane; nil when it is not.
 func (l *lane) find(b relay.BufferID) (k, value []byte) {
-	if b.Epoch != l.Epoch {
+	if b.Epoch != l.Epoch || l.gone[b.Seq] {
 		return nil, nil
 	}
-	k = entryKey(l.i, b.Seq)
+	for _, slots := range [][]slot{l.base, l.added} {
+		if n, ok := slices.BinarySearchFunc(slots, b.Seq, bySeq); ok {
+			return l.at(slots[n])
+		}
+	}
+	return nil, nil
+}
+
+// at is the stored record of the entry that stands there.
+func (l *lane) at(s slot) (k, value []byte) {
+	k = entryKey(s.arrival, l.i, s.seq)
 	return k, l.t.Bucket([]byte(bucketEntries)).Get(k)
 }
 
 // oldest is the first of the entries; nil when there is none.
-func (l *lane) oldest() (k, value []byte) { return oldest(l.t.Tx, bucketEntries, l.i) }
-
-// oldest is the first record of i's in b; nil when there is none.
-func oldest(t *bolt.Tx, b string, i relay.InstanceID) (k, value []byte) {
-	for k, v := range table.Under(t, b, table.Prefix(i)) {
-		return k, v
+func (l *lane) oldest() (k, value []byte) {
+	for ; l.first < len(l.base); l.first++ {
+		if s := l.base[l.first]; !l.gone[s.seq] {
+			return l.at(s)
+		}
+	}
+	if len(l.added) > 0 {
+		return l.at(l.added[0])
 	}
 	return nil, nil
 }
@@ -188,15 +243,15 @@ func recountLanes(w *table.Writer) error {
 	for k, v := range table.Under(w.Tx, bucketLanes, nil) {
 		l, err := table.Decode[laneRecord](k, v)
 		if err != nil {
-			return boltfile.DamagedRecord(bucketLanes, k, err)
+			return damagedLane(k, err)
 		}
 		l.Entries, l.Bytes, l.Dead = 0, 0, 0
 		lanes[string(k)] = &l
 	}
 	strays := make(map[string][][]byte) // by bucket: keys that damage put there, for they begin with no instance
-	of := func(b string, k []byte, tail int) *laneRecord {
-		name := string(instanceOf(k, tail))
-		if name == "" || strings.Contains(name, "\x00") {
+	of := func(b string, k []byte, i relay.InstanceID, ok bool) *laneRecord {
+		name := string(i)
+		if !ok {
 			strays[b] = append(strays[b], bytes.Clone(k))
 			return &laneRecord{}
 		}
@@ -206,13 +261,15 @@ func recountLanes(w *table.Writer) error {
 		return lanes[name]
 	}
 	for k, v := range table.Under(w.Tx, bucketEntries, nil) {
-		l := of(bucketEntries, k, 8)
+		i, ok := entryOwner(k)
+		l := of(bucketEntries, k, i, ok)
 		l.Entries++
 		l.Bytes += int64(len(v))
 		l.Last = max(l.Last, table.Number(k))
 	}
 	for k := range table.Under(w.Tx, bucketDead, nil) {
-		l := of(bucketDead, k, 24)
+		i := instanceOf(k, 24)
+		l := of(bucketDead, k, i, i != "" && !strings.Contains(string(i), "\x00"))
 		l.Dead++
 		if len(k) > 24 {
 			l.Deaths = max(l.Deaths, binary.BigEndian.Uint64(k[len(k)-24:]))
@@ -261,14 +318,16 @@ func recountFiles(w *table.Writer, now time.Time, of ...relay.InstanceID) error 
 			}
 		}
 	}
-	for _, i := range of {
-		var events []relay.Event
-		for k, v := range table.Under(w.Tx, bucketEntries, table.Prefix(i)) {
+	events := make(map[relay.InstanceID][]relay.Event)
+	for k, v := range table.Under(w.Tx, bucketEntries, nil) {
+		if i, ok := entryOwner(k); ok && slices.Contains(of, i) {
 			if ev, ok := namesFiles(k, v); ok {
-				events = append(events, ev)
+				events[i] = append(events[i], ev)
 			}
 		}
-		if err := media.Recount(w, i, events, now); err != nil {
+	}
+	for _, i := range of {
+		if err := media.Recount(w, i, events[i], now); err != nil {
 			return err
 		}
 	}

@@ -188,13 +188,13 @@ func TestDamagedFilesAndEntries(t *testing.T) {
 		}
 	}
 	spoil(db, media.Bucket, media.Key("a"))
-	spoil(db, bucketEntries, entryKey("i1", bs[0].Seq))
+	spoil(db, bucketEntries, keyOf(t, db, "i1", bs[0].Seq))
 	path := db.path
 	closeChecked(t, db)
 	db = reopen(t, path, Options{})
 	wantFiles(t, db, "opened", "a waiting [i1] [i1]", "b held [i1] [] freed")
 	bs = acceptFiles(t, db, "e3", []relay.InstanceID{"i1"}, "c")
-	spoil(db, bucketEntries, entryKey("i1", bs[0].Seq))
+	spoil(db, bucketEntries, keyOf(t, db, "i1", bs[0].Seq))
 	if _, _, err := db.Lanes.Next(ctxOf(t), "i1", bs[0].Seq-1); err != nil { // sets it aside
 		t.Fatal(err)
 	}

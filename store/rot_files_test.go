@@ -40,7 +40,8 @@ func checkNeeds(t *testing.T, has map[string]map[string]string) {
 	for k, v := range has[bucketEntries] {
 		if ev, ok := namesFiles([]byte(k), []byte(v)); ok {
 			for _, a := range ev.Attachments {
-				need[a.ID] = append(need[a.ID], instanceOf([]byte(k), 8))
+				i, _ := entryOwner([]byte(k))
+				need[a.ID] = append(need[a.ID], i)
 			}
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 	bolt "go.etcd.io/bbolt"
@@ -169,8 +170,10 @@ func rot(t *testing.T, path string, content []byte, want map[string]map[string]s
 		if b == audit.Counts { // it says what the rows say, of the tenant and of the credential
 			named += 2 * strings.Count(text.String(), fmt.Sprintf("bucket %s,", audit.Rows))
 		}
-		if b == table.Index { // it says what the conversations say
-			named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketConversations))
+		if b == table.Index { // it says what the conversations and the prompts say
+			for _, b := range []string{bucketConversations, prompt.Bucket} {
+				named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
+			}
 		}
 		if lost > named {
 			t.Errorf("%d records of %s are not what they were, %d of them named:\n%s", lost, b, named, &text)
@@ -239,7 +242,7 @@ func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]str
 	}
 	want := 0
 	for k := range entries {
-		if strings.HasPrefix(k, string(table.Prefix(i))) {
+		if of, _ := entryOwner([]byte(k)); of == i {
 			want++
 		}
 	}

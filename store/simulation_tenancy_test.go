@@ -54,7 +54,7 @@ func (s tenancy) stored(t *bolt.Tx) error {
 	is, err1 := table.List[Instance](t, BucketInstances, nil)
 	for _, i := range is {
 		s.Instances[i.ID] = i.Tenant
-		if l, _, err := table.Load[lane](t, bucketLanes, table.Key(i.ID)); err != nil {
+		if l, _, err := table.Load[laneRecord](t, bucketLanes, table.Key(i.ID)); err != nil {
 			return err
 		} else if !l.Closed {
 			s.Live[i.ID] = true

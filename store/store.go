@@ -15,7 +15,8 @@
 //     an instance is enrolled again, or a backup is restored.
 //  5. An entry leaves a lane only by being dropped, or by moving to the dead letters or, when
 //     damaged, to the quarantine.
-//  6. Entries of a lane are handed out in the order they were accepted.
+//  6. Entries of a lane are handed out in the order they were accepted. What is remembered of lanes (order.go) is
+//     what the newest commit has.
 //  7. An event is stored once per bot, however often it is handed in within three days.
 //  8. A file or record that is not what was written is refused, or set aside, and named (damage.go); it is
 //     never replaced or skipped in silence. All records are looked at whenever the file is opened
@@ -79,6 +80,7 @@ type DB struct {
 	// Ride along with the commits, as notes of Authors do.
 	cursors cursors
 
+	order     *order // made by Open
 	instances decodedInstances
 
 	deadDropped atomic.Uint64
@@ -122,7 +124,9 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	db.damaged = len(bad)
 	return b.View(func(t *bolt.Tx) error {
 		db.Authors.Load(t)
-		return nil
+		var err error
+		db.order, err = orderOf(t)
+		return err
 	})
 }
 

@@ -33,17 +33,10 @@ type Swept struct {
 // when there is something to drop. Damaged records are left where they are and do not stop it;
 // they come back as an error that names them, together with what was swept.
 func (db *DB) Sweep(ctx context.Context) (Swept, error) {
-	s := sweep{now: db.now(), maxAge: db.limits.MaxAge}
-	err := db.change(ctx, nil, "sweep", func(t *tx) error {
-		s.Swept, s.damaged = Swept{}, nil
-		for _, step := range []func(*tx) error{
-			s.marks, s.lanes, s.files, s.pending, s.authors, s.capabilities, s.prompts, s.conversations, s.moves, s.codes, s.secrets,
-		} {
-			if err := step(t); err != nil {
-				return err
-			}
-		}
-		return nil
+	var s *sweep
+	err := db.change(ctx, nil, "sweep", func(t *tx) (err error) {
+		s = &sweep{t: t, now: db.now(), maxAge: db.limits.MaxAge}
+		return s.run()
 	})
 	if err != nil {
 		return Swept{}, err
@@ -56,25 +49,63 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 
 type sweep struct {
 	Swept
+	t       *tx
 	now     time.Time
-	maxAge  time.Duration
+	maxAge  time.Duration // of entries
 	damaged []error
 }
 
-func (s *sweep) marks(t *tx) (err error) {
-	s.SeenDays, err = dedupe.Sweep(t.Writer, s.now)
-	return err
+func (s *sweep) run() (err error) {
+	s.SeenDays, err = dedupe.Sweep(s.t.Writer, s.now)
+	older := func(at time.Time, than time.Duration) bool { return s.now.Sub(at) > than }
+	return errors.Join(err,
+		due(s, BucketInstances, func(Instance) bool { return true }, func(_ []byte, i Instance) error {
+			l, err := s.t.lane(i.ID)
+			if err != nil {
+				s.damaged = append(s.damaged, err)
+				return nil
+			}
+			return errors.Join(s.entries(l), s.dead(l))
+		}),
+		s.files(),
+		dropDue(s, bucketPending, &s.Pending, func(r pendingRecord) bool { return older(r.At, day) }),
+		dropDue(s, authors.Bucket, nil, func(r authors.Record) bool { return older(r.At, authors.Kept) }),
+		dropDue(s, capability.Bucket, &s.Capabilities, func(r capability.Record) bool { return r.Expired(s.now) }),
+		dropDue(s, prompt.Bucket, &s.Prompts, func(r prompt.Record) bool { return r.Past(s.now, s.maxAge) }),
+		dropDue(s, bucketConversations, &s.Conversations, func(c Conversation) bool { return older(c.LastAt, keepSilent) }),
+		s.moves(),
+		dropDue(s, bucketCodes, &s.Codes, func(c Code) bool { return older(c.ExpiresAt, keepCode) }),
+		dropDue(s, bucketTokens, &s.Codes, func(c Code) bool { return older(c.ExpiresAt, keepCode) }),
+		dropDue(s, bucketIdentity, &s.Codes, func(c Code) bool { return !c.ExpiresAt.IsZero() && older(c.ExpiresAt, keepCode) }),
+		s.secrets())
 }
 
-func (s *sweep) lanes(t *tx) error {
-	var i Instance
-	var l *lane
-	return s.each(t, BucketInstances, nil, func(k []byte) (ok bool, err error) {
-		if i, ok, err = table.Load[Instance](t.Tx, BucketInstances, k); ok {
-			l, err = t.lane(i.ID)
+// due calls do for each record of b that is picked. A damaged one stays.
+func due[T any](s *sweep, b string, picked func(T) bool, do func(k []byte, v T) error) error {
+	for _, k := range table.KeysUnder(s.t.Tx, b, nil) {
+		v, ok, err := table.Load[T](s.t.Tx, b, k)
+		if err != nil {
+			s.damaged = append(s.damaged, err)
+		} else if ok && picked(v) {
+			if err := do(k, v); err != nil {
+				return err
+			}
 		}
-		return ok, err
-	}, func([]byte) error { return errors.Join(s.entries(l), s.dead(l)) })
+	}
+	return nil
+}
+
+// dropDue drops the records of b that are past their time, and counts them in n, if that is not nil.
+func dropDue[T any](s *sweep, b string, n *int, past func(T) bool) error {
+	return due(s, b, past, func(k []byte, v T) error {
+		if n != nil {
+			*n++
+		}
+		if r, ok := any(v).(table.Indexed); ok {
+			return table.DeleteIndexed(s.t.Writer, r)
+		}
+		return s.t.Delete(b, k)
+	})
 }
 
 // entries moves what is too old. Entries are in the order they were accepted, so it ends at the
@@ -99,36 +130,32 @@ func (s *sweep) entries(l *lane) error {
 }
 
 func (s *sweep) dead(l *lane) error {
-	return s.each(l.t, bucketDead, table.Prefix(l.i), func(k []byte) (bool, error) {
-		d, _, _, err := decodeDead(k, l.t.Bucket([]byte(bucketDead)).Get(k))
-		if err != nil {
-			err = boltfile.DamagedRecord(bucketDead, k, err)
+	for _, k := range table.KeysUnder(s.t.Tx, bucketDead, table.Prefix(l.i)) {
+		d, _, _, err := decodeDead(k, s.t.Bucket([]byte(bucketDead)).Get(k))
+		switch {
+		case err != nil:
+			s.damaged = append(s.damaged, boltfile.DamagedRecord(bucketDead, k, err))
+		case s.now.Sub(d.DiedAt) > keepDead:
+			s.DeadDropped++
+			if err := l.dropDead(k); err != nil {
+				return err
+			}
 		}
-		return s.now.Sub(d.DiedAt) > keepDead, err
-	}, func(k []byte) error {
-		s.DeadDropped++
-		return l.dropDead(k)
+	}
+	return nil
+}
+
+// moves drops the ids of chats that nobody talks in any more: at once when nobody has anything to do
+// with the chat at all, else after the time that a conversation would have had.
+func (s *sweep) moves() error {
+	if len(table.KeysUnder(s.t.Tx, BucketMoves, nil)) == 0 {
+		return nil
+	}
+	talked, held := chatsInUse(s.t.Tx)
+	return dropDue(s, BucketMoves, nil, func(m Move) bool {
+		to := string(moveKey(m.Platform, m.To))
+		return !talked[to] && (!held[to] || s.now.Sub(m.At) > keepSilent)
 	})
-}
-
-func (s *sweep) pending(t *tx) error {
-	return sweepOut(s, t, bucketPending, &s.Pending, func(r pendingRecord) bool { return s.now.Sub(r.At) > day })
-}
-
-func (s *sweep) authors(t *tx) error {
-	return sweepOut(s, t, authors.Bucket, new(int), func(r authors.Record) bool { return s.now.Sub(r.At) > authors.Kept })
-}
-
-func (s *sweep) capabilities(t *tx) error {
-	return sweepOut(s, t, capability.Bucket, &s.Capabilities, func(r capability.Record) bool { return r.Expired(s.now) })
-}
-
-func (s *sweep) prompts(t *tx) error {
-	return sweepOut(s, t, prompt.Bucket, &s.Prompts, func(r prompt.Record) bool { return r.Past(s.now, s.maxAge) })
-}
-
-func (s *sweep) conversations(t *tx) error {
-	return sweepOut(s, t, bucketConversations, &s.Conversations, func(c Conversation) bool { return s.now.Sub(c.LastAt) > keepSilent })
 }
 
 // chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
@@ -150,77 +177,19 @@ func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 	return talked, held
 }
 
-// moves drops the ids of chats that nobody talks in any more: at once when nobody has anything to do
-// with the chat at all, else after the time that a conversation would have had.
-func (s *sweep) moves(t *tx) error {
-	keys := table.KeysUnder(t.Tx, BucketMoves, nil)
-	if len(keys) == 0 {
-		return nil
-	}
-	talked, held := chatsInUse(t.Tx)
-	return sweepOut(s, t, BucketMoves, new(int), func(m Move) bool {
-		to := moveKey(m.Platform, m.To)
-		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(m.At) > keepSilent)
-	})
-}
-
 // files makes up for damaged entries, which nobody knows the files of.
-func (s *sweep) files(t *tx) error {
-	if of := media.Needing(t.Tx); len(of) > 0 {
-		return recountFiles(t.Writer, s.now, of...)
-	}
-	return nil
-}
-
-// codes drops those that expired long enough ago. An identity code may have no time.
-func (s *sweep) codes(t *tx) error {
-	var err error
-	for _, k := range []CodeKind{LinkCode, EnrollCode, IdentityCode} {
-		err = errors.Join(err, sweepOut(s, t, k.bucket(), &s.Codes, func(c Code) bool {
-			return (k != IdentityCode || !c.ExpiresAt.IsZero()) && s.now.Sub(c.ExpiresAt) > keepCode
-		}))
-	}
-	return err
-}
-
-// sweepOut drops, and counts in n, the records of b that are past their time.
-func sweepOut[T any](s *sweep, t *tx, b string, n *int, past func(T) bool) error {
-	var v T
-	return s.each(t, b, nil, func(k []byte) (ok bool, err error) {
-		v, ok, err = table.Load[T](t.Tx, b, k)
-		return ok && past(v), err
-	}, func(k []byte) error {
-		*n++
-		if r, ok := any(v).(table.Indexed); ok {
-			return table.DeleteIndexed(t.Writer, r)
-		}
-		return t.Delete(b, k)
-	})
-}
-
-// each calls do for every key under pre that is due. A damaged record stays.
-func (s *sweep) each(t *tx, b string, pre []byte, due func(k []byte) (bool, error), do func(k []byte) error) error {
-	for _, k := range table.KeysUnder(t.Tx, b, pre) {
-		if ok, err := due(k); err != nil {
-			s.damaged = append(s.damaged, err)
-		} else if ok {
-			if err := do(k); err != nil {
-				return err
-			}
-		}
+func (s *sweep) files() error {
+	if of := media.Needing(s.t.Tx); len(of) > 0 {
+		return recountFiles(s.t.Writer, s.now, of...)
 	}
 	return nil
 }
 
 // secrets drops the secrets that were rotated out and were not replaced in time.
-func (s *sweep) secrets(t *tx) error {
-	var g Gateway
-	return s.each(t, BucketGateways, nil, func(k []byte) (_ bool, err error) {
-		g, _, err = table.Load[Gateway](t.Tx, BucketGateways, k)
-		n := len(g.Secrets)
-		g.Secrets = slices.DeleteFunc(g.Secrets, func(x GatewaySecret) bool {
-			return !x.ExpiresAt.IsZero() && s.now.After(x.ExpiresAt)
-		})
-		return len(g.Secrets) < n, err
-	}, func(k []byte) error { return t.Put(BucketGateways, k, g) })
+func (s *sweep) secrets() error {
+	over := func(x GatewaySecret) bool { return !x.ExpiresAt.IsZero() && s.now.After(x.ExpiresAt) }
+	return due(s, BucketGateways, func(g Gateway) bool { return slices.ContainsFunc(g.Secrets, over) }, func(k []byte, g Gateway) error {
+		g.Secrets = slices.DeleteFunc(g.Secrets, over)
+		return s.t.Put(BucketGateways, k, g)
+	})
 }

@@ -19,7 +19,9 @@ import (
 type tx struct {
 	*table.Writer
 	db          *DB                        // nil when nobody uses the database yet
-	lanes       map[relay.InstanceID]*lane // touched so far; written once, before the commit
+	order       *order                     // as the commit before has it; nil before it is asked for
+	arrival     uint64                     // of the newest entry
+	lanes       map[relay.InstanceID]*lane // looked at so far; those that were touched are written once, before the commit
 	marks       dedupe.Batch
 	cursors     map[string][]byte // moved so far, by their key; stored, before the commit, if anything is
 	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
@@ -38,7 +40,7 @@ func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 			db.instances.forget(w.ID())
 		}
 	}
-	return &tx{Writer: &table.Writer{Writer: w}, db: db, waiting: db.cursors.waiting}
+	return &tx{Writer: &table.Writer{Writer: w}, db: db, order: db.order, arrival: db.order.last, waiting: db.cursors.waiting}
 }
 
 // change runs fn in the next transaction, with what failed in front of an error, and leaves row in the audit list if fn
@@ -114,6 +116,9 @@ func (t *tx) takeNotes() error {
 // flush writes the lanes that were touched and the marks that were made. Nothing may be changed after it.
 func (t *tx) flush() error {
 	for i, l := range t.lanes {
+		if !l.touched {
+			continue
+		}
 		if err := t.Put(bucketLanes, table.Key(i), l.laneRecord); err != nil {
 			return err
 		}
@@ -127,6 +132,7 @@ func (t *tx) Done(stored bool) {
 	if !stored {
 		return
 	}
+	t.order.stored(t.lanes, t.arrival)
 	for _, note := range t.stored {
 		note()
 	}

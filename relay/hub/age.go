@@ -16,7 +16,7 @@ const startTime = 5 * time.Second
 // letStart waits until the gateway has had time to start. One that shows that it is newer than June is waited for only
 // if it dials as the real gateways do and entries wait for it. A program that does not dial like that, and for which none
 // waits, is not waited for.
-func (s *seat) letStart(ctx context.Context) {
+func (s *attachment) letStart(ctx context.Context) {
 	l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance)
 	backlog, newer := err != nil || l.Entries > 0, s.newer
 	switch {
@@ -44,7 +44,7 @@ func requestOfNow(r relay.Request) bool {
 }
 
 // isNewer notes that the gateway is younger than those of June, once: its next sessions do not wait.
-func (s *seat) isNewer(ctx context.Context) {
+func (s *attachment) isNewer(ctx context.Context) {
 	if !s.grow() {
 		return
 	}
@@ -57,7 +57,7 @@ func (s *seat) isNewer(ctx context.Context) {
 }
 
 // grow ends letStart, and reports whether the gateway was not known to be newer before.
-func (s *seat) grow() bool {
+func (s *attachment) grow() bool {
 	if s.grown.Swap(true) {
 		return false
 	}

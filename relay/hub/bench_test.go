@@ -110,7 +110,7 @@ func benchEach(b *testing.B, p *salon, ev relay.Event) time.Duration {
 		b.Fatalf("nothing to deliver: %v, %s", err, p.verdict(ev.ID))
 	}
 	p.must(p.db.Lanes.Ack(b.Context(), "home", e.Buffer))
-	p.seats["home"].taken(b.Context(), e.About)
+	p.attached["home"].taken(b.Context(), e.About)
 	p.settle()
 	return time.Since(began)
 }

@@ -33,9 +33,9 @@ func (r *rig) restarted(p platforms.Platform, seal outbound.Sealer) *Hub {
 	return New(r.db, r.desk, r.bus, []platforms.Platform{p}, Options{Seal: seal})
 }
 
-// sits is a seat of the instance's gateway, without a socket.
-func sits(h *Hub, t relay.TenantID, i relay.InstanceID, bots ...relay.Bot) *seat {
-	s := h.newSeat(nil, session.Peer{Tenant: t, Instance: i, Gateway: relay.GatewayID(i)})
+// sits is the attachment of the instance's gateway, without a socket.
+func sits(h *Hub, t relay.TenantID, i relay.InstanceID, bots ...relay.Bot) *attachment {
+	s := h.newAttachment(nil, session.Peer{Tenant: t, Instance: i, Gateway: relay.GatewayID(i)})
 	s.identities = bots
 	return s
 }

@@ -137,7 +137,7 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 				if tc.known != "" {
 					h.facts.Visible.Observe(visibility.Of{Bot: first.bot, Place: tc.event.Source.Place(), User: tc.known}, time.Now())
 				}
-				s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+				s := h.newAttachment(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 				s.say(first.bot)
 				s.grow()
 				if tc.event.Prompt != nil {
@@ -214,7 +214,7 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 		answers(first)
 		p := &slowLane{stage: first, open: make(chan struct{}), waiting: make(chan struct{}, 1)}
 		h.Bots()[0] = p
-		s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+		s := h.newAttachment(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 		s.say(first.bot)
 		s.grow()
 		for _, a := range []relay.Action{relay.Typing{Chat: "@ann"}, relay.React{Chat: "@ann", Message: "1", Emoji: "x"}, relay.Draft{Chat: "@ann", DraftID: 1}} {
@@ -265,7 +265,7 @@ func TestAnActionThatTheRateLimitRefusesIsCounted(t *testing.T) {
 	h, first, _ := claims(t)
 	answers(first)
 	h.Bots()[0] = &slowLane{stage: first, waiting: make(chan struct{}, 1)}
-	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+	s := h.newAttachment(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 	s.say(first.bot)
 	a := s.Action(t.Context(), relay.Request{Action: relay.Send{Chat: "@ann", Content: "x"}})
 	if err := a.Allow(t.Context()); err != nil {
@@ -289,7 +289,7 @@ func TestWhatWasAllowedCoversTheNewestOfItsKind(t *testing.T) {
 	answers(first)
 	var done []relay.Edit
 	h.Bots()[0] = &scribbler{stage: first, done: &done}
-	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+	s := h.newAttachment(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 	s.say(first.bot)
 	s.grow()
 	a := s.Action(t.Context(), relay.Request{Action: relay.Edit{Chat: "@ann", Message: "m", Content: "old"}})

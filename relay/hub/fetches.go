@@ -23,13 +23,13 @@ func ofFetchers(a relay.Action) bool {
 }
 
 // tooOld reports whether the gateway cannot fetch files.
-func (s *seat) tooOld() bool { return s.old.Load() && !s.fetches.Load() }
+func (s *attachment) tooOld() bool { return s.old.Load() && !s.fetches.Load() }
 
 // unjudged reports whether it is not known yet.
-func (s *seat) unjudged() bool { return !s.old.Load() && !s.fetches.Load() }
+func (s *attachment) unjudged() bool { return !s.old.Load() && !s.fetches.Load() }
 
 // offers notes that the event is given with files that the gateway could fetch.
-func (s *seat) offers(of store.About) {
+func (s *attachment) offers(of store.About) {
 	if !s.unjudged() {
 		return
 	}
@@ -39,7 +39,7 @@ func (s *seat) offers(of store.About) {
 }
 
 // unfetched judges the gateway, which has taken the event, if files of it were there to be fetched.
-func (s *seat) unfetched(ctx context.Context, of store.About) {
+func (s *attachment) unfetched(ctx context.Context, of store.About) {
 	s.mu.Lock()
 	n := len(s.offered)
 	s.offered = slices.DeleteFunc(s.offered, func(o store.About) bool { return o.Bot == of.Bot && o.ID == of.ID })
@@ -57,7 +57,7 @@ func (s *seat) unfetched(ctx context.Context, of store.About) {
 }
 
 // fetcher notes that the gateway fetches files, by what it asked for.
-func (s *seat) fetcher(ctx context.Context) {
+func (s *attachment) fetcher(ctx context.Context) {
 	if !s.fetches.Load() {
 		s.hub.Fetches(ctx, s.peer.Gateway)
 		s.fetches.Store(true) // also of a session that the hub does not know any more

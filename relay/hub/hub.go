@@ -183,7 +183,7 @@ func (h *Hub) note(n bus.Note) {
 		h.lane(n.Instance).Grown(n.Seq)
 	case bus.Interrupt:
 		// However many there are, they do not end the session; and a gateway that went idle is left alone.
-		if s := h.seat(n.Instance); s != nil {
+		if s := h.serving(n.Instance); s != nil {
 			s.pump.Awake(func() { s.session.Offer(wire.InterruptInbound{Session: n.Session, Chat: n.Chat}) })
 		}
 	case bus.Revoked:

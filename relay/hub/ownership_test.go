@@ -119,7 +119,7 @@ type parlour struct {
 	path     string
 	scribe   *scribe
 	bot      platforms.Platform
-	sessions map[relay.InstanceID]*seat
+	sessions map[relay.InstanceID]*attachment
 	gone     map[relay.UserID]bool // that see no chat any more
 	events   int
 }
@@ -178,10 +178,10 @@ func (p *parlour) open() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.db, p.sessions = db, make(map[relay.InstanceID]*seat)
+	p.db, p.sessions = db, make(map[relay.InstanceID]*attachment)
 	p.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Platform{p.bot}, Options{})
 	for _, i := range []relay.InstanceID{"home", "guest", "other"} {
-		s := p.hub.newSeat(nil, session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)})
+		s := p.hub.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)})
 		s.say(p.scribe.bot)
 		s.grow() // its age is not what this is about
 		s.fetches.Store(true)

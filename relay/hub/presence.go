@@ -2,30 +2,31 @@ package hub
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Connected reports whether a session serves the instance now.
-func (h *Hub) Connected(i relay.InstanceID) bool { return h.seat(i) != nil }
+func (h *Hub) Connected(i relay.InstanceID) bool { return h.serving(i) != nil }
 
 // Serves reports whether a session of the gateway serves its instance now.
 func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
-	s := h.seat(i)
+	s := h.serving(i)
 	return s != nil && s.peer.Gateway == g
 }
 
 // Answers is Serves for a session whose gateway gives a sign of life now, within three seconds: a socket outlives
 // the host at its other end by most of a minute.
 func (h *Hub) Answers(ctx context.Context, g relay.GatewayID, i relay.InstanceID) bool {
-	s := h.seat(i)
+	s := h.serving(i)
 	return s != nil && s.peer.Gateway == g && s.session.Answers(ctx)
 }
 
 // Awake reports whether a session serves the instance now whose gateway did not say that it goes idle.
 func (h *Hub) Awake(i relay.InstanceID) bool {
-	s := h.seat(i)
+	s := h.serving(i)
 	return s != nil && !s.pump.Flipped()
 }
 
@@ -37,4 +38,29 @@ func (h *Hub) Warning(i relay.InstanceID) string {
 		return "copied_credential"
 	}
 	return ""
+}
+
+// Fronts reports whether the session that serves the instance fronts one of the bots; also while none serves it, or
+// no hello has come yet.
+func (h *Hub) Fronts(i relay.InstanceID, bots ...relay.Bot) bool {
+	s := h.serving(i)
+	if s == nil {
+		return true
+	}
+	said := s.Identities()
+	return len(said) == 0 || slices.ContainsFunc(said, func(id relay.Bot) bool {
+		return slices.ContainsFunc(bots, func(b relay.Bot) bool { return standsFor(id, b) })
+	})
+}
+
+// Unfronted are the bots whose events wait because the session that serves the instance does not front them.
+// Those events may have left the buffer since.
+func (h *Hub) Unfronted(i relay.InstanceID) []relay.Bot {
+	s := h.serving(i)
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.unfronted)
 }

@@ -175,7 +175,7 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 	for _, chat := range []relay.ChatID{"garden", "garden/open"} {
 		r.give(capability.Record{Event: relay.EventID(chat), Instance: "home", Chat: chat, Sessions: []relay.SessionKey{relay.SessionKey(chat)}}, "tok1")
 	}
-	s := h.newSeat(nil, session.Peer{Tenant: relay.DefaultTenant, Instance: "home"})
+	s := h.newAttachment(nil, session.Peer{Tenant: relay.DefaultTenant, Instance: "home"})
 	s.identities = []relay.Bot{r.bot, second.bot, {Platform: relay.RelayPlatform}}
 	garden := relay.Chat{Bot: r.bot, ID: "garden"}
 	open := relay.Chat{Bot: r.bot, ID: "garden/open"}

@@ -51,16 +51,16 @@ func (a *asking) Unprompt(_ context.Context, chat relay.ChatID, m relay.MessageI
 // and "kids" are ann's and eve's; "hall" is granted to "home", where anybody may speak, and whoever is asked about sees
 // everything.
 type salon struct {
-	t      testing.TB
-	db     *store.DB
-	hub    *Hub
-	bot    *asking
-	seats  map[relay.InstanceID]*seat
-	blind  bool // nobody sees anything
-	mute   bool // the network does not say
-	n      int
-	told   []string        // what people read
-	waited []relay.EventID // presses that the network was told to be undecided
+	t        testing.TB
+	db       *store.DB
+	hub      *Hub
+	bot      *asking
+	attached map[relay.InstanceID]*attachment
+	blind    bool // nobody sees anything
+	mute     bool // the network does not say
+	n        int
+	told     []string        // what people read
+	waited   []relay.EventID // presses that the network was told to be undecided
 }
 
 func newSalon(t testing.TB, o store.Options) *salon {
@@ -113,12 +113,12 @@ func (p *salon) must(err error) {
 func (p *salon) begin() {
 	p.t.Helper()
 	p.hub = New(p.db, link.NewDesk(p.db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Platform{p.bot}, Options{})
-	p.seats = make(map[relay.InstanceID]*seat)
+	p.attached = make(map[relay.InstanceID]*attachment)
 	for _, inst := range []relay.InstanceID{"home", "kids"} {
-		s := p.hub.newSeat(nil, session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: "t"})
+		s := p.hub.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: "t"})
 		p.must(p.hub.enter(s))
 		s.say(p.bot.bot)
-		p.seats[inst] = s
+		p.attached[inst] = s
 	}
 	p.must(p.hub.out.Prompts.Resume(p.t.Context()))
 	p.must(p.hub.in.Resume(p.t.Context()))
@@ -136,7 +136,7 @@ func (p *salon) settle() {
 
 // ask has an instance ask in a chat.
 func (p *salon) ask(i relay.InstanceID, chat relay.ChatID, kind, id string, timeout float64) (relay.Result, error) {
-	return act(p.t.Context(), p.seats[i], relay.Request{Platform: tell, Bot: "1", Action: relay.Prompt{
+	return act(p.t.Context(), p.attached[i], relay.Request{Platform: tell, Bot: "1", Action: relay.Prompt{
 		Chat: chat, Content: "?", Kind: kind, PromptID: id, TimeoutS: timeout, Options: []relay.PromptOption{{ID: "yes", Label: "Yes, please"}, {ID: "no"}},
 	}})
 }
@@ -198,7 +198,7 @@ func (p *salon) ack(i relay.InstanceID, forget ...bool) (evs []relay.Event) {
 		evs = append(evs, eventIn(p.t, e))
 		p.must(p.db.Lanes.Ack(p.t.Context(), i, e.Buffer))
 		if len(forget) == 0 { // else the process dies right after the commit
-			p.seats[i].taken(p.t.Context(), e.About)
+			p.attached[i].taken(p.t.Context(), e.About)
 		}
 	}
 	p.settle()

@@ -315,7 +315,7 @@ func TestACopiedCredentialTakesNoSeat(t *testing.T) {
 		t.Errorf("closed with %d, want 1013", code)
 	}
 	if res := newest.do(send("@ann", "x")); res.Err != nil {
-		t.Errorf("the newest lost the seat: %+v", res)
+		t.Errorf("the newest lost the instance: %+v", res)
 	}
 }
 
@@ -379,7 +379,7 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	g := r.dialOnly("home")
-	var s *seat
+	var s *attachment
 	eventually(t, "the session", func() bool {
 		if live := r.hub.sockets.of("home"); len(live) > 0 {
 			s = live[0]
@@ -392,7 +392,7 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 		t.Fatal("the hello was stored after its session")
 	}
 	_ = g.conn.CloseNow()
-	eventually(t, "the seat to be free", func() bool { return !r.hub.Connected("home") && !r.hub.Awake("home") })
+	eventually(t, "the instance to be free", func() bool { return !r.hub.Connected("home") && !r.hub.Awake("home") })
 }
 
 // TestAGatewayIsHeardThoughItsCommandsCannotBeStored: there is no room for them.
@@ -439,7 +439,7 @@ func TestARetiredSecretTakesNoSeat(t *testing.T) {
 		t.Errorf("closed with %d, want 4401", code)
 	}
 	if res := current.do(send("@ann", "x")); res.Err != nil {
-		t.Errorf("the holder of the new secret lost the seat: %+v", res)
+		t.Errorf("the holder of the new secret lost the instance: %+v", res)
 	}
 }
 

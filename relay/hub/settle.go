@@ -19,7 +19,7 @@ import (
 const settleWithin = 30 * time.Second
 
 // settle makes the frame of an entry that holds its event; see delivery.Outlet.
-func (s *seat) settle(ctx context.Context, e *store.Entry) error {
+func (s *attachment) settle(ctx context.Context, e *store.Entry) error {
 	ev := *e.Event
 	waiting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
@@ -36,7 +36,7 @@ func (s *seat) settle(ctx context.Context, e *store.Entry) error {
 }
 
 // files are the event's, as far as they have come when waiting ends.
-func (s *seat) files(ctx, waiting context.Context, ev relay.Event, old bool) []render.File {
+func (s *attachment) files(ctx, waiting context.Context, ev relay.Event, old bool) []render.File {
 	h := s.hub
 	if h.opts.Files == nil || len(ev.Attachments) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (s *seat) files(ctx, waiting context.Context, ev relay.Event, old bool) []r
 
 // url is where the gateway gets a file that is held; empty: nowhere. One that cannot fetch may still show its agent a
 // picture that anybody can load.
-func (s *seat) url(b relay.Bot, held relay.Held, old bool) string {
+func (s *attachment) url(b relay.Bot, held relay.Held, old bool) string {
 	if old {
 		if p, ok := s.hub.hosted.Bot(b).(platforms.PublicMedia); ok && held.Facts.Kind == relay.TypePhoto {
 			url, _ := p.PublicURL(held.Attachment)

@@ -30,19 +30,19 @@ const (
 // sockets are the live sessions of every gateway, and what bounds them. The zero value is ready. Its methods
 // may be called from any goroutine.
 type sockets struct {
-	mu sync.Mutex // guards by, what it leads to, and silent of every seat
+	mu sync.Mutex // guards by, what it leads to, and silent of every attachment
 	by map[relay.GatewayID]*dialler
 }
 
 // dialler is one gateway. It stays when its last session is gone, for the dials; credentials are few.
 type dialler struct {
-	dials  *rate.Limiter
-	barred time.Time // until when
-	seats  []*seat   // oldest first
+	dials    *rate.Limiter
+	barred   time.Time     // until when
+	attached []*attachment // oldest first
 }
 
 // enter counts s in, or returns false when there are too many. surplus is the silent session that must go; nil: none.
-func (c *sockets) enter(s *seat) (surplus *seat, ok bool) {
+func (c *sockets) enter(s *attachment) (surplus *attachment, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.by[s.peer.Gateway]
@@ -54,13 +54,13 @@ func (c *sockets) enter(s *seat) (surplus *seat, ok bool) {
 		c.by[s.peer.Gateway] = x
 	}
 	now := time.Now()
-	if now.Before(x.barred) || len(x.seats) >= maxSessions || !x.dials.AllowN(now, 1) {
+	if now.Before(x.barred) || len(x.attached) >= maxSessions || !x.dials.AllowN(now, 1) {
 		return nil, false
 	}
 	s.silent = true
-	x.seats = append(x.seats, s)
+	x.attached = append(x.attached, s)
 	silent := 0
-	for _, o := range slices.Backward(x.seats) {
+	for _, o := range slices.Backward(x.attached) {
 		if o.silent {
 			silent++
 		}
@@ -80,26 +80,26 @@ func (c *sockets) bar(g relay.GatewayID) {
 }
 
 // speaks notes that s has said hello.
-func (c *sockets) speaks(s *seat) {
+func (c *sockets) speaks(s *attachment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.silent = false
 }
 
 // leave counts out a session that entered.
-func (c *sockets) leave(s *seat) {
+func (c *sockets) leave(s *attachment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.by[s.peer.Gateway]
-	x.seats = slices.DeleteFunc(x.seats, func(o *seat) bool { return o == s })
+	x.attached = slices.DeleteFunc(x.attached, func(o *attachment) bool { return o == s })
 }
 
 // of are the live sessions of a gateway.
-func (c *sockets) of(g relay.GatewayID) []*seat {
+func (c *sockets) of(g relay.GatewayID) []*attachment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if x := c.by[g]; x != nil {
-		return slices.Clone(x.seats)
+		return slices.Clone(x.attached)
 	}
 	return nil
 }

@@ -9,28 +9,28 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 )
 
-// seatOf is a seat as far as sockets looks at it.
-func seatOf(g relay.GatewayID) *seat { return &seat{peer: session.Peer{Gateway: g}} }
+// attachmentOf is an attachment as far as sockets looks at it.
+func attachmentOf(g relay.GatewayID) *attachment { return &attachment{peer: session.Peer{Gateway: g}} }
 
 func TestTheOldestSilentSocketGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c sockets
-		var silent []*seat
+		var silent []*attachment
 		for range maxSilent {
-			s := seatOf("g")
+			s := attachmentOf("g")
 			if surplus, ok := c.enter(s); surplus != nil || !ok {
 				t.Fatalf("silent connection %d: %v, %v, want it in, nobody out", len(silent)+1, surplus, ok)
 			}
 			silent = append(silent, s)
 		}
 		c.speaks(silent[0])
-		if surplus, ok := c.enter(seatOf("g")); surplus != nil || !ok {
+		if surplus, ok := c.enter(attachmentOf("g")); surplus != nil || !ok {
 			t.Errorf("after one spoke: %v, %v, want it in", surplus, ok)
 		}
-		if surplus, ok := c.enter(seatOf("g")); surplus != silent[1] || !ok {
+		if surplus, ok := c.enter(attachmentOf("g")); surplus != silent[1] || !ok {
 			t.Errorf("one too many: out goes %p, %v, want the oldest that is silent, %p", surplus, ok, silent[1])
 		}
-		if surplus, ok := c.enter(seatOf("other")); surplus != nil || !ok {
+		if surplus, ok := c.enter(attachmentOf("other")); surplus != nil || !ok {
 			t.Errorf("another credential: %v, %v, want it in", surplus, ok)
 		}
 	})
@@ -39,20 +39,20 @@ func TestTheOldestSilentSocketGoesFirst(t *testing.T) {
 func TestConnectionsOfOneCredentialAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c sockets
-		var in []*seat
+		var in []*attachment
 		for range maxSessions {
-			s := seatOf("g")
+			s := attachmentOf("g")
 			if _, ok := c.enter(s); !ok {
 				t.Fatalf("connection %d refused", len(in)+1)
 			}
 			c.speaks(s)
 			in = append(in, s)
 		}
-		if _, ok := c.enter(seatOf("g")); ok {
+		if _, ok := c.enter(attachmentOf("g")); ok {
 			t.Errorf("connection %d was let in", maxSessions+1)
 		}
 		c.leave(in[0])
-		if _, ok := c.enter(seatOf("g")); !ok {
+		if _, ok := c.enter(attachmentOf("g")); !ok {
 			t.Error("refused although one has left")
 		}
 	})
@@ -62,7 +62,7 @@ func TestDialsOfOneCredentialAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c sockets
 		dial := func() bool {
-			s := seatOf("g")
+			s := attachmentOf("g")
 			_, ok := c.enter(s)
 			if ok {
 				c.leave(s)
@@ -89,15 +89,15 @@ func TestDialsOfOneCredentialAreBounded(t *testing.T) {
 func TestWhoPassedALimitStaysOutForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c sockets
-		s := seatOf("g")
+		s := attachmentOf("g")
 		_, _ = c.enter(s)
 		c.bar("g")
 		c.leave(s)
-		if _, ok := c.enter(seatOf("g")); ok {
+		if _, ok := c.enter(attachmentOf("g")); ok {
 			t.Error("let in at once")
 		}
 		time.Sleep(barredFor)
-		if _, ok := c.enter(seatOf("g")); !ok {
+		if _, ok := c.enter(attachmentOf("g")); !ok {
 			t.Errorf("still out after %v", barredFor)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 
 const (
 	// takeoverWindow and maxTakeovers: more takeovers than this within the window, from at least
-	// two addresses, mean that a credential was copied and its users fight for the seat.
+	// two addresses, mean that a credential was copied and its users fight for the instance.
 	takeoverWindow = time.Minute
 	maxTakeovers   = 5
 	maxRemembered  = 32 // bounds the history of one instance

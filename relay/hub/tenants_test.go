@@ -18,7 +18,7 @@ import (
 // tenants is the hub of claims, with a session for each instance. "home" and "kids" are in tenants
 // of their own, "twin" is in that of "kids". Eve is bound to "kids", and "hall" is granted to "twin",
 // where anybody may speak.
-func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*seat) {
+func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*attachment) {
 	t.Helper()
 	h, first, _ := claims(t)
 	answers(first)
@@ -33,9 +33,9 @@ func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*seat) {
 			t.Fatal(err)
 		}
 	}
-	sessions := make(map[relay.InstanceID]*seat)
+	sessions := make(map[relay.InstanceID]*attachment)
 	for inst, tenant := range map[relay.InstanceID]relay.TenantID{"home": "home", "kids": "kids", "twin": "kids"} {
-		s := h.newSeat(nil, session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant})
+		s := h.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant})
 		if err := h.enter(s); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*seat) {
 }
 
 // act has the session of s ask for r, and nothing else.
-func act(ctx context.Context, s *seat, r relay.Request) (relay.Result, error) {
+func act(ctx context.Context, s *attachment, r relay.Request) (relay.Result, error) {
 	a := s.Action(ctx, r)
 	if err := a.Allow(ctx); err != nil {
 		return relay.Result{}, err

@@ -20,7 +20,7 @@ func eventOf(e store.Entry) (ev relay.Event, ok bool) {
 }
 
 // join makes next a part of e; see delivery.Outlet.
-func (s *seat) join(e *store.Entry, next store.Entry) bool {
+func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 	if e.About.Bot != next.About.Bot || e.About.Chat != next.About.Chat || e.About.User != next.About.User {
 		return false
 	}
@@ -39,7 +39,7 @@ func (s *seat) join(e *store.Entry, next store.Entry) bool {
 
 // where is the conversation that an entry is said in; see delivery.Outlet. An answer to a prompt and a typed approval are
 // waited for by the turn that runs, and a stop is meant for it.
-func (s *seat) where(e store.Entry) (c delivery.Conversation, urgent bool) {
+func (s *attachment) where(e store.Entry) (c delivery.Conversation, urgent bool) {
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
 	return c, ev.Prompt != nil || gate.IsApproval(ev.Text) || gate.IsStop(ev)

@@ -95,7 +95,7 @@ type history struct {
 
 	bots     []relay.Bot
 	stages   map[relay.Bot]*stage
-	sessions map[relay.InstanceID]*seat
+	sessions map[relay.InstanceID]*attachment
 	people   []relay.UserID
 	chats    []relay.ChatID // of the rooms
 	ids      []relay.InstanceID
@@ -124,7 +124,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 		world: newWorld(), t: t, draw: draw, stages: make(map[relay.Bot]*stage),
 		bots:     []relay.Bot{{Platform: tell, ID: "1"}, {Platform: tell, ID: "2"}, {Platform: mute, ID: "1"}},
 		people:   []relay.UserID{"ann", "bob", "cat", "eve"},
-		sessions: make(map[relay.InstanceID]*seat), hints: make(map[relay.Bot][]platforms.RosterChange),
+		sessions: make(map[relay.InstanceID]*attachment), hints: make(map[relay.Bot][]platforms.RosterChange),
 		codes: make(map[string]bond),
 	}
 	h.chats = slices.SortedFunc(maps.Keys(h.rooms), func(a, b relay.ChatID) int { return cmp.Compare(b, a) }) // shared ones first
@@ -144,7 +144,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 	h.hub = New(h.db, h.desk, &bus.Local{}, hosted, Options{Files: &h.shelf})
 	for _, id := range h.ids {
 		a := h.agents[id]
-		s := h.hub.newSeat(nil, session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant})
+		s := h.hub.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant})
 		h.ok(h.hub.enter(s))
 		for _, b := range a.hellos {
 			s.say(b)

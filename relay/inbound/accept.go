@@ -45,7 +45,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise they may have been thrown out since
 			in.facts.Visible.Observe(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
 		}
-		j.came = cameWith(ev.ID, b.Capabilities)
+		j.capability = cameWith(ev.ID, b.Capabilities)
 		if j.consumed {
 			d := deliveryOf(j.event, b.Forwards)
 			j.pack(d)
@@ -73,6 +73,30 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		in.judges.call(relay.Chat{Bot: x.bot, ID: m.To}) // what was undecided went along
 	}
 	return nil
+}
+
+// interruptFor has every instance that is about to get a person's /stop stop its run first. It comes before the message
+// is stored: once that is in the lane, nothing could overtake it any more; and it must not wait behind a backlog. Which
+// settings the gateway has we cannot know: every key that may be meant is told, and one that runs nothing does nothing.
+func (in *Inbound) interruptFor(j judgement) {
+	if !gate.IsStop(j.event) {
+		return
+	}
+	src := j.event.Source
+	keys := sessionkey.Forms(src)
+	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // else those of a forward are of the chat around the thread
+		keys = append(keys, sessionkey.Forwarded(src)...)
+	}
+	for _, v := range j.verdicts {
+		if v.Reason != gate.Delivered {
+			continue
+		}
+		for _, key := range keys {
+			if t, ok := in.runs.recent(v.Tenant, v.Instance, key, time.Now()); ok {
+				in.gateways.Interrupt(v.Instance, key, t.chat)
+			}
+		}
+	}
 }
 
 // announceAll says what became of a batch's events. stored has one for each that was consumed, and then those of marks.
@@ -137,7 +161,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 		in.prompts.Clear(j.press.Prompt.AnsweredBy(*j.press, time.Now()))
 	}
 	if j.answer != "" {
-		in.capabilities.Answer(j.event, j.answer, j.came)
+		in.capabilities.Answer(j.event, j.answer, j.capability)
 	}
 	in.deliver(j)
 	if j.undecided != "" {
@@ -205,7 +229,7 @@ func (in *Inbound) decide(ev relay.Event, verdicts ...verdict) {
 // bind is the capability that came in a judged event, for the instance that is to receive the event, and to be stored
 // with it; nil: there is none. Of two instances it is the author's own.
 func (in *Inbound) bind(j *judgement) *capability.Record {
-	if j.came == nil {
+	if j.capability == nil {
 		return nil
 	}
 	for _, why := range []gate.Reason{gate.Delivered, gate.Undecided} {
@@ -214,7 +238,7 @@ func (in *Inbound) bind(j *judgement) *capability.Record {
 			continue
 		}
 		v := j.verdicts[n]
-		c := in.capabilities.Bind(*j.came, j.event, v.Tenant, v.Instance, why == gate.Undecided)
+		c := in.capabilities.Bind(*j.capability, j.event, v.Tenant, v.Instance, why == gate.Undecided)
 		if c != nil {
 			j.holder = c.Instance
 		}
@@ -227,7 +251,7 @@ func (in *Inbound) bind(j *judgement) *capability.Record {
 // nobody gets the event and the connector's own answer does not replace it; the buttons that were pressed, when
 // somebody does. Those of a prompt go by a way that a crash does not end.
 func (in *Inbound) settle(j judgement) {
-	if j.came == nil {
+	if j.capability == nil {
 		return
 	}
 	held := func(why gate.Reason) bool {
@@ -236,11 +260,11 @@ func (in *Inbound) settle(j judgement) {
 	switch {
 	case held(gate.Undecided):
 	case held(gate.Delivered):
-		if j.press == nil && !j.came.Placeholder {
-			in.capabilities.Settle(j.event.Bot, *j.came)
+		if j.press == nil && !j.capability.Placeholder {
+			in.capabilities.Settle(j.event.Bot, *j.capability)
 		}
 	case j.answer == "":
-		in.capabilities.Discard(j.event.Bot, *j.came)
+		in.capabilities.Discard(j.event.Bot, *j.capability)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 func TestACapabilityIsNobodysWhenItsInstanceWentMeanwhile(t *testing.T) {
 	in, h := newRoom()
 	j := judgement{
-		event:    relay.Event{ID: "i1", Source: relay.Source{ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"}},
-		verdicts: []verdict{{Instance: "home", Tenant: relay.DefaultTenant, Reason: gate.Delivered}},
-		to:       []store.Recipient{{Instance: "home"}},
-		came:     &platforms.Capability{Event: "i1", Placeholder: true},
+		event:      relay.Event{ID: "i1", Source: relay.Source{ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"}},
+		verdicts:   []verdict{{Instance: "home", Tenant: relay.DefaultTenant, Reason: gate.Delivered}},
+		to:         []store.Recipient{{Instance: "home"}},
+		capability: &platforms.Capability{Event: "i1", Placeholder: true},
 	}
 	if c := in.bind(&j); c == nil || c.Instance != "home" {
 		t.Fatalf("bound to %+v", c)

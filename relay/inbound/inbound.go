@@ -79,6 +79,14 @@ type Files interface {
 	Fetch(as ...relay.Attachment)
 }
 
+// Replies are what the connector itself tells people in direct messages; the zero value is silence.
+type Replies struct {
+	// Unbound is told to a person who is bound to nobody, at most once on a day (UTC); empty: nothing.
+	Unbound string
+	// Away: who writes to a gateway that is away is told so, once while that lasts.
+	Away bool
+}
+
 // Options are what an Inbound works with.
 type Options struct {
 	DB           *store.DB
@@ -129,3 +137,9 @@ func New(o Options) *Inbound {
 
 // Reply changes what people are told.
 func (in *Inbound) Reply(r Replies) { in.replies.Store(&r) }
+
+// RunOf is the instance of the tenant that runs the key, i's own run before others', and the chat of it.
+func (in *Inbound) RunOf(t relay.TenantID, i relay.InstanceID, key relay.SessionKey) (relay.InstanceID, relay.ChatID, bool) {
+	v, ok := in.runs.find(t, i, key)
+	return v.instance, v.chat, ok
+}

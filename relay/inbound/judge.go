@@ -23,16 +23,16 @@ type judgement struct {
 	forward  *store.Forward // what goes in place of the frame; nil: nothing
 	verdicts []verdict      // at least one
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
-	consumed  bool
-	context   bool // somebody who gets it is to be told what was said before it
-	to        []store.Recipient
-	undecided relay.InstanceID      // whose verdict waits for the network; empty: none
-	ofOwner   bool                  // in a shared chat, by somebody who is bound: they see the chat
-	answer    string                // of the connector's own: to a control message, or a notice; empty: silence
-	told      relay.EventID         // the mark of the notice that answer is; empty: it is none
-	press     *prompt.Press         // the prompt that it answers, if it is the first; nil: none
-	came      *platforms.Capability // what the event came with; nil: none
-	holder    relay.InstanceID      // whose that capability is if the event is stored for it; empty: nobody's
+	consumed   bool
+	context    bool // somebody who gets it is to be told what was said before it
+	to         []store.Recipient
+	undecided  relay.InstanceID      // whose verdict waits for the network; empty: none
+	ofOwner    bool                  // in a shared chat, by somebody who is bound: they see the chat
+	answer     string                // of the connector's own: to a control message, or a notice; empty: silence
+	told       relay.EventID         // the mark of the notice that answer is; empty: it is none
+	press      *prompt.Press         // the prompt that it answers, if it is the first; nil: none
+	capability *platforms.Capability // what the event came with; nil: none
+	holder     relay.InstanceID      // whose that capability is if the event is stored for it; empty: nobody's
 }
 
 // verdict is one instance's, or with an empty instance the event's.

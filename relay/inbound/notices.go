@@ -11,14 +11,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Replies are what the connector itself tells people in direct messages; the zero value is silence.
-type Replies struct {
-	// Unbound is told to a person who is bound to nobody, at most once on a day (UTC); empty: nothing.
-	Unbound string
-	// Away: who writes to a gateway that is away is told so, once while that lasts.
-	Away bool
-}
-
 // absence is how long this process must be up before anybody is told of a gateway that was here before: it may be on its
 // way back.
 const absence = time.Minute
@@ -47,7 +39,7 @@ func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before [
 	return nil
 }
 
-// greet has a stranger told how they get a code, where that is wanted.
+// greet has a stranger told how to get a code, where that is wanted.
 func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) error {
 	ev, says := j.event, in.replies.Load().Unbound
 	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {

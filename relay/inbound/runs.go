@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
 
 const (
@@ -77,34 +75,4 @@ func (t *runs) recent(tenant relay.TenantID, i relay.InstanceID, key relay.Sessi
 	defer t.mu.Unlock()
 	v, ok := t.atLocked(runKey{tenant, i, key})
 	return v, ok && now.Sub(v.at) <= runsFor
-}
-
-// interruptFor has every instance that is about to get a person's /stop stop its run first. It comes before the message
-// is stored: once that is in the lane, nothing could overtake it any more; and it must not wait behind a backlog. Which
-// settings the gateway has we cannot know: every key that may be meant is told, and one that runs nothing does nothing.
-func (in *Inbound) interruptFor(j judgement) {
-	if !gate.IsStop(j.event) {
-		return
-	}
-	src := j.event.Source
-	keys := sessionkey.Forms(src)
-	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // else those of a forward are of the chat around the thread
-		keys = append(keys, sessionkey.Forwarded(src)...)
-	}
-	for _, v := range j.verdicts {
-		if v.Reason != gate.Delivered {
-			continue
-		}
-		for _, key := range keys {
-			if t, ok := in.runs.recent(v.Tenant, v.Instance, key, time.Now()); ok {
-				in.gateways.Interrupt(v.Instance, key, t.chat)
-			}
-		}
-	}
-}
-
-// RunOf is the instance of the tenant that runs the key, i's own run before others', and the chat of it.
-func (in *Inbound) RunOf(t relay.TenantID, i relay.InstanceID, key relay.SessionKey) (relay.InstanceID, relay.ChatID, bool) {
-	v, ok := in.runs.find(t, i, key)
-	return v.instance, v.chat, ok
 }

@@ -3,9 +3,7 @@ package inbound
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -24,56 +22,6 @@ const (
 	// judgeRetry is the pause before the database is asked again.
 	judgeRetry = time.Second
 )
-
-// judges are the workers that decide about undecided events, those that lack only the network's word on who can
-// see their chat: one per chat that has some, so that a chat about which the network says nothing holds up nobody
-// else. The zero value is ready; before begin and after end it only notes the chats.
-type judges struct {
-	mu    sync.Mutex // guards the fields below
-	start func(relay.Chat)
-	by    map[relay.Chat]bool // the chats with a worker, if start is set; true: it must look once more
-}
-
-func (j *judges) begin(start func(relay.Chat)) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.start, j.by = start, nil
-}
-
-func (j *judges) end() { j.begin(nil) }
-
-// call makes a worker look at the chat. It does not block.
-func (j *judges) call(c relay.Chat) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.by == nil {
-		j.by = make(map[relay.Chat]bool)
-	}
-	_, busy := j.by[c]
-	j.by[c] = busy
-	if !busy && j.start != nil {
-		j.start(c)
-	}
-}
-
-// chats are those with a worker, or that wait for one.
-func (j *judges) chats() []relay.Chat {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Collect(maps.Keys(j.by))
-}
-
-// done ends the worker of a chat that has nothing undecided left, unless it is to look once more.
-func (j *judges) done(c relay.Chat) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.by[c] {
-		j.by[c] = false
-		return false
-	}
-	delete(j.by, c)
-	return true
-}
 
 // Begin has what is undecided judged, each chat by a worker that start starts, until ctx ends: what was so at the last stop
 // and what comes.
@@ -184,7 +132,7 @@ func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending
 		return
 	}
 	if c, ok := in.capabilities.Open(stored); ok {
-		j.came, j.holder = &c, u.Instance
+		j.capability, j.holder = &c, u.Instance
 	}
 }
 

@@ -12,12 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 )
 
-const (
-	// recordWithin bounds what must still be stored after an action's own time ran out.
-	recordWithin = 5 * time.Second
-	// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
-	allowedFor = time.Second
-)
+// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
+const allowedFor = time.Second
 
 // action is one thing that a gateway asks for, on its way; see session.Action.
 type action struct {
@@ -164,4 +160,38 @@ func (who *Caller) failed(a relay.Action, err error) error {
 	}
 	who.out.log.Debug("action failed", "op", a.Op(), "chat", a.Target(), "err", err)
 	return ae
+}
+
+// profileOf is which of its gateway's profiles asks for the action; empty: it did not say.
+func profileOf(a relay.Action) string {
+	switch a := a.(type) {
+	case relay.Send:
+		return a.Meta.Profile
+	case relay.Edit:
+		return a.Meta.Profile
+	case relay.Typing:
+		return a.Meta.Profile
+	case relay.React:
+		return a.Meta.Profile
+	case relay.Delete:
+		return a.Meta.Profile
+	case relay.SendMedia:
+		return a.Meta.Profile
+	case relay.Prompt:
+		return a.Meta.Profile
+	case relay.Draft:
+		return a.Meta.Profile
+	}
+	return ""
+}
+
+// keepProfile keeps the profile that acts on the chat with the conversation, for its next events.
+func (who *Caller) keepProfile(ctx context.Context, c relay.Chat, a relay.Action) {
+	profile := profileOf(a)
+	if profile == "" {
+		return
+	}
+	if err := who.out.db.KeepProfile(ctx, who.instance, c, profile); err != nil {
+		who.out.log.Warn("profile not kept; the next action tries again", "instance", who.instance, "err", err)
+	}
 }

@@ -16,6 +16,22 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
+// Bots are the bots that are hosted. All methods: any goroutine; none blocks.
+type Bots interface {
+	// Bots are all, in the order of the configuration. The caller does not change the list.
+	Bots() []platforms.Platform
+	// Bot is the one of that id, or nil.
+	Bot(relay.Bot) platforms.Platform
+	// Fronted are those that the identities of a session's hellos stand for, in that order.
+	Fronted(identities []relay.Bot) []platforms.Platform
+}
+
+// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.
+type Sealer interface {
+	Seal(bucket, key string, plain relay.Secret) []byte
+	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
+}
+
 // Capabilities are what networks let be answered with, each once or for a while. Its methods may be called from any
 // goroutine.
 type Capabilities struct {

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
 // carryOut does what was allowed.
@@ -43,10 +46,82 @@ func (who *Caller) carryOut(ctx context.Context, t target) (relay.Result, error)
 	return res, nil
 }
 
-// internal is what a gateway reads when the database could not be asked: not sent, worth trying again.
-func internal(err error) error {
-	if _, ok := errors.AsType[*relay.ActionError](err); ok {
-		return err
+// ask stores a prompt and then posts it: no button that somebody can press is unknown here. What certainly was not
+// posted is withdrawn.
+func (who *Caller) ask(ctx context.Context, t target, a relay.Prompt) (relay.Result, error) {
+	if _, ok := t.bot.(platforms.Prompter); !ok {
+		return relay.Result{}, relay.Unsupported(relay.OpPrompt)
 	}
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
+	if err := a.Misfit(maxOptions); err != nil {
+		return relay.Result{}, err
+	}
+	r := promptRecord(who.instance, t.bot.Bot(), a, time.Now())
+	former, err := who.out.db.Prompts.Add(ctx, r)
+	switch {
+	case errors.Is(err, prompt.ErrHeld):
+		return relay.Result{}, relay.Invalid(relay.OpPrompt, "its prompt_id is in use")
+	case err != nil:
+		return relay.Result{}, internal(err)
+	}
+	res, err := who.carryOut(ctx, t)
+	who.asked(ctx, r, former, res, err)
+	return res, err
 }
+
+// asked stores what became of r, which was to be posted. That a prompt is not withdrawn, or its message not known, is
+// no reason to tell its gateway anything else.
+func (who *Caller) asked(ctx context.Context, r prompt.Record, former *prompt.Record, res relay.Result, failed error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	ps, err := who.out.db.Prompts, error(nil)
+	if ae := relay.Explain(failed); ae == nil {
+		err = ps.Posted(ctx, r, cmp.Or(res.MovedTo, r.Chat), res.MessageID)
+	} else if ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0 {
+		err = ps.Withdraw(ctx, r, former)
+	}
+	if err != nil {
+		who.out.log.Warn("what became of a prompt is not stored", "instance", r.Instance, "err", err)
+	}
+}
+
+// errNoCapability is the answer to a follow-up, whatever is in its way.
+var errNoCapability = &relay.ActionError{Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session"}
+
+// followUp answers through the capability bound to the session key a gateway names, if it may still act on the
+// capability's chat. Until it is clear that it may, the gateway reads the same words whatever is in the way, and the
+// same questions are put to the database: without a capability, about a chat that is nobody's.
+func (who *Caller) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, error) {
+	c, ok := who.out.Capabilities.bound(ctx, who.tenant, who.instance, a.Session, a.Kind)
+	p := who.out.bots.Bot(c.Bot)
+	r, responds := p.(platforms.Responder)
+	if !responds {
+		p, c.Chat, ok = nowhere{}, nobodysChat, false
+	}
+	f, err := who.out.facts.Act(ctx, who.instance, p, c.Chat)
+	if err != nil || !ok || who.attachment.Revoked() || !gate.MayAct(f) {
+		return relay.Result{}, errNoCapability
+	}
+	send := relay.Send{Chat: c.Chat, Content: a.Content, Meta: a.Meta}
+	if _, ok := p.(platforms.Threader); ok && send.Meta.ThreadID != "" && relay.ChatID(send.Meta.ThreadID) != c.Chat {
+		// No capability reaches another chat.
+		t, err := who.allowed(ctx, relay.Request{Platform: c.Bot.Platform, Bot: c.Bot.ID, Action: send})
+		if err != nil {
+			return relay.Result{}, errNoCapability
+		}
+		return who.carryOut(ctx, t)
+	}
+	res, err := who.out.Capabilities.wield(ctx, r, c, sendThrough(send), false)
+	who.noteDone(ctx, p, a, c.Chat, res, err)
+	if errors.Is(err, platforms.ErrCapabilityGone) {
+		return relay.Result{}, errNoCapability
+	}
+	return res, err
+}
+
+// nobodysChat is the chat of a follow-up without a capability.
+const nobodysChat relay.ChatID = "0"
+
+// nowhere is the bot of a follow-up without a capability: no network is asked about it.
+type nowhere struct{ platforms.Platform }
+
+func (nowhere) Bot() relay.Bot { return relay.Bot{} }

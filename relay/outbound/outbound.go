@@ -13,9 +13,10 @@ package outbound
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/count"
@@ -24,27 +25,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Bots are the bots that are hosted. All methods: any goroutine; none blocks.
-type Bots interface {
-	// Bots are all, in the order of the configuration. The caller does not change the list.
-	Bots() []platforms.Platform
-	// Bot is the one of that id, or nil.
-	Bot(relay.Bot) platforms.Platform
-	// Fronted are those that the identities of a session's hellos stand for, in that order.
-	Fronted(identities []relay.Bot) []platforms.Platform
-}
-
 // Files find what gateways send. Any goroutine.
 type Files interface {
 	// Source is the file at an address, as the instance may read it. done lets go of it, and is never nil. Errors
 	// are *relay.ActionError.
 	Source(ctx context.Context, i relay.InstanceID, url, name string) (f relay.File, done func(), err error)
-}
-
-// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.
-type Sealer interface {
-	Seal(bucket, key string, plain relay.Secret) []byte
-	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
 }
 
 // Options are what an Outbound works with.
@@ -108,4 +93,15 @@ type Caller struct {
 // Caller is the gateway at the other end of the attachment, which serves the tenant's instance.
 func (out *Outbound) Caller(a Attachment, t relay.TenantID, i relay.InstanceID) Caller {
 	return Caller{out: out, attachment: a, tenant: t, instance: i}
+}
+
+// recordWithin bounds what must still be stored after an action's own time ran out.
+const recordWithin = 5 * time.Second
+
+// internal is what a gateway reads when the database could not be asked: not sent, worth trying again.
+func internal(err error) error {
+	if _, ok := errors.AsType[*relay.ActionError](err); ok {
+		return err
+	}
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
 }

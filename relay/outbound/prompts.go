@@ -50,38 +50,16 @@ func openFor(seconds float64) time.Duration {
 
 // Prompts takes the buttons of questions away that are answered or closed. Its methods may be called from any goroutine.
 type Prompts struct {
-	db    *store.DB
-	bots  Bots
-	tasks *background.Queue
-
-	mu       sync.Mutex     // guards the field below
-	clearing map[place]bool // messages whose buttons are being taken away
+	db       *store.DB
+	bots     Bots
+	tasks    *background.Queue
+	clearing sync.Map // the places of messages whose buttons are being taken away
 }
 
 // place is a message.
 type place struct {
 	chat    relay.Chat
 	message relay.MessageID
-}
-
-// begin reports whether nobody is taking the buttons away already.
-func (ps *Prompts) begin(at place) bool {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.clearing[at] {
-		return false
-	}
-	if ps.clearing == nil {
-		ps.clearing = make(map[place]bool)
-	}
-	ps.clearing[at] = true
-	return true
-}
-
-func (ps *Prompts) end(at place) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	delete(ps.clearing, at)
 }
 
 // Resume takes away the buttons that a stop or a crash left; if some bots are named, only those of theirs.
@@ -118,11 +96,14 @@ func (ps *Prompts) Clear(r prompt.Record) {
 func (ps *Prompts) ClearPressed(ev relay.Event) {
 	p, ok := ps.bots.Bot(ev.Bot).(platforms.Prompter)
 	at := place{ev.Chat(), ev.Prompt.PromptMessageID}
-	if !ok || at.message == "" || !ps.begin(at) {
+	if !ok || at.message == "" {
+		return
+	}
+	if _, busy := ps.clearing.LoadOrStore(at, nil); busy {
 		return
 	}
 	ps.tasks.Put(background.Task{GivenUp: count.UnpromptDropped, Until: time.Now().Add(background.Life), Harmless: true, Do: func(ctx context.Context) error {
-		defer ps.end(at)
+		defer ps.clearing.Delete(at)
 		there, err := ps.db.Prompts.In(ctx, at.chat)
 		if err != nil || slices.ContainsFunc(there, func(r prompt.Record) bool { return r.Open(time.Now()) && r.On(at.message) }) {
 			return err

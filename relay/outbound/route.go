@@ -61,7 +61,7 @@ func (who *Caller) line(ctx context.Context, r relay.Request) relay.Chat {
 	if _, ok := p.(platforms.Threader); ok && thread != "" {
 		line.ID = relay.ChatID(thread)
 	}
-	if _, ok := r.Action.(relay.FollowUp); ok || p != nil { // also of a follow-up without a capability: see seat.followUp
+	if _, ok := r.Action.(relay.FollowUp); ok || p != nil { // also of a follow-up without a capability: see Caller.followUp
 		if now, err := who.out.facts.CurrentChat(ctx, line.Bot.Platform, line.ID); err == nil {
 			line.ID = now
 		}

@@ -65,18 +65,17 @@ func DropKeys(w *Writer, b string, keys [][]byte) error {
 	return nil
 }
 
-// DropWhere deletes the records of b that which picks, and returns how many. A damaged one is passed
+// DropWhere deletes the records of b that which picks. A damaged one is passed
 // over: it gives nobody anything, because every reader refuses it, and it must not keep a
 // revocation of somebody else from taking effect.
-func DropWhere[T any](w *Writer, b string, which func(T) bool) (n int, err error) {
+func DropWhere[T any](w *Writer, b string, which func(T) bool) error {
 	for _, k := range KeysUnder(w.Tx, b, nil) {
 		if v, ok, err := Load[T](w.Tx, b, k); err != nil || !ok || !which(v) {
 			continue
 		}
 		if err := w.Delete(b, k); err != nil {
-			return n, err
+			return err
 		}
-		n++
 	}
-	return n, nil
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -74,7 +75,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 			http.Redirect(w, r, path(id, "#text"), http.StatusSeeOther)
 		}
 	case errors.As(err, &refused):
-		fail(w, r, http.StatusConflict, "That was not sent", sentence(refused.Message))
+		fail(w, r, http.StatusConflict, "That was not sent", sentence(refused.Message+words.Help(refused)))
 	default:
 		switch {
 		case errors.Is(err, local.ErrBusy), errors.Is(err, errBind):

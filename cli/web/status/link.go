@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -28,7 +29,7 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 	name := r.PostForm.Get("gateway")
 	l, err := s.o.Service.Link(r.Context(), audit.Actor{Kind: audit.ActorWeb}, manage.LinkFor{Name: name})
 	if refused, ok := errors.AsType[*manage.Error](err); ok {
-		page.Answer(w, http.StatusConflict, page.Words(page.Status, "There is no code", refused.Message))
+		page.Answer(w, http.StatusConflict, page.Words(page.Status, "There is no code", refused.Message+words.Help(refused)))
 		return
 	}
 	if err != nil {

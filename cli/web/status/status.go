@@ -30,7 +30,7 @@ var markup string
 
 var (
 	script    = page.NewAsset("status.js", scriptText)
-	templates = page.Parse(markup, words)
+	templates = page.Parse(markup, funcs)
 )
 
 // Service is what can be asked of the connector. *manage.Service satisfies it.

@@ -3,10 +3,12 @@ package status
 import (
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
 // Troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says. What
@@ -23,16 +25,16 @@ func (v view) Troubles() (all []finding.Finding) {
 	for _, b := range v.Status.Bots {
 		if b.State != platforms.Connected {
 			all = append(all, finding.Finding{
-				Severity: finding.Fault, What: "The bot of " + v.Label(b.Platform) + " is not connected", Why: b.Reason, Fix: "hermes-connector doctor",
+				Severity: finding.Fault, What: "The bot of " + v.Label(b.Platform) + " is not connected", Why: b.Reason, Fix: words.Line(ops.Diagnose.Row),
 			})
 		}
 	}
 	switch {
 	case len(all) > 0:
 	case !v.Status.Ready:
-		all = append(all, finding.Finding{Severity: finding.Fault, What: "The connector is not ready", Fix: "hermes-connector doctor"})
+		all = append(all, finding.Finding{Severity: finding.Fault, What: "The connector is not ready", Fix: words.Line(ops.Diagnose.Row)})
 	case len(v.Status.Instances) == 0:
-		all = append(all, finding.Finding{Severity: finding.Warning, What: "No gateway is enrolled yet", Fix: "hermes-connector enroll home"})
+		all = append(all, finding.Finding{Severity: finding.Warning, What: "No gateway is enrolled yet", Fix: words.Line(ops.Enroll.Row, "home")})
 	}
 	return all
 }

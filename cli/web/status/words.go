@@ -16,8 +16,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// words are what the templates say of values.
-var words = template.FuncMap{
+// funcs are what the templates say of values.
+var funcs = template.FuncMap{
 	"counted":     manage.Counted,
 	"span":        span,
 	"size":        size,

@@ -7,7 +7,7 @@ import (
 )
 
 // say notes an identity and reports whether it is the first.
-func (s *seat) say(b relay.Bot) (first bool) {
+func (s *attachment) say(b relay.Bot) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first = len(s.identities) == 0
@@ -18,7 +18,7 @@ func (s *seat) say(b relay.Bot) (first bool) {
 }
 
 // Identities implements outbound.Attachment.
-func (s *seat) Identities() []relay.Bot {
+func (s *attachment) Identities() []relay.Bot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.identities)
@@ -32,7 +32,7 @@ func standsFor(id, b relay.Bot) bool {
 
 // fronts reports whether the gateway fronts the bot; if not it could not answer. The pump asks, and the operator is
 // told of the bots that it does not front.
-func (s *seat) fronts(b relay.Bot) bool {
+func (s *attachment) fronts(b relay.Bot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.ContainsFunc(s.identities[:s.told], func(id relay.Bot) bool { return standsFor(id, b) }) {
@@ -46,7 +46,7 @@ func (s *seat) fronts(b relay.Bot) bool {
 
 // tell notes that the descriptors of all identities are queued: their bots' entries may follow. It reports whether
 // there are new ones.
-func (s *seat) tell() (more bool) {
+func (s *attachment) tell() (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	more = s.told < len(s.identities)
@@ -55,29 +55,4 @@ func (s *seat) tell() (more bool) {
 		s.unfronted = nil // the pump asks again
 	}
 	return more
-}
-
-// Fronts reports whether the session that serves the instance fronts one of the bots; also while none serves it, or
-// no hello has come yet.
-func (h *Hub) Fronts(i relay.InstanceID, bots ...relay.Bot) bool {
-	s := h.seat(i)
-	if s == nil {
-		return true
-	}
-	said := s.Identities()
-	return len(said) == 0 || slices.ContainsFunc(said, func(id relay.Bot) bool {
-		return slices.ContainsFunc(bots, func(b relay.Bot) bool { return standsFor(id, b) })
-	})
-}
-
-// Unfronted are the bots whose events wait because the session that serves the instance does not front them.
-// Those events may have left the buffer since.
-func (h *Hub) Unfronted(i relay.InstanceID) []relay.Bot {
-	s := h.seat(i)
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.unfronted)
 }

@@ -33,9 +33,9 @@ const maxIdentities = 64
 // recordWithin bounds what must still be stored after a session's own time ran out.
 const recordWithin = 5 * time.Second
 
-// seat is the hub's half of one session: its handler, and what the hub knows about it.
-type seat struct {
-	// Set once, by newSeat and Serve.
+// attachment is the hub's half of one session: its handler, and what the hub knows about it.
+type attachment struct {
+	// Set once, by newAttachment and Serve.
 	hub             *Hub
 	outbound.Caller // carries its actions out
 	session         *session.Session
@@ -59,11 +59,11 @@ type seat struct {
 	offered    []store.About // in flight with files, while it is not known whether it fetches
 }
 
-var _ session.Handler = (*seat)(nil)
+var _ session.Handler = (*attachment)(nil)
 
-// newSeat makes the seat of a session that does not run yet.
-func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
-	s := &seat{hub: h, peer: peer, newer: make(chan struct{})}
+// newAttachment makes the attachment of a session that does not run yet.
+func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
+	s := &attachment{hub: h, peer: peer, newer: make(chan struct{})}
 	s.Caller = h.out.Caller(s, peer.Tenant, peer.Instance)
 	o := h.opts.Session
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
@@ -75,7 +75,7 @@ func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 }
 
 // push queues one delivery; see delivery.Outlet.
-func (s *seat) push(ctx context.Context, e store.Entry, left func(written bool)) error {
+func (s *attachment) push(ctx context.Context, e store.Entry, left func(written bool)) error {
 	if e.Forward != nil {
 		e.Frame = e.Forward.Frame
 	}
@@ -97,9 +97,9 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer *sessio
 	return s.session.Run(ctx, hurry)
 }
 
-// admit makes the seat of a connection, unless it is refused. (Serve stands on the stack of every idle session.)
-func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer *session.Peer) (*seat, error) {
-	s := h.newSeat(conn, *peer)
+// admit makes the attachment of a connection, unless it is refused. (Serve stands on the stack of every idle session.)
+func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer *session.Peer) (*attachment, error) {
+	s := h.newAttachment(conn, *peer)
 	if err := h.enter(s); err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer *session.Peer)
 	return s, nil
 }
 
-// enter registers a session. It takes the instance's seat only with its first hello.
-func (h *Hub) enter(s *seat) error {
+// enter registers a session. It serves its instance only from its first hello on.
+func (h *Hub) enter(s *attachment) error {
 	surplus, ok := h.sockets.enter(s)
 	if !ok {
 		h.counters.Add(count.TooManyConnections, 1)
@@ -140,8 +140,8 @@ func (h *Hub) enter(s *seat) error {
 	return nil
 }
 
-// leave forgets a session that ended. It frees the seat too: after a hello that failed no pump did.
-func (h *Hub) leave(s *seat) {
+// leave forgets a session that ended. It frees the instance too: after a hello that failed no pump did.
+func (h *Hub) leave(s *attachment) {
 	h.sockets.leave(s)
 	h.vacate(s)
 }
@@ -149,8 +149,8 @@ func (h *Hub) leave(s *seat) {
 // instance is what the hub keeps of one instance while the process runs. Guarded by Hub.mu.
 type instance struct {
 	lane      *delivery.Lane
-	seat      *seat  // the session that serves it; nil: none
-	epoch     uint64 // the hello epoch: how often a session's first hello took the seat
+	serving   *attachment // the session that serves it; nil: none
+	epoch     uint64      // the hello epoch: how often a session's first hello took it over
 	takeovers takeovers
 }
 
@@ -182,40 +182,40 @@ func (h *Hub) lane(i relay.InstanceID) *delivery.Lane {
 	return h.instanceLocked(i).lane
 }
 
-// seat is the session that serves the instance; nil: none.
-func (h *Hub) seat(i relay.InstanceID) *seat {
+// serving is the session that serves the instance; nil: none.
+func (h *Hub) serving(i relay.InstanceID) *attachment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.instanceLocked(i).seat
+	return h.instanceLocked(i).serving
 }
 
-// vacate frees the instance's seat and reports whether s held it.
-func (h *Hub) vacate(s *seat) (held bool) {
+// vacate frees the instance and reports whether s served it.
+func (h *Hub) vacate(s *attachment) (held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.instanceLocked(s.peer.Instance)
-	if held = a.seat == s; held {
-		a.seat = nil
+	if held = a.serving == s; held {
+		a.serving = nil
 	}
 	return held
 }
 
-// fought is why a seat that is held cannot be taken over.
+// fought is why an instance that is served cannot be taken over.
 const fought = "copied credential"
 
-// foughtOver reports whether the seat stays with who holds it, because the credential counts as copied.
-func (a *instance) foughtOver() bool { return a.seat != nil && a.takeovers.copied(time.Now()) }
+// foughtOver reports whether the instance stays with who serves it, because the credential counts as copied.
+func (a *instance) foughtOver() bool { return a.serving != nil && a.takeovers.copied(time.Now()) }
 
-// takeSeat makes s the session of its instance, and ends the one it replaces.
-func (h *Hub) takeSeat(s *seat) error {
+// takeOver makes s the session of its instance, and ends the one it replaces.
+func (h *Hub) takeOver(s *attachment) error {
 	h.mu.Lock()
 	a := h.instanceLocked(s.peer.Instance)
 	if a.foughtOver() { // since s entered
 		h.mu.Unlock()
 		return &session.Closed{Code: websocket.StatusTryAgainLater, Reason: fought}
 	}
-	old := a.seat
-	a.seat = s
+	old := a.serving
+	a.serving = s
 	a.epoch++
 	s.epoch = a.epoch
 	copied := old != nil && a.takeovers.add(time.Now(), s.peer.Addr)
@@ -231,9 +231,9 @@ func (h *Hub) takeSeat(s *seat) error {
 	return nil
 }
 
-// Hello answers with the descriptor of the identity, takes the instance's seat with the session's first one, ends a
+// Hello answers with the descriptor of the identity, takes the instance over with the session's first one, ends a
 // flip, and has the pump look again at entries of the bots that the identity fronts.
-func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
+func (s *attachment) Hello(ctx context.Context, f wire.Hello) error {
 	h := s.hub
 	first := s.say(relay.Bot{Platform: f.Platform, ID: f.BotID})
 	if first {
@@ -241,7 +241,7 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 			return err
 		}
 		h.sockets.speaks(s)
-		if err := h.takeSeat(s); err != nil {
+		if err := h.takeOver(s); err != nil {
 			return err
 		}
 	}
@@ -264,8 +264,8 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 }
 
 // current is nil unless the secret that the session was opened with has been retired since: then a socket that said
-// nothing so far must not take the seat from the one with the new secret.
-func (s *seat) current(ctx context.Context) error {
+// nothing so far must not take over from the one with the new secret.
+func (s *attachment) current(ctx context.Context) error {
 	if s.peer.SecretID == "" {
 		return nil // opened without a secret, in tests
 	}
@@ -280,7 +280,7 @@ func (s *seat) current(ctx context.Context) error {
 }
 
 // wake ends the instance's sleep, and notes with the session's first hello when the gateway came.
-func (s *seat) wake(ctx context.Context, first bool) error {
+func (s *attachment) wake(ctx context.Context, first bool) error {
 	if first {
 		return s.hub.db.UpdateGateway(ctx, nil, s.peer.Gateway, store.CameOrWent(time.Now(), true))
 	}
@@ -305,18 +305,18 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	return relay.Bare(f.Platform)
 }
 
-// Pump empties the instance's lane into the session, until the session begins to end. Then the seat is free, even
+// Pump empties the instance's lane into the session, until the session begins to end. Then the instance is free, even
 // while the session's last actions run on.
-func (s *seat) Pump(ctx context.Context, run func(func()), over func(error)) {
+func (s *attachment) Pump(ctx context.Context, run func(func()), over func(error)) {
 	s.letStart(ctx)
 	s.pump.Start(ctx, run, func(err error) {
-		s.freeSeat(ctx)
+		s.free(ctx)
 		over(err)
 	})
 }
 
-// freeSeat frees the instance's seat, if s still holds it, and records when its gateway was last there.
-func (s *seat) freeSeat(ctx context.Context) {
+// free frees the instance, if s still serves it, and records when its gateway was last there.
+func (s *attachment) free(ctx context.Context) {
 	h := s.hub
 	if !h.vacate(s) {
 		return
@@ -329,12 +329,12 @@ func (s *seat) freeSeat(ctx context.Context) {
 }
 
 // Ack takes an acknowledged entry out of the lane. counted is false if it was not in flight.
-func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
+func (s *attachment) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
 	return s.pump.Ack(ctx, id)
 }
 
 // taken tells the network that the gateway has taken an event.
-func (s *seat) taken(ctx context.Context, of store.About) {
+func (s *attachment) taken(ctx context.Context, of store.About) {
 	s.hub.decisions.Taken(s.peer.Instance, of, time.Now())
 	s.hub.counters.Add(count.Ack, 1)
 	if took := time.Since(of.At); !of.At.IsZero() && took > 0 { // a network's clock may be ahead
@@ -344,7 +344,7 @@ func (s *seat) taken(ctx context.Context, of store.About) {
 }
 
 // GoingIdle flips the instance to buffered-only: pushing stops first, then the flip is stored.
-func (s *seat) GoingIdle(ctx context.Context) error {
+func (s *attachment) GoingIdle(ctx context.Context) error {
 	err := s.fallAsleep(ctx)
 	if ctx.Err() == nil {
 		return err
@@ -355,7 +355,7 @@ func (s *seat) GoingIdle(ctx context.Context) error {
 	return s.fallAsleep(late)
 }
 
-func (s *seat) fallAsleep(ctx context.Context) error {
+func (s *attachment) fallAsleep(ctx context.Context) error {
 	if err := s.pump.Flip(ctx); err != nil {
 		return err
 	}
@@ -375,20 +375,20 @@ func (s *seat) fallAsleep(ctx context.Context) error {
 }
 
 // isNewest reports whether s said the newest first hello of its instance, though its session may have ended.
-func (s *seat) isNewest() bool {
+func (s *attachment) isNewest() bool {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	return s.epoch > 0 && s.epoch == s.hub.instanceLocked(s.peer.Instance).epoch
 }
 
 // Revoked implements outbound.Attachment.
-func (s *seat) Revoked() bool { return s.revoked.Load() }
+func (s *attachment) Revoked() bool { return s.revoked.Load() }
 
 // Heard implements outbound.Attachment.
-func (s *seat) Heard(c delivery.Conversation, sign delivery.Sign) { s.pump.Heard(c, sign) }
+func (s *attachment) Heard(c delivery.Conversation, sign delivery.Sign) { s.pump.Heard(c, sign) }
 
 // Asks implements outbound.Attachment.
-func (s *seat) Asks(ctx context.Context, r relay.Request) {
+func (s *attachment) Asks(ctx context.Context, r relay.Request) {
 	if requestOfNow(r) {
 		s.isNewer(ctx)
 	}
@@ -398,10 +398,10 @@ func (s *seat) Asks(ctx context.Context, r relay.Request) {
 }
 
 // Unknown implements session.Handler.
-func (s *seat) Unknown(ctx context.Context) { s.fetcher(ctx) }
+func (s *attachment) Unknown(ctx context.Context) { s.fetcher(ctx) }
 
 // Interrupt hands a gateway's request to stop a run to the instance of its tenant that runs the key.
-func (s *seat) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
+func (s *attachment) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
 	i, chat, ok := s.hub.in.RunOf(s.peer.Tenant, s.peer.Instance, key)
 	if !ok {
 		s.hub.counters.Add(count.InterruptUnknown, 1)
@@ -411,7 +411,7 @@ func (s *seat) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
 }
 
 // revoke ends the session of a dead credential. It does not block.
-func (s *seat) revoke() {
+func (s *attachment) revoke() {
 	s.revoked.Store(true)
 	s.session.End(session.CodeUnauthorized, "unauthorized")
 }

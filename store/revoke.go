@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/authors"
+	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/store/table"
+)
+
+// Revoke marks gateways of an instance revoked, all of them if none is named, and drops their secrets and
+// delivery keys. If no other gateway serves the instance then, it drops the instance's bindings, grants, routes,
+// conversations, link and identity codes and unused enrollment tokens, moves its lane to the dead letters
+// (DeadRemoved) and closes it, all in one transaction. It returns those that were not revoked yet. Again: none,
+// and nothing changes but, if none is named, for what was made out to the instance since. ErrNotFound: no such
+// instance, or one of the gateways is none of its.
+func (db *DB) Revoke(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.GatewayID) (gone []relay.GatewayID, err error) {
+	now := db.now()
+	err = db.change(ctx, row, "revoke", func(t *tx) error {
+		gone = nil
+		all, err := t.revocable(i, ids)
+		if err != nil {
+			return err
+		}
+		for _, g := range all {
+			g.Revoked, g.Secrets, g.DeliveryKey = true, nil, nil
+			if err := t.Put(BucketGateways, table.Key(g.ID), g); err != nil {
+				return err
+			}
+			gone = append(gone, g.ID)
+		}
+		if len(ids) > 0 && (len(gone) == 0 || len(t.liveGateways(i)) > 0) {
+			return nil
+		}
+		return t.strip(i, now)
+	})
+	return gone, err
+}
+
+// revocable are those of the gateways ids of i, or of all of its, that are not revoked yet.
+func (t *tx) revocable(i relay.InstanceID, ids []relay.GatewayID) (out []Gateway, err error) {
+	if len(ids) == 0 {
+		inst, err := table.Must[Instance](t.Tx, BucketInstances, table.Key(i), "instance "+string(i))
+		t.concerns(inst.Tenant, i, "")
+		return t.liveGateways(i), err
+	}
+	for _, id := range ids {
+		g, err := table.Must[Gateway](t.Tx, BucketGateways, table.Key(id), "gateway "+string(id))
+		if err == nil && g.Instance != i {
+			err = fmt.Errorf("gateway %s of %s: %w", id, i, ErrNotFound)
+		}
+		if err != nil {
+			return nil, err
+		}
+		t.concerns(g.Tenant, i, id)
+		if !g.Revoked {
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+// liveGateways are the gateways of i that are not revoked, by id. A damaged one lives no more: it
+// must not keep a revocation of another from taking effect.
+func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
+	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
+}
+
+// strip takes from i what it was given or declared, and what would enroll it or speak for it, and
+// empties and closes its lane. With nothing left to take it changes nothing. The instance's record
+// and its dead letters stay, for the operator to see.
+func (t *tx) strip(i relay.InstanceID, now time.Time) error {
+	w := t.Writer
+	err := errors.Join(
+		table.DropUnder(w, bucketCommands, table.Prefix(i)),
+		table.DropUnder(w, capability.Bucket, table.Prefix(i)),
+		media.Strip(w, i, now),
+		dropIndexed[Binding](w, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(i))),
+		dropIndexed[prompt.Record](w, prompt.Bucket, prompt.Of(i)),
+		dropIndexed[Grant](w, BucketGrants, table.IndexUnder(BucketGrants, byInstance, string(i))),
+		dropAll[Conversation](w, bucketConversations, table.KeysUnder(w.Tx, bucketConversations, table.Prefix(i))...),
+		dropCodes(w, LinkCode, i),
+		dropCodes(w, IdentityCode, i),
+		table.DropWhere(w, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used }),
+		table.DropWhere(w, authors.Bucket, func(r authors.Record) bool { return r.Instance == i }),
+		table.DropKeys(w, bucketRoutes, routeKeysOf(w.Tx, nil, i)))
+	if err != nil {
+		return err
+	}
+	l, err := t.lane(i)
+	if err == nil {
+		err = l.buryWhere(DeadRemoved, now, nil)
+	}
+	if err == nil && !l.Closed {
+		l.Closed = true
+		l.touch()
+	}
+	return err
+}
