@@ -13,8 +13,8 @@ const module = "github.com/hermes-connector/hermes-connector"
 
 // kit is what all networks share.
 const (
-	kit   = "platforms/board platforms/call platforms/turn platforms/pace platforms/backoff platforms/markdown"
-	hooks = " platforms/hook platforms/markdown/plain" // of those that are called over HTTP
+	kit   = "platforms/status platforms/httpcall platforms/sender platforms/ratelimit platforms/backoff platforms/markdown"
+	hooks = " platforms/inbox platforms/markdown/plain" // of those that are called over HTTP
 )
 
 // mayImport is the direction of imports: each package of this module, and what it may import of
@@ -31,11 +31,11 @@ var mayImport = map[string]string{
 	"relay/bus":                  "relay",
 	"relay/finding":              "", // pure: words
 	"platforms":                  "relay relay/finding",
-	"platforms/pace":             "relay platforms",
-	"platforms/board":            "relay platforms",
+	"platforms/ratelimit":        "relay platforms",
+	"platforms/status":           "relay platforms",
 	"platforms/backoff":          "",
-	"platforms/call":             "relay relay/finding platforms",
-	"platforms/turn":             "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
+	"platforms/httpcall":         "relay relay/finding platforms",
+	"platforms/sender":           "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff", // calls within a limiter
 	"platforms/markdown":         "",
 	"store/files":                "",               // the lowest: whoever makes a file
 	"store/boltfile":             "store/files",    // knows no record, so no id either
@@ -51,14 +51,14 @@ var mayImport = map[string]string{
 	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/media store/rekey",
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
-	"platforms/hook":             "relay platforms platforms/backoff",
+	"platforms/inbox":            "relay platforms platforms/backoff",
 	"platforms/platformtest":     "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,    // never the store, the hub or one another
-	"platforms/discord":          "relay platforms " + kit + " platforms/hook platforms/discord/*",
+	"platforms/discord":          "relay platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
-	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
+	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",
-	"platforms/discord/*":        "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
+	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/discord/*", // parts of one network
 	"relay/link":                 "relay relay/gate store store/audit",
 	"relay/login":                "relay store store/audit",
 	"relay/token":                "relay store store/audit store/rekey",
@@ -136,10 +136,10 @@ func TestStrays(t *testing.T) {
 		"the standard library":     {"relay", "context net/http", ""},
 		"another module":           {"store", "go.etcd.io/bbolt " + module + "-else/store", ""},
 		"what the table says":      {"relay/gate", module + "/relay", ""},
-		"a pattern":                {"platforms/matrix", module + "/platforms/pace", ""},
+		"a pattern":                {"platforms/matrix", module + "/platforms/ratelimit", ""},
 		"a pattern on the right":   {"cli", module + "/platforms/matrix", ""},
 		"a platform and the store": {"platforms/local", module + "/store", "platforms/local imports store, which mayImport does not allow"},
-		"the exact name wins":      {"platforms/pace", module + "/platforms/backoff", "platforms/pace imports platforms/backoff, which mayImport does not allow"},
+		"the exact name wins":      {"platforms/ratelimit", module + "/platforms/backoff", "platforms/ratelimit imports platforms/backoff, which mayImport does not allow"},
 		"the root":                 {".", module + "/relay", ". imports relay, which mayImport does not allow"},
 		"nobody imports the root":  {"cli", module, "cli imports ., which mayImport does not allow"},
 		"a package nobody placed":  {"relay/new", "", "relay/new stands nowhere in mayImport"},
@@ -205,13 +205,13 @@ func unused(imports map[string][]string) []string {
 }
 
 func TestUnused(t *testing.T) {
-	imports := map[string][]string{"relay/count": {module + "/relay/gate"}, "platforms/matrix": {module + "/platforms/pace"}}
+	imports := map[string][]string{"relay/count": {module + "/relay/gate"}, "platforms/matrix": {module + "/platforms/ratelimit"}}
 	got := unused(imports)
 	for sentence, want := range map[string]bool{
-		"relay/gate may import relay, and does not":           true, // nobody has that package here
-		"relay/count may import relay/gate, and does not":     false,
-		"platforms/* may import platforms/pace, and does not": false, // one of the pattern's packages does
-		"platforms/* may import platforms, and does not":      true,
+		"relay/gate may import relay, and does not":                true, // nobody has that package here
+		"relay/count may import relay/gate, and does not":          false,
+		"platforms/* may import platforms/ratelimit, and does not": false, // one of the pattern's packages does
+		"platforms/* may import platforms, and does not":           true,
 	} {
 		if slices.Contains(got, sentence) != want {
 			t.Errorf("%q said: %t, want %t", sentence, !want, want)

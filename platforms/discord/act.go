@@ -10,11 +10,11 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -44,8 +44,8 @@ func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 }
 
 // call carries out one request.
-func (p *Platform) call(ctx context.Context, t *turn.Turn, r request, out any) error {
-	return t.Do(ctx, turn.Call{
+func (p *Platform) call(ctx context.Context, t *sender.Turn, r request, out any) error {
+	return t.Do(ctx, sender.Call{
 		Do: func(ctx context.Context) error {
 			return p.rest.Do(ctx, r.method, r.endpoint, r.body, out)
 		},
@@ -71,7 +71,7 @@ func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *turn.Turn) error {
+	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *sender.Turn) error {
 		err := p.call(ctx, t, request{
 			method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true,
 			body: message{Content: l.parts[0], Mentions: p.mentions()},
@@ -88,7 +88,7 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Signal)
+	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Signal)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -127,14 +127,14 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	}
 	t.Leave() // a reaction has no place in the chat's order either
 	if d := p.rest.OpensIn(ctx, r.method, r.endpoint); d > time.Until(until) {
-		return relay.Result{}, turn.Dropped(platforms.NotSent(d, nil))
+		return relay.Result{}, sender.Dropped(platforms.NotSent(d, nil))
 	}
 	err = p.call(ctx, t, r, nil)
 	switch {
 	case err == nil || a.Remove && refusedWith(err, discordgo.ErrCodeUnknownEmoji):
 		return relay.Result{MessageID: a.Message}, nil
-	case call.FaultOf(err).Limited():
-		return relay.Result{}, turn.Dropped(err)
+	case httpcall.FaultOf(err).Limited():
+		return relay.Result{}, sender.Dropped(err)
 	case refusedWith(err, discordgo.ErrCodeUnknownMessage):
 		p.absent.Note(a.Message)
 	}
@@ -182,7 +182,7 @@ func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, er
 		return relay.Result{}, nil
 	}
 	err = p.call(ctx, t, r, nil)
-	if err != nil && !call.FaultOf(err).Limited() {
+	if err != nil && !httpcall.FaultOf(err).Limited() {
 		return relay.Result{}, explained(err)
 	}
 	return relay.Result{}, nil
@@ -215,7 +215,7 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 }
 
 // channel asks for a channel as it is now.
-func (p *Platform) channel(ctx context.Context, t *turn.Turn, id relay.ChatID) (guilds.ChannelData, error) {
+func (p *Platform) channel(ctx context.Context, t *sender.Turn, id relay.ChatID) (guilds.ChannelData, error) {
 	var d guilds.ChannelData
 	err := p.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)
 	return d, err

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 )
 
 const (
@@ -38,7 +38,7 @@ func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 	first, stop := context.WithTimeout(ctx, ackTry)
 	err := try(first)
 	stop()
-	if err == nil || ctx.Err() != nil || call.FaultOf(err).Status != 0 {
+	if err == nil || ctx.Err() != nil || httpcall.FaultOf(err).Status != 0 {
 		return err
 	}
 	if err = try(ctx); refusedWith(err, discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged) { // the first attempt did arrive
@@ -110,8 +110,8 @@ func (c *callbacks) begin(interaction string) (end func(error)) {
 	a := &ack{over: make(chan struct{})}
 	c.by[interaction] = a
 	return func(err error) {
-		f := call.FaultOf(err)
-		a.at, a.refused = time.Now(), f.Sent == call.Refused && f.Code != discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged
+		f := httpcall.FaultOf(err)
+		a.at, a.refused = time.Now(), f.Sent == httpcall.Refused && f.Code != discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged
 		close(a.over)
 	}
 }
@@ -133,7 +133,7 @@ func (c *callbacks) wait(ctx context.Context, interaction string) (refused bool,
 	case <-a.over:
 		return a.refused, nil
 	case <-ctx.Done():
-		return false, turn.NotSentIn(ctx)
+		return false, sender.NotSentIn(ctx)
 	}
 }
 

@@ -27,14 +27,14 @@ import (
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -98,10 +98,10 @@ type Platform struct {
 	opts     platforms.Settings
 	log      *slog.Logger
 	rest     *rest.Client
-	turns    *turn.Turns
+	turns    *sender.Turns
 	commands *commands.Registrar
 	reader   *reader // of the feeder's goroutine
-	board    *board.Board
+	status   *status.Tracker
 	memory   *memory
 	files    *files
 	absent   *rest.Absent
@@ -145,10 +145,10 @@ func open(o platforms.Options) (*Platform, error) {
 		rest: api,
 		// Package rest keeps to the rates, which Discord names with every answer. The limiter keeps the order
 		// within a chat and the pauses Discord demands.
-		turns:     turn.New(pace.Rates{}, explained, checkChat),
+		turns:     sender.New(ratelimit.Rates{}, explained, checkChat),
 		Guilds:    known,
 		reader:    newReader(bot, known),
-		board:     board.New(""),
+		status:    status.New(""),
 		memory:    newMemory(),
 		files:     newFiles(opts[keyCDN], o.Transport),
 		absent:    new(rest.Absent),
@@ -165,7 +165,7 @@ func open(o platforms.Options) (*Platform, error) {
 // Bot implements platforms.Platform. The token begins with the bot's id.
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.board.Read() }
+func (p *Platform) Status() platforms.Status { return p.status.Get() }
 
 // checkID refuses names and mentions.
 func checkID(id string) error {

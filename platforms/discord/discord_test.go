@@ -78,7 +78,7 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
-// Open implements platformtest.Harness. The bot keeps to no rates of its own: package pace proves them
+// Open implements platformtest.Harness. The bot keeps to no rates of its own: package ratelimit proves them
 // without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
 	values := maps.Clone(quickWaits)

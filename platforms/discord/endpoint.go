@@ -13,7 +13,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 )
 
 const (
@@ -80,9 +80,9 @@ func (p *Platform) HookRules() platforms.HookRules {
 func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	seconds := r.Header.Get(headerTime)
 	if !signed(p.key, r.Header.Get(headerSign), seconds, r.Body) {
-		return hook.Unauthorized(platforms.BadSignature)
+		return inbox.Unauthorized(platforms.BadSignature)
 	}
-	if _, stale, ok := hook.Stale(seconds, time.Now()); !ok {
+	if _, stale, ok := inbox.Stale(seconds, time.Now()); !ok {
 		return stale
 	}
 	r.Proved()
@@ -90,7 +90,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	if err == nil && i.Kind == discordgo.InteractionPing {
 		return inBody(callback{Type: discordgo.InteractionResponsePong})
 	}
-	p.board.Heard()
+	p.status.EventReceived()
 	if err == nil {
 		err = i.check()
 	}
@@ -127,5 +127,5 @@ func signed(key ed25519.PublicKey, sign, seconds string, body []byte) bool {
 // inBody is c as the answer to an HTTP request.
 func inBody(c callback) platforms.HookAnswer {
 	body, _ := json.Marshal(c) // of strings and numbers: cannot fail
-	return hook.OK("application/json", string(body))
+	return inbox.OK("application/json", string(body))
 }

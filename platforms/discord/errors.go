@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -50,9 +50,9 @@ func phrase(status, code int, words string) string {
 // explained is err as a gateway may read it. After too many refused requests of its own it must not try again.
 func explained(err error) *relay.ActionError {
 	if errors.Is(err, rest.ErrOverspent) {
-		return turn.Dropped(err)
+		return sender.Dropped(err)
 	}
-	return call.Explain(err, "Discord", func(f *call.Fault) string {
+	return httpcall.Explain(err, "Discord", func(f *httpcall.Fault) string {
 		if f.Limited() {
 			return fmt.Sprintf("rate limited, retry after %d", int64(math.Ceil(f.RetryAfter.Seconds())))
 		}
@@ -62,9 +62,9 @@ func explained(err error) *relay.ActionError {
 
 // refusedWith reports whether Discord refused the request with one of codes.
 func refusedWith(err error, codes ...int) bool {
-	f := call.FaultOf(err)
-	return f.Sent == call.Refused && slices.Contains(codes, f.Code)
+	f := httpcall.FaultOf(err)
+	return f.Sent == httpcall.Refused && slices.Contains(codes, f.Code)
 }
 
 // answered reports whether Discord refused the request with the HTTP status.
-func answered(err error, status int) bool { return call.FaultOf(err).Refused(status) }
+func answered(err error, status int) bool { return httpcall.FaultOf(err).Refused(status) }

@@ -144,12 +144,12 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 		}
 		return nil
 	}, func(err error, in time.Duration) {
-		f.board.Blocked("the channel of a message cannot be looked up: " + err.Error())
+		f.status.SetStuck("the channel of a message cannot be looked up: " + err.Error())
 		f.log.Warn("discord channel not looked up; trying again", "in", in, "err", err)
 	}) {
 		return false
 	}
-	f.board.Blocked("")
+	f.status.SetStuck("")
 	if err != nil {
 		f.quarantine(b, i.data, err)
 		if i.press != nil {
@@ -203,7 +203,7 @@ func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advanc
 		if err := f.in.Accept(ctx, b); err != nil {
 			return err
 		}
-		f.board.Blocked("")
+		f.status.SetStuck("")
 		f.holding.release(items)
 		if store {
 			f.memory.keep(version, advance)
@@ -212,7 +212,7 @@ func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advanc
 		}
 		return nil
 	}, func(err error, in time.Duration) {
-		f.board.Blocked("what Discord sent cannot be stored; it is kept in memory, and by Discord")
+		f.status.SetStuck("what Discord sent cannot be stored; it is kept in memory, and by Discord")
 		f.log.Warn("discord events not stored; trying again", "events", len(b.Events), "in", in, "err", err)
 	})
 }

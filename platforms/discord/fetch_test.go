@@ -35,7 +35,7 @@ func (f *fakeCDN) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.asked = append(f.asked, r.URL.String())
 	answer, ok := f.files[r.URL.String()]
 	if !ok {
-		answer = status(http.StatusNotFound)
+		answer = statusCode(http.StatusNotFound)
 	}
 	resp, err := answer()
 	if resp != nil {
@@ -44,7 +44,7 @@ func (f *fakeCDN) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func status(code int) func() (*http.Response, error) {
+func statusCode(code int) func() (*http.Response, error) {
 	return func() (*http.Response, error) {
 		return &http.Response{StatusCode: code, Header: http.Header{}, Body: http.NoBody}, nil
 	}
@@ -110,7 +110,7 @@ func TestFetchMedia(t *testing.T) {
 	}{
 		"there":                         {files: map[string]func() (*http.Response, error){oldURL: holds("cobalt", 6)}, content: "cobalt", asked: []string{oldURL}},
 		"a fresh URL on 404":            {files: fresh, message: inMessage(freshURL), content: "cobalt", reads: 1, asked: []string{oldURL, freshURL}},
-		"on 403":                        {files: map[string]func() (*http.Response, error){oldURL: status(403), freshURL: holds("cobalt", 6)}, message: inMessage(freshURL), content: "cobalt", reads: 1, asked: []string{oldURL, freshURL}},
+		"on 403":                        {files: map[string]func() (*http.Response, error){oldURL: statusCode(403), freshURL: holds("cobalt", 6)}, message: inMessage(freshURL), content: "cobalt", reads: 1, asked: []string{oldURL, freshURL}},
 		"without a try once it expired": {ref: fileRef{URL: pastURL}, files: fresh, message: inMessage(freshURL), content: "cobalt", reads: 1, asked: []string{freshURL}},
 		"of a forwarded message":        {files: fresh, message: forwarded, content: "cobalt", reads: 1, asked: []string{oldURL, freshURL}},
 		"the fresh one is gone too":     {message: inMessage(freshURL), state: relay.MediaGone, why: whyGone, reads: 1, asked: []string{oldURL, freshURL}},
@@ -131,9 +131,9 @@ func TestFetchMedia(t *testing.T) {
 			files: map[string]func() (*http.Response, error){oldURL: holds(strings.Repeat("c", 25<<20+1), -1)},
 			state: relay.MediaTooLarge, why: platforms.WhyTooLarge, asked: []string{oldURL},
 		},
-		"the server is broken":    {files: map[string]func() (*http.Response, error){oldURL: status(502)}, failed: true, asked: []string{oldURL}},
-		"and busy":                {files: map[string]func() (*http.Response, error){oldURL: status(429)}, failed: true, asked: []string{oldURL}},
-		"or wants something else": {files: map[string]func() (*http.Response, error){oldURL: status(415)}, state: relay.MediaGone, why: whyGone, asked: []string{oldURL}},
+		"the server is broken":    {files: map[string]func() (*http.Response, error){oldURL: statusCode(502)}, failed: true, asked: []string{oldURL}},
+		"and busy":                {files: map[string]func() (*http.Response, error){oldURL: statusCode(429)}, failed: true, asked: []string{oldURL}},
+		"or wants something else": {files: map[string]func() (*http.Response, error){oldURL: statusCode(415)}, state: relay.MediaGone, why: whyGone, asked: []string{oldURL}},
 		"no connection": {
 			files:  map[string]func() (*http.Response, error){oldURL: func() (*http.Response, error) { return nil, errors.New("connection refused") }},
 			failed: true, asked: []string{oldURL},

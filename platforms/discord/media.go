@@ -13,10 +13,10 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -71,7 +71,7 @@ func ofFile(res relay.Result, err error) (relay.Result, error) {
 	return res, err
 }
 
-// parcel is a file that is being sent, and its caption. It is a turn.Text.
+// parcel is a file that is being sent, and its caption. It is a sender.Text.
 type parcel struct {
 	p       *Platform
 	file    relay.File
@@ -101,7 +101,7 @@ func (p *Platform) parcel(a relay.SendMedia) (*parcel, error) {
 	return x, nil
 }
 
-// Left implements turn.Text.
+// Left implements sender.Text.
 func (x *parcel) Left() int {
 	if x.posted {
 		return x.caption.Left()
@@ -109,11 +109,11 @@ func (x *parcel) Left() int {
 	return 1 + x.caption.Left()
 }
 
-// Skip implements turn.Text.
+// Skip implements sender.Text.
 func (x *parcel) Skip(err error) bool { return x.posted && x.caption.Skip(err) }
 
-// Send implements turn.Text: the file comes first.
-func (x *parcel) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+// Send implements sender.Text: the file comes first.
+func (x *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	switch {
 	case !x.posted:
 		return x.sendFile(ctx, t)
@@ -123,7 +123,7 @@ func (x *parcel) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 	return x.caption.Send(ctx, t)
 }
 
-func (x *parcel) sendFile(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+func (x *parcel) sendFile(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	for {
 		var m posted
 		with, err := x.attempt(ctx, t, &m)
@@ -148,7 +148,7 @@ func (x *parcel) sendFile(ctx context.Context, t *turn.Turn) (relay.MessageID, e
 }
 
 // attempt posts the file once, and reports whether the caption was with it.
-func (x *parcel) attempt(ctx context.Context, t *turn.Turn, m *posted) (with bool, err error) {
+func (x *parcel) attempt(ctx context.Context, t *sender.Turn, m *posted) (with bool, err error) {
 	body := x.message()
 	with = body.Content != ""
 	if x.hook == nil {
@@ -211,11 +211,11 @@ func flatWave(d time.Duration) []byte {
 }
 
 // form is a request's body: what is said, and the file.
-func (x *parcel) form(said any) call.Form {
+func (x *parcel) form(said any) httpcall.Form {
 	raw, _ := json.Marshal(said) // of strings and numbers: cannot fail
-	return call.Form{
-		Fields: []call.Field{{Name: "payload_json", Type: "application/json", Value: string(raw)}},
-		File:   call.FormFile{Field: "files[0]", Name: x.file.Name, Type: x.file.Mime, Content: x.file.Content, Size: x.file.Size},
+	return httpcall.Form{
+		Fields: []httpcall.Field{{Name: "payload_json", Type: "application/json", Value: string(raw)}},
+		File:   httpcall.FormFile{Field: "files[0]", Name: x.file.Name, Type: x.file.Mime, Content: x.file.Content, Size: x.file.Size},
 	}
 }
 
@@ -233,7 +233,7 @@ func refusedForm(err error) bool {
 // attempt with an unknown outcome Discord is asked for it. A post begins with no voice message.
 func (p *Platform) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (relay.Result, error) {
 	chat := relay.ChatID(ch.ID.String())
-	t, err := p.turns.Enter(ctx, chat, pace.Message)
+	t, err := p.turns.Enter(ctx, chat, ratelimit.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -258,7 +258,7 @@ func (p *Platform) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (
 	if x.Left() == 0 {
 		return res, nil
 	}
-	inside, err := p.turns.Enter(ctx, relay.ChatID(id), pace.Message)
+	inside, err := p.turns.Enter(ctx, relay.ChatID(id), ratelimit.Message)
 	if err != nil {
 		return relay.Result{}, &relay.ActionError{
 			Outcome: relay.MaybeSent, MessageIDs: []relay.MessageID{res.MessageID}, Err: err,

@@ -15,8 +15,8 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
@@ -77,7 +77,7 @@ type answers map[string]string
 func (a answers) Do(_ context.Context, _, endpoint string, _, out any) error {
 	body, ok := a["/"+strings.TrimPrefix(endpoint, discordgo.EndpointAPI)]
 	if !ok {
-		return &call.Fault{What: endpoint, Status: 404, Code: 10003, Message: "Unknown Channel", Sent: call.Refused}
+		return &httpcall.Fault{What: endpoint, Status: 404, Code: 10003, Message: "Unknown Channel", Sent: httpcall.Refused}
 	}
 	if out == nil {
 		return nil
@@ -205,7 +205,7 @@ func TestOwnMessagesAreMarked(t *testing.T) {
 type failing struct{}
 
 func (failing) Do(_ context.Context, _, endpoint string, _, _ any) error {
-	return &call.Fault{What: endpoint, Status: 503, Message: "no answer of the API"}
+	return &httpcall.Fault{What: endpoint, Status: 503, Message: "no answer of the API"}
 }
 
 func TestMakesNoSense(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -127,7 +127,7 @@ func (p *Platform) Unprompt(ctx context.Context, chat relay.ChatID, m relay.Mess
 	if !rest.IsID(string(m)) {
 		return errUnknownMessage
 	}
-	t, err := p.turns.Enter(ctx, chat, pace.Signal)
+	t, err := p.turns.Enter(ctx, chat, ratelimit.Signal)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -33,13 +33,13 @@ func (s *scripted) Do(_ context.Context, _, endpoint string, _, out any) error {
 	status, err := strconv.Atoi(script[0])
 	switch {
 	case script[0] == "":
-		return &call.Fault{What: path, Sent: call.Never, Message: "connection refused"}
+		return &httpcall.Fault{What: path, Sent: httpcall.Never, Message: "connection refused"}
 	case err != nil:
 		return json.Unmarshal([]byte(script[0]), out)
 	case status < 500:
-		return &call.Fault{What: path, Status: status, Message: "refused", Sent: call.Refused}
+		return &httpcall.Fault{What: path, Status: status, Message: "refused", Sent: httpcall.Refused}
 	}
-	return &call.Fault{What: path, Status: status, Message: "refused"}
+	return &httpcall.Fault{What: path, Status: status, Message: "refused"}
 }
 
 // restarted is a reader whose process resumed a session: it knows nothing yet.

@@ -10,8 +10,8 @@ import (
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -43,7 +43,7 @@ type hookLetter struct {
 	gone  bool // the token has ended in the middle
 }
 
-func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+func (a *hookLetter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if a.gone {
 		return a.letter.Send(ctx, t)
 	}
@@ -130,16 +130,16 @@ func (p *Platform) answerable(ctx context.Context, c platforms.Capability) error
 // wield is call through a web hook. When Discord refuses its token, the error wraps platforms.ErrCapabilityGone,
 // and no further request uses it. Just after the call-back a 404 is tried again: Discord may not know the web hook
 // and its message yet.
-func (p *Platform) wield(ctx context.Context, t *turn.Turn, c platforms.Capability, r request, out any) error {
+func (p *Platform) wield(ctx context.Context, t *sender.Turn, c platforms.Capability, r request, out any) error {
 	err := p.call(ctx, t, r, out)
 	for answered(err, http.StatusNotFound) && p.callbacks.fresh(c.ID) {
 		if !backoff.Pause(ctx, lagTry) {
-			return turn.NotSentIn(ctx)
+			return sender.NotSentIn(ctx)
 		}
 		err = p.call(ctx, t, r, out)
 	}
-	switch f := call.FaultOf(err); {
-	case f.Sent != call.Refused, f.Code == discordgo.ErrCodeUnknownMessage:
+	switch f := httpcall.FaultOf(err); {
+	case f.Sent != httpcall.Refused, f.Code == discordgo.ErrCodeUnknownMessage:
 		return err
 	case f.Status == http.StatusUnauthorized, f.Status == http.StatusNotFound,
 		f.Code == discordgo.ErrCodeInvalidWebhookTokenProvided, f.Code == discordgo.ErrCodeUnknownWebhook:

@@ -34,7 +34,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer wg.Wait()
 	defer cancel()
 
-	p.board.Is(platforms.Connecting, "")
+	p.status.Set(platforms.Connecting, "")
 	r := &runner{Platform: p, queue: newQueue(), slots: make(chan struct{}, maxAcks), wg: &wg}
 	f := &feeder{Platform: p, in: in, queue: r.queue}
 	// The feeder ends after the socket, so that it sees all that was put into the queue.
@@ -51,16 +51,16 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	wg.Go(func() { p.commands.Run(ctx) })
 
 	err := gateway.New(gateway.Options{
-		Rest: p.rest, Settings: p.opts, Board: p.board, Log: p.log, Handler: r, Ledger: r,
+		Rest: p.rest, Settings: p.opts, Status: p.status, Log: p.log, Handler: r, Ledger: r,
 	}, p.memory.read().Session).Run(ctx)
 	switch {
 	case errors.Is(err, relay.ErrBadCredentials):
-		p.board.Is(platforms.BadCredentials, "Discord does not accept the token; check the token file, "+
+		p.status.Set(platforms.BadCredentials, "Discord does not accept the token; check the token file, "+
 			"or reset the token in the developer portal under Bot")
 	case err != nil:
-		p.board.Is(platforms.Stopped, err.Error())
+		p.status.Set(platforms.Stopped, err.Error())
 	default:
-		p.board.Is(platforms.Stopped, "")
+		p.status.Set(platforms.Stopped, "")
 	}
 	return err
 }
@@ -78,10 +78,10 @@ func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
 			p.log.Warn("discord state makes no sense; beginning a new session", "err", err)
 		}
 		p.memory.recall(s)
-		p.board.Named(s.Name)
+		p.status.SetName(s.Name)
 		return nil
 	}, func(err error, in time.Duration) {
-		p.board.Is(platforms.Connecting, "the stored position cannot be read")
+		p.status.Set(platforms.Connecting, "the stored position cannot be read")
 		p.log.Warn("discord position not read; trying again", "in", in, "err", err)
 	})
 }

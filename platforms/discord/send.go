@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -114,8 +114,8 @@ func (l *letter) under() []buttonRow {
 	return l.buttons
 }
 
-// Send implements turn.Text. Each part has a nonce, so it may be sent again when the outcome is unknown.
-func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+// Send implements sender.Text. Each part has a nonce, so it may be sent again when the outcome is unknown.
+func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	var m posted
 	err := l.p.call(ctx, t, request{
 		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,

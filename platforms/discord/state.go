@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
 // state is what a restart needs to go on. It is one blob, stored as the cursor of the batch it belongs to.
@@ -49,7 +49,7 @@ func readState(raw []byte, base string) (state, error) {
 		return none, nil
 	}
 	var s state
-	if err := call.Decode(raw, &s); err != nil {
+	if err := httpcall.Decode(raw, &s); err != nil {
 		return none, fmt.Errorf("stored state: %w", err)
 	}
 	if s.Base != base {

@@ -10,13 +10,13 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -45,7 +45,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	if markdown.TooLong(a.SeedText) {
 		return relay.Result{}, errTooLong
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
+	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -81,7 +81,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	if len(seed.parts) == 0 {
 		return res, nil
 	}
-	inside, err := p.turns.Enter(ctx, relay.ChatID(id), pace.Message)
+	inside, err := p.turns.Enter(ctx, relay.ChatID(id), ratelimit.Message)
 	if err == nil {
 		defer inside.Leave()
 		_, err = inside.Post(ctx, seed)
@@ -99,13 +99,13 @@ func threadName(name string) string {
 }
 
 // create makes one thread and returns its id.
-func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
+func (p *Platform) create(ctx context.Context, t *sender.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
 	since := time.Now().Add(-clockSkew)
 	for range 2 {
 		var made posted
 		err = p.call(ctx, t, r, &made)
-		var f *call.Fault
-		if err == nil || !errors.As(err, &f) || f.Sent != call.Maybe {
+		var f *httpcall.Fault
+		if err == nil || !errors.As(err, &f) || f.Sent != httpcall.Maybe {
 			return made.ID, err
 		}
 		if !backoff.Pause(ctx, backoff.Shortened(time.Second)) { // what is under way may still arrive
@@ -124,7 +124,7 @@ func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent g
 
 // findThread looks for a thread of that name which the bot made since then and did not remember. known is false
 // when Discord did not answer.
-func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
+func (p *Platform) findThread(ctx context.Context, t *sender.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
 			guilds.Channel
@@ -162,7 +162,7 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 		return relay.Result{}, errInvalidForm
 	}
 	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
-	t, err := p.turns.Enter(ctx, thread, pace.Signal)
+	t, err := p.turns.Enter(ctx, thread, ratelimit.Signal)
 	if err != nil {
 		return relay.Result{}, err
 	}

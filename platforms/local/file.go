@@ -20,7 +20,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -116,8 +116,8 @@ func (p *Loopback) follow(f *follower) {
 // the last line that was accepted.
 type follower struct{ dir string }
 
-// run follows until ctx ends, and says on the board while it cannot. A trouble is logged when it begins.
-func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, b *board.Board, log *slog.Logger) {
+// run follows until ctx ends, and says in b while it cannot. A trouble is logged when it begins.
+func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, b *status.Tracker, log *slog.Logger) {
 	offset, known, trouble := int64(0), false, ""
 	for ctx.Err() == nil {
 		err := f.make()
@@ -136,7 +136,7 @@ func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, b *b
 			trouble = err.Error()
 		}
 		if trouble != before {
-			b.Blocked(f.blocked(err))
+			b.SetStuck(f.blocked(err))
 		}
 		if trouble != "" && before == "" {
 			log.Warn("reading what is said failed; trying again until it works", "in", look, "err", err)

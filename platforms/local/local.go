@@ -31,7 +31,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -155,14 +155,14 @@ func (n *network) accepted() {
 // bot is what both faces' bots have.
 type bot struct {
 	// Set once.
-	net   *network
-	log   *slog.Logger
-	board *board.Board
+	net    *network
+	log    *slog.Logger
+	status *status.Tracker
 }
 
 // newBot makes the bot of n. A nil log discards.
 func newBot(n *network, log *slog.Logger) bot {
-	return bot{n, cmp.Or(log, slog.New(slog.DiscardHandler)), board.New(n.face.name)}
+	return bot{n, cmp.Or(log, slog.New(slog.DiscardHandler)), status.New(n.face.name)}
 }
 
 // Bot is always the same, for there is one on a network.
@@ -177,7 +177,7 @@ func (b *bot) Descriptor() relay.Descriptor {
 }
 
 // Status is the state of the connection.
-func (b *bot) Status() platforms.Status { return b.board.Read() }
+func (b *bot) Status() platforms.Status { return b.status.Get() }
 
 // Run hands in what is said until ctx ends or the network revokes the bot.
 func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
@@ -193,17 +193,17 @@ func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 
 		switch {
 		case ctx.Err() != nil:
-			b.board.Is(platforms.Stopped, "shut down")
+			b.status.Set(platforms.Stopped, "shut down")
 			return nil
 		case revoked:
-			b.board.Is(platforms.BadCredentials, "the network revoked the bot")
+			b.status.Set(platforms.BadCredentials, "the network revoked the bot")
 			return fmt.Errorf("%s: %w", n.face.bot.Platform, relay.ErrBadCredentials)
 		case dropped:
-			b.board.Is(platforms.Connecting, "connecting")
+			b.status.Set(platforms.Connecting, "connecting")
 			b.log.Debug("connected", "drops", drops)
-			b.board.Is(platforms.Connected, "")
+			b.status.Set(platforms.Connected, "")
 		case next != nil:
-			b.board.Heard()
+			b.status.EventReceived()
 			if err := in.Accept(ctx, *next); err == nil {
 				b.stuck("") // before whoever said it is told, who may look
 				n.accepted()
@@ -226,6 +226,6 @@ func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 // stuck says that nothing can be stored, of a face that says so.
 func (b *bot) stuck(words string) {
 	if b.net.face.stuck != "" {
-		b.board.Blocked(words)
+		b.status.SetStuck(words)
 	}
 }

@@ -64,8 +64,8 @@ func (p *Loopback) Run(ctx context.Context, in platforms.Inbox) error {
 	defer wg.Wait()
 	defer cancel()
 	if p.file != nil {
-		p.board.Blocked(p.file.blocked(p.file.make())) // before anybody takes it for connected
-		wg.Go(func() { p.file.run(ctx, p.net, in, p.board, p.log) })
+		p.status.SetStuck(p.file.blocked(p.file.make())) // before anybody takes it for connected
+		wg.Go(func() { p.file.run(ctx, p.net, in, p.status, p.log) })
 	}
 	return p.bot.Run(ctx, in)
 }

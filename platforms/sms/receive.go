@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -36,13 +36,13 @@ func (p *Platform) HookRules() platforms.HookRules {
 
 // Receive implements platforms.Hook. Twilio signs no time: a repetition ends at the seen mark of its MessageSid.
 func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
-	taken := hook.OK(xmlType, noReply)
+	taken := inbox.OK(xmlType, noReply)
 	form, ok := verified(p.token.Reveal(), r.Header.Get(headerSign), p.origins, r.Target, r.Body)
 	if !ok {
-		return hook.Unauthorized(platforms.BadSignature)
+		return inbox.Unauthorized(platforms.BadSignature)
 	}
 	r.Proved()
-	p.board.Heard()
+	p.status.EventReceived()
 	if status := form.Get("MessageStatus"); status != "" && form.Get("SmsStatus") != "received" {
 		taken.Note = p.noted(status, form.Get("ErrorCode"))
 		return taken
@@ -59,7 +59,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 		b.Events = []relay.Event{ev}
 	}
 	if err := p.feed.Take(ctx, b, wait); err != nil {
-		return hook.Unstored()
+		return inbox.Unstored()
 	}
 	return taken
 }

@@ -11,10 +11,10 @@ import (
 	"unicode/utf16"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown/plain"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -41,8 +41,8 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
 	}
-	return p.turns.Post(ctx, a.Chat, &turn.Plain{Parts: parts, Part: func(ctx context.Context, t *turn.Turn, part string) (id relay.MessageID, err error) {
-		err = t.Do(ctx, turn.Call{Do: func(ctx context.Context) (err error) {
+	return p.turns.Post(ctx, a.Chat, &sender.Plain{Parts: parts, Part: func(ctx context.Context, t *sender.Turn, part string) (id relay.MessageID, err error) {
+		err = t.Do(ctx, sender.Call{Do: func(ctx context.Context) (err error) {
 			id, err = p.post(ctx, string(a.Chat), part)
 			return err
 		}})
@@ -50,7 +50,7 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	}})
 }
 
-// post sends one message. Its error is a *call.Fault.
+// post sends one message. Its error is an *httpcall.Fault.
 func (p *Platform) post(ctx context.Context, to, text string) (relay.MessageID, error) {
 	form := url.Values{"To": {to}, "Body": {text}, "StatusCallback": {p.hook}}
 	if strings.HasPrefix(p.from, "MG") {
@@ -62,8 +62,8 @@ func (p *Platform) post(ctx context.Context, to, text string) (relay.MessageID, 
 		SID string `json:"sid"`
 	}
 	if err := p.do(ctx, http.MethodPost, "/Messages.json", form, &sent); err != nil {
-		if call.FaultOf(err).Refused(http.StatusUnauthorized) {
-			p.board.Is(platforms.BadCredentials, badCredentials)
+		if httpcall.FaultOf(err).Refused(http.StatusUnauthorized) {
+			p.status.Set(platforms.BadCredentials, badCredentials)
 			select {
 			case p.doubted <- struct{}{}:
 			default: // Run is told already
@@ -79,14 +79,14 @@ func (p *Platform) look(ctx context.Context) error {
 	return p.do(ctx, http.MethodGet, ".json", nil, nil)
 }
 
-// do carries out one request about the account. Its error is a *call.Fault.
+// do carries out one request about the account. Its error is an *httpcall.Fault.
 func (p *Platform) do(ctx context.Context, method, path string, form url.Values, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
 	what := method + " Accounts" + path
 	r, err := http.NewRequestWithContext(ctx, method, p.base+path, strings.NewReader(form.Encode()))
 	if err != nil {
-		return &call.Fault{What: what, Sent: call.Never, Message: "api_base makes no request"}
+		return &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "api_base makes no request"}
 	}
 	r.SetBasicAuth(p.account, p.token.RevealString())
 	if form != nil {
@@ -102,24 +102,24 @@ func (p *Platform) do(ctx context.Context, method, path string, form url.Values,
 	case out == nil:
 		return nil
 	}
-	if err := call.Decode(a.Body, out); err != nil {
-		return &call.Fault{What: what, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
+	if err := httpcall.Decode(a.Body, out); err != nil {
+		return &httpcall.Fault{What: what, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
 	}
 	return nil
 }
 
 // refused is the error in an answer, without the secret.
-func (p *Platform) refused(what string, a call.Answer, secret string) *call.Fault {
+func (p *Platform) refused(what string, a httpcall.Answer, secret string) *httpcall.Fault {
 	var body struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
-	f := &call.Fault{What: what, Status: a.Status, Message: call.NoAnswer}
+	f := &httpcall.Fault{What: what, Status: a.Status, Message: httpcall.NoAnswer}
 	if json.Unmarshal(a.Body, &body) == nil && body.Message != "" {
 		f.Code, f.Message = body.Code, p.api.Scrub(body.Message, secret)
 	}
 	if a.Status < 500 {
-		f.Sent = call.Refused
+		f.Sent = httpcall.Refused
 	}
 	switch f.Code {
 	case codeTooMany:
@@ -129,7 +129,7 @@ func (p *Platform) refused(what string, a call.Answer, secret string) *call.Faul
 	case codeQueueFull: // of hours: trying again within seconds cannot help
 		f.Status = http.StatusBadRequest
 	}
-	if d, ok := call.Seconds(a.Header.Get("Retry-After")); ok {
+	if d, ok := httpcall.Seconds(a.Header.Get("Retry-After")); ok {
 		f.RetryAfter = d
 	}
 	return f
@@ -137,7 +137,7 @@ func (p *Platform) refused(what string, a call.Answer, secret string) *call.Faul
 
 // explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	return call.Explain(err, "Twilio", func(f *call.Fault) string {
+	return httpcall.Explain(err, "Twilio", func(f *httpcall.Fault) string {
 		switch f.Code {
 		case codeNoNumber, codeNoMobile, codeBadNumber:
 			return "chat not found"
@@ -157,10 +157,10 @@ func explained(err error) *relay.ActionError {
 }
 
 // rates are below what Twilio queues by itself; they keep a gateway that has run wild from filling the queue.
-func rates() pace.Rates {
-	return pace.Rates{
-		Bot:  pace.Rate{Every: 100 * time.Millisecond, Burst: 20},
-		Chat: pace.Rate{Every: time.Second, Burst: 10},
+func rates() ratelimit.Rates {
+	return ratelimit.Rates{
+		Bot:  ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 20},
+		Chat: ratelimit.Rate{Every: time.Second, Burst: 10},
 	}
 }
 

@@ -25,10 +25,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -63,7 +63,7 @@ func settings() []platforms.Key {
 
 // Platform is one sender.
 type Platform struct {
-	hook.People
+	inbox.People
 	// Set once, by open.
 	bot     relay.Bot
 	account string
@@ -72,10 +72,10 @@ type Platform struct {
 	hook    string   // where Twilio calls
 	origins []string // the ways to write our own address
 	base    string   // of the account at the API
-	api     *call.Client
-	turns   *turn.Turns
-	board   *board.Board
-	feed    *hook.Feed
+	api     *httpcall.Client
+	turns   *sender.Turns
+	status  *status.Tracker
+	feed    *inbox.Feed
 	log     *slog.Logger
 	// lookEvery is the pause between two looks whether Twilio accepts the credential.
 	lookEvery time.Duration
@@ -102,13 +102,13 @@ func open(o platforms.Options) (*Platform, error) {
 		return nil, errors.New("public_url is missing: Twilio posts what people write to it, and signs it")
 	}
 	bot := relay.Bot{Platform: Name, ID: relay.BotID(letters(opts[keyFrom]))}
-	people := hook.People{Platform: Name, With: personIn}
+	people := inbox.People{Platform: Name, With: personIn}
 	return &Platform{
 		People: people, bot: bot, account: opts[keyAccount], from: opts[keyFrom], token: o.Token,
 		hook: o.PublicURL + platforms.HookPath(bot), origins: spellings(o.PublicURL),
 		base: cmp.Or(o.APIBase, "https://api.twilio.com") + "/2010-04-01/Accounts/" + opts[keyAccount], log: o.Log,
-		api: call.New(o.Token, o.Transport, maxAnswer), turns: turn.New(rates(), explained, people.CheckChat),
-		board: board.New(opts[keyFrom]), feed: hook.NewFeed(), lookEvery: 10 * time.Minute, doubted: make(chan struct{}, 1),
+		api: httpcall.New(o.Token, o.Transport, maxAnswer), turns: sender.New(rates(), explained, people.CheckChat),
+		status: status.New(opts[keyFrom]), feed: inbox.NewFeed(), lookEvery: 10 * time.Minute, doubted: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -166,7 +166,7 @@ func personIn(chat relay.ChatID) (relay.UserID, bool) {
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.board.Read() }
+func (p *Platform) Status() platforms.Status { return p.status.Get() }
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {
@@ -186,40 +186,40 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	wg.Go(func() {
 		p.feed.Run(ctx, in, func(err error) {
 			if err != nil {
-				p.board.Blocked("what Twilio posts cannot be stored")
+				p.status.SetStuck("what Twilio posts cannot be stored")
 				return
 			}
-			p.board.Blocked("")
+			p.status.SetStuck("")
 		})
 	})
 	err := p.watch(ctx)
 	if errors.Is(err, relay.ErrBadCredentials) {
-		p.board.Is(platforms.BadCredentials, badCredentials)
+		p.status.Set(platforms.BadCredentials, badCredentials)
 		return err
 	}
-	p.board.Is(platforms.Stopped, "")
+	p.status.Set(platforms.Stopped, "")
 	return nil
 }
 
 // watch looks from time to time whether Twilio accepts the credential. It returns ErrBadCredentials, or nil
 // when ctx ended.
 func (p *Platform) watch(ctx context.Context) error {
-	p.board.Is(platforms.Connecting, "")
+	p.status.Set(platforms.Connecting, "")
 	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
 	for ctx.Err() == nil {
 		pause := p.lookEvery
 		switch err := p.look(ctx); {
 		case err == nil:
 			wait.Reset()
-			p.board.Is(platforms.Connected, "")
+			p.status.Set(platforms.Connected, "")
 		case ctx.Err() != nil:
 			return nil
-		case call.FaultOf(err).Refused(http.StatusUnauthorized):
+		case httpcall.FaultOf(err).Refused(http.StatusUnauthorized):
 			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
 		default:
 			pause = wait.Next()
-			p.board.Is(platforms.Degraded, "Twilio cannot be reached: "+call.FaultOf(err).Error())
-			p.board.Retries(time.Now().Add(pause))
+			p.status.Set(platforms.Degraded, "Twilio cannot be reached: "+httpcall.FaultOf(err).Error())
+			p.status.SetRetryAt(time.Now().Add(pause))
 			p.log.Warn("twilio account not read; trying again", "in", pause, "err", err)
 		}
 		select {

@@ -28,14 +28,14 @@ const (
 	person     = "+4915112345678"
 )
 
-// inbox remembers what was handed in.
-type inbox struct {
+// memInbox remembers what was handed in.
+type memInbox struct {
 	mu   sync.Mutex
 	got  platforms.Batch
 	fail error
 }
 
-func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
+func (in *memInbox) Accept(_ context.Context, b platforms.Batch) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.fail != nil {
@@ -46,7 +46,7 @@ func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
 	return nil
 }
 
-func (in *inbox) Cursor(context.Context) ([]byte, error) { return nil, nil }
+func (in *memInbox) Cursor(context.Context) ([]byte, error) { return nil, nil }
 
 // twilio is the API: it answers with what the test says.
 type twilio struct {
@@ -96,7 +96,7 @@ func opened(t testing.TB, tw *twilio, from, token string) *Platform {
 }
 
 // running is a sender that runs, in a bubble of its own time.
-func running(t *testing.T, tw *twilio, in *inbox, test func(t *testing.T, p *Platform)) {
+func running(t *testing.T, tw *twilio, in *memInbox, test func(t *testing.T, p *Platform)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := opened(t, tw, ourNumber, ourToken)
@@ -168,7 +168,7 @@ func TestReceive(t *testing.T) {
 		"what became, a stranger": {changes: []string{"MessageStatus", "delivered", "SmsStatus", "delivered", "Body", "", "From", "+1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := &inbox{}
+			in := &memInbox{}
 			running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
 				a := p.Receive(t.Context(), inbound(p, tc.changes...))
 				if a.Status != 200 || string(a.Body) != noReply || a.Type != xmlType || a.Refused != tc.refused {
@@ -200,7 +200,7 @@ func ptr[T any](v T) *T { return &v }
 
 // TestWhoHasNotProvedIt gets one answer, and nothing comes of it.
 func TestWhoHasNotProvedIt(t *testing.T) {
-	in := &inbox{}
+	in := &memInbox{}
 	running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
 		good := inbound(p)
 		for name, change := range map[string]func(*platforms.HookRequest){
@@ -223,7 +223,7 @@ func TestWhoHasNotProvedIt(t *testing.T) {
 }
 
 func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
-	in := &inbox{fail: errors.New("full")}
+	in := &memInbox{fail: errors.New("full")}
 	running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
 		began := time.Now()
 		if a := p.Receive(t.Context(), inbound(p)); a.Status != 503 || a.RetryAfter != 5*time.Second || time.Since(began) > wait {
@@ -236,7 +236,7 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	running(t, &twilio{}, &inbox{}, func(t *testing.T, p *Platform) {
+	running(t, &twilio{}, &memInbox{}, func(t *testing.T, p *Platform) {
 		if s := p.Status(); s.State != platforms.Connected || s.Reason != "" || !strings.Contains(p.HookRules().Enter, "Twilio console") {
 			t.Errorf("before the first request: %+v", s)
 		}
@@ -246,7 +246,7 @@ func TestStates(t *testing.T) {
 		}
 	})
 	p := opened(t, &twilio{}, ourNumber, strings.Repeat("e", 32))
-	if err := p.Run(t.Context(), &inbox{}); !errors.Is(err, relay.ErrBadCredentials) || p.Status().State != platforms.BadCredentials {
+	if err := p.Run(t.Context(), &memInbox{}); !errors.Is(err, relay.ErrBadCredentials) || p.Status().State != platforms.BadCredentials {
 		t.Errorf("a dead token: %v, %+v", err, p.Status())
 	}
 }
@@ -254,7 +254,7 @@ func TestStates(t *testing.T) {
 // TestOneRefusedCredentialIsLookedAt: a single 401 to a message does not make the bot useless for ten minutes.
 func TestOneRefusedCredentialIsLookedAt(t *testing.T) {
 	tw := &twilio{say: func(int) (int, string) { return http.StatusUnauthorized, `{"code":20003,"message":"Authenticate"}` }}
-	running(t, tw, &inbox{}, func(t *testing.T, p *Platform) {
+	running(t, tw, &memInbox{}, func(t *testing.T, p *Platform) {
 		began := time.Now()
 		if _, err := p.Send(t.Context(), relay.Send{Chat: person, Content: "x"}); err == nil {
 			t.Error("sent")
@@ -420,7 +420,7 @@ func TestTheServiceReceives(t *testing.T) {
 	const service = "MG00000000000000000000000000000001"
 	for sid, want := range map[string]platforms.HookRefusal{service: "", "MG2": platforms.WrongRecipient, "": platforms.WrongRecipient} {
 		synctest.Test(t, func(t *testing.T) {
-			p, in := opened(t, &twilio{}, service, ourToken), &inbox{}
+			p, in := opened(t, &twilio{}, service, ourToken), &memInbox{}
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- p.Run(ctx, in) }()

@@ -10,9 +10,9 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -29,11 +29,11 @@ func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
 	l.place = placeOf(relay.Send{Meta: a.Meta})
 	l.place.reply, l.place.fallback = "", ""
 	a.Message = relay.MessageID(number)
-	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *turn.Turn) error { return l.replace(ctx, t, number) })
+	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *sender.Turn) error { return l.replace(ctx, t, number) })
 }
 
 // replace puts the letter's first part in the place of a message. The same text once more is success.
-func (l *letter) replace(ctx context.Context, t *turn.Turn, number string) error {
+func (l *letter) replace(ctx context.Context, t *sender.Turn, number string) error {
 	for {
 		params := textParams(l.parts[0])
 		params["message_id"] = number
@@ -55,7 +55,7 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 	if !ok {
 		return relay.Result{}, errUnknownMessage
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Signal)
+	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Signal)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -85,8 +85,8 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 		reaction = string(list)
 	}
 	err = p.call(ctx, t, "setMessageReaction", tgbotapi.Params{"message_id": number, "reaction": reaction}, nil)
-	if call.FaultOf(err).Limited() {
-		return relay.Result{}, turn.Dropped(err)
+	if httpcall.FaultOf(err).Limited() {
+		return relay.Result{}, sender.Dropped(err)
 	}
 	if err != nil {
 		return relay.Result{}, explained(err)
@@ -119,7 +119,7 @@ func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, er
 	params := tgbotapi.Params{"action": tgbotapi.ChatTyping}
 	params.AddNonEmpty("message_thread_id", thread)
 	err = p.call(ctx, t, "sendChatAction", params, nil)
-	if call.FaultOf(err).Limited() {
+	if httpcall.FaultOf(err).Limited() {
 		return relay.Result{}, nil
 	}
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, er
 
 // ChatInfo implements platforms.ChatInformer. Types are those of events: a forum is a group.
 func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Look)
+	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Look)
 	if err != nil {
 		return relay.Result{}, err
 	}

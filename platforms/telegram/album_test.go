@@ -36,7 +36,7 @@ func photoOf(chat obj, id int64, album, caption string) obj {
 func pasted(letter string, units int) string { return strings.Repeat(letter, units) }
 
 // seen are ids, types and texts of what was accepted; long texts are shortened.
-func seen(in *inbox) (out []string) {
+func seen(in *memInbox) (out []string) {
 	for _, ev := range in.events() {
 		text := ev.Text
 		if len(text) > 4000 {
@@ -263,7 +263,7 @@ func TestNobodyWaitsForAnothersAlbum(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
 				mem := newInbox()
 				inb := &deskInbox{mem, map[relay.EventID]string{"q:7": "This question is closed"}, 0}
-				keep := &seenInbox{inbox: mem}
+				keep := &seenInbox{memInbox: mem}
 				stop, _ := running(t, p, both{inb, keep})
 				synctest.Wait()
 				f.push(photoOf(annChat(), 1, "a", "one"))

@@ -14,7 +14,7 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -50,8 +50,8 @@ type client struct {
 	endpoint string // format with two verbs: token and method
 	files    string // likewise: token and the path of a file
 	public   bool   // it is Telegram's own API
-	polls    *call.Client
-	calls    *call.Client
+	polls    *httpcall.Client
+	calls    *httpcall.Client
 }
 
 // newClient makes a client for the API at base, or for Telegram's own. rt, when not nil, carries everything.
@@ -65,7 +65,7 @@ func newClient(token relay.Secret, base string, rt http.RoundTripper) *client {
 	}
 	return &client{
 		token: token, endpoint: endpoint, files: files, public: public,
-		polls: call.New(token, rt, maxAnswer), calls: call.New(token, rt, maxAnswer),
+		polls: httpcall.New(token, rt, maxAnswer), calls: httpcall.New(token, rt, maxAnswer),
 	}
 }
 
@@ -80,10 +80,10 @@ func (c *client) closeIdle() {
 	c.calls.HTTP.CloseIdleConnections()
 }
 
-// call carries out one method and decodes its result into out, unless out is nil, within call.Timeout. Every
-// error is a *call.Fault, whose Detail is the chat's new id if it has moved.
+// call carries out one method and decodes its result into out, unless out is nil, within httpcall.Timeout. Every
+// error is an *httpcall.Fault, whose Detail is the chat's new id if it has moved.
 func (c *client) call(ctx context.Context, method string, params tgbotapi.Params, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
 	return c.do(ctx, c.calls, method, params, out)
 }
@@ -93,7 +93,7 @@ func (c *client) poll(ctx context.Context, method string, params tgbotapi.Params
 	return c.do(ctx, c.polls, method, params, out)
 }
 
-func (c *client) do(ctx context.Context, via *call.Client, method string, params tgbotapi.Params, out any) error {
+func (c *client) do(ctx context.Context, via *httpcall.Client, method string, params tgbotapi.Params, out any) error {
 	secret := params["secret_token"] // of a web hook
 	form := make(url.Values, len(params))
 	for key, value := range params {
@@ -102,7 +102,7 @@ func (c *client) do(ctx context.Context, via *call.Client, method string, params
 	address := fmt.Sprintf(c.endpoint, c.token.RevealString(), method)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
-		return &call.Fault{What: method, Sent: call.Never, Message: via.Scrub(err.Error())}
+		return &httpcall.Fault{What: method, Sent: httpcall.Never, Message: via.Scrub(err.Error())}
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return answered(via, req, method, secret, out)
@@ -110,37 +110,37 @@ func (c *client) do(ctx context.Context, via *call.Client, method string, params
 
 // upload carries out one method with a file, within ctx's deadline: how long it takes is the line's affair.
 func (c *client) upload(ctx context.Context, method string, params tgbotapi.Params, f relay.File, out any) error {
-	form := call.Form{File: call.FormFile{
+	form := httpcall.Form{File: httpcall.FormFile{
 		Field: fileParam[method], Name: cmp.Or(f.Name, "file"+f.Ext), Type: f.Mime, Content: f.Content, Size: f.Size,
 	}}
 	for _, key := range slices.Sorted(maps.Keys(params)) {
-		form.Fields = append(form.Fields, call.Field{Name: key, Value: params[key]})
+		form.Fields = append(form.Fields, httpcall.Field{Name: key, Value: params[key]})
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	req, err := form.Request(ctx, fmt.Sprintf(c.endpoint, c.token.RevealString(), method))
 	if err != nil {
-		return &call.Fault{What: method, Sent: call.Never, Message: c.calls.Scrub(err.Error())}
+		return &httpcall.Fault{What: method, Sent: httpcall.Never, Message: c.calls.Scrub(err.Error())}
 	}
 	return answered(c.calls, req, method, "", out)
 }
 
 // answered carries out req and decodes the result.
-func answered(via *call.Client, req *http.Request, method, secret string, out any) error {
+func answered(via *httpcall.Client, req *http.Request, method, secret string, out any) error {
 	a, fault := via.Do(req, method, secret)
 	if fault != nil {
 		return fault
 	}
-	fault = &call.Fault{What: method, Status: a.Status, Message: call.NoAnswer, Sent: a.Sent}
+	fault = &httpcall.Fault{What: method, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
 	var resp tgbotapi.APIResponse
 	switch err := json.Unmarshal(a.Body, &resp); {
 	case err != nil && a.Status == http.StatusRequestEntityTooLarge: // a proxy's page, whatever stands on it
-		fault.Message, fault.Sent = http.StatusText(a.Status), call.Refused
+		fault.Message, fault.Sent = http.StatusText(a.Status), httpcall.Refused
 	case err != nil: // a proxy's page, half an answer
 	case resp.Ok && out == nil:
 		return nil
 	case resp.Ok:
-		if err = call.Decode(resp.Result, out); err == nil {
+		if err = httpcall.Decode(resp.Result, out); err == nil {
 			return nil
 		}
 		fault.Message = "the result makes no sense: " + err.Error()
@@ -149,7 +149,7 @@ func answered(via *call.Client, req *http.Request, method, secret string, out an
 		more := cmp.Or(resp.Parameters, new(tgbotapi.ResponseParameters))
 		fault.RetryAfter = time.Duration(more.RetryAfter) * time.Second
 		if fault.Status >= 300 && fault.Status < 500 {
-			fault.Sent = call.Refused
+			fault.Sent = httpcall.Refused
 			if more.MigrateToChatID != 0 {
 				fault.Detail = more.MigrateToChatID
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -43,7 +43,7 @@ func (p *Platform) Draft(ctx context.Context, a relay.Draft) (relay.Result, erro
 		}
 		err = p.call(ctx, t, "sendMessageDraft", params, nil)
 		switch {
-		case err == nil || call.FaultOf(err).Limited():
+		case err == nil || httpcall.FaultOf(err).Limited():
 			return relay.Result{}, nil
 		case !refusedFormat(err) || !l.unformat():
 			return relay.Result{}, explained(err)

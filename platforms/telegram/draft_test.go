@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -81,7 +81,7 @@ func TestDraft(t *testing.T) {
 func TestDraftsGiveWay(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
 		draft := relay.Draft{Chat: "4001", DraftID: 7, Content: "a"}
-		turn, err := p.turns.Enter(ctx, "4001", pace.Message)
+		turn, err := p.turns.Enter(ctx, "4001", ratelimit.Message)
 		if err != nil {
 			t.Fatal(err)
 		}

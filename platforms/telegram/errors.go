@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -20,13 +20,13 @@ var (
 
 // explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	return call.Explain(err, "Telegram", func(f *call.Fault) string { return cmp.Or(f.Message, "Bad Request") })
+	return httpcall.Explain(err, "Telegram", func(f *httpcall.Fault) string { return cmp.Or(f.Message, "Bad Request") })
 }
 
 // refusedWith reports whether the API refused the call, with an error 400 that contains one of phrases, which are in
 // lower case.
 func refusedWith(err error, phrases ...string) bool {
-	f := call.FaultOf(err)
+	f := httpcall.FaultOf(err)
 	said := strings.ToLower(f.Message)
 	return f.Refused(http.StatusBadRequest) &&
 		slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(said, p) })
@@ -35,7 +35,7 @@ func refusedWith(err error, phrases ...string) bool {
 // refusedForGood reports whether the API would refuse the same question again. Of a wrong token (401, 404) and of a
 // rate limit (429) that does not follow.
 func refusedForGood(err error) bool {
-	f := call.FaultOf(err)
+	f := httpcall.FaultOf(err)
 	return f.Refused(http.StatusBadRequest) || f.Refused(http.StatusForbidden)
 }
 
@@ -53,7 +53,7 @@ func refusedReply(err error) bool {
 // refusedFile: the API did not take the file as what it was sent as. It has many words for that, so any refusal
 // counts that does not say that the chat takes nothing at all.
 func refusedFile(err error) bool {
-	return call.FaultOf(err).Refused(http.StatusBadRequest) && movedTo(err) == 0 &&
+	return httpcall.FaultOf(err).Refused(http.StatusBadRequest) && movedTo(err) == 0 &&
 		!refusedWith(err, "chat not found", "peer_id_invalid", "deactivated", "was kicked", "was blocked")
 }
 
@@ -64,6 +64,6 @@ func refusedEmpty(err error) bool {
 
 // movedTo is the new id of a chat that the API refused for having moved; 0 if that is not why.
 func movedTo(err error) int64 {
-	to, _ := call.FaultOf(err).Detail.(int64)
+	to, _ := httpcall.FaultOf(err).Detail.(int64)
 	return to
 }

@@ -12,7 +12,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
@@ -26,17 +26,17 @@ const (
 // Examine implements platforms.Examiner. Whether another program polls the bot shows only while this one does, or in
 // a poll of a second that confirms nothing.
 func (p *Platform) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
-	asked := call.Asked{About: p.bot.String(), Network: "Telegram", Host: hostOf(cmp.Or(p.base, tgbotapi.APIEndpoint)), Own: p.base != ""}
+	asked := httpcall.Asked{About: p.bot.String(), Network: "Telegram", Host: hostOf(cmp.Or(p.base, tgbotapi.APIEndpoint)), Own: p.base != ""}
 	began := time.Now()
 	defer func() { out.Clock = p.client.calls.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
 	var me tgbotapi.User
 	switch err := p.client.call(ctx, "getMe", nil, &me); {
 	case refusedToken(err):
-		say(finding.DeadToken.Of(asked.About, "Telegram does not accept the token ("+call.FaultOf(err).Message+")", fixToken))
+		say(finding.DeadToken.Of(asked.About, "Telegram does not accept the token ("+httpcall.FaultOf(err).Message+")", fixToken))
 		return out
 	case err != nil:
-		say(asked.Unanswered(call.FaultOf(err)))
+		say(asked.Unanswered(httpcall.FaultOf(err)))
 		return out
 	case !me.IsBot:
 		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is no bot", fixToken))
@@ -52,15 +52,15 @@ func (p *Platform) Examine(ctx context.Context, chats []relay.Place) (out platfo
 
 // refusedToken reports whether the API knows no bot of this token.
 func refusedToken(err error) bool {
-	f := call.FaultOf(err)
+	f := httpcall.FaultOf(err)
 	return f.Refused(http.StatusUnauthorized) || f.Refused(http.StatusNotFound)
 }
 
 // examineUpdates finds what keeps updates from coming here.
-func (p *Platform) examineUpdates(ctx context.Context, asked call.Asked) []finding.Finding {
+func (p *Platform) examineUpdates(ctx context.Context, asked httpcall.Asked) []finding.Finding {
 	w, err := p.webhook(ctx)
 	if err != nil {
-		return []finding.Finding{asked.Unanswered(call.FaultOf(err))}
+		return []finding.Finding{asked.Unanswered(httpcall.FaultOf(err))}
 	}
 	if w.URL != "" && !sameAddress(w.URL, p.hookURL) {
 		return []finding.Finding{finding.HookElsewhere.Of(asked.About, "a web hook is set for the bot, at "+hostOf(w.URL)+", and gets its messages",
@@ -80,7 +80,7 @@ func (p *Platform) examineUpdates(ctx context.Context, asked call.Asked) []findi
 // polledElsewhere reports whether another program is known to poll the bot. While this one runs its own polls tell.
 // Else a short poll may: the other program's ends it. It confirms nothing and chooses no kinds of updates.
 func (p *Platform) polledElsewhere(ctx context.Context) bool {
-	switch st := p.board.Read(); st.State {
+	switch st := p.status.Get(); st.State {
 	case platforms.Connected, platforms.Connecting:
 		return false
 	case platforms.Degraded:
@@ -90,11 +90,11 @@ func (p *Platform) polledElsewhere(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	err := p.client.poll(ctx, "getUpdates", tgbotapi.Params{"limit": "1", "timeout": "1"}, nil)
-	return call.FaultOf(err).Refused(http.StatusConflict)
+	return httpcall.FaultOf(err).Refused(http.StatusConflict)
 }
 
 // examineChats finds in which of the granted chats the bot cannot hear or speak.
-func (p *Platform) examineChats(ctx context.Context, asked call.Asked, me tgbotapi.User, chats []relay.Place, out platforms.Examination) platforms.Examination {
+func (p *Platform) examineChats(ctx context.Context, asked httpcall.Asked, me tgbotapi.User, chats []relay.Place, out platforms.Examination) platforms.Examination {
 	groups := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool {
 		return c.Platform != Name || !strings.HasPrefix(string(c.Chat), "-")
 	})

@@ -134,12 +134,12 @@ func TestExamineTwoPollers(t *testing.T) {
 		if got := codes(t, p.Examine(t.Context(), nil).Findings); !slices.Equal(got, []string{"HC103"}) {
 			t.Errorf("before it runs: %s, want HC103", got)
 		}
-		p.board.Is(platforms.Degraded, otherPoller+"; stop it")
+		p.status.Set(platforms.Degraded, otherPoller+"; stop it")
 		polls := len(f.callsTo("getUpdates"))
 		if got := codes(t, p.Examine(t.Context(), nil).Findings); !slices.Equal(got, []string{"HC103"}) {
 			t.Errorf("while it runs: %s, want HC103", got)
 		}
-		p.board.Is(platforms.Connected, "")
+		p.status.Set(platforms.Connected, "")
 		if got := codes(t, p.Examine(t.Context(), nil).Findings); len(got) > 0 {
 			t.Errorf("while nobody else polls: %s", got)
 		}

@@ -475,8 +475,8 @@ func openAt(t *testing.T, o platforms.Options) *Platform {
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// inbox is a platforms.Inbox in memory.
-type inbox struct {
+// memInbox is a platforms.Inbox in memory.
+type memInbox struct {
 	mu      sync.Mutex // guards the fields below
 	batches []platforms.Batch
 	errs    []error // of the next Accepts
@@ -485,10 +485,10 @@ type inbox struct {
 	changed chan struct{} // closed and replaced on every Accept
 }
 
-func newInbox() *inbox { return &inbox{changed: make(chan struct{})} }
+func newInbox() *memInbox { return &memInbox{changed: make(chan struct{})} }
 
 // Accept implements platforms.Inbox.
-func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
+func (in *memInbox) Accept(_ context.Context, b platforms.Batch) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	close(in.changed)
@@ -507,14 +507,14 @@ func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
 }
 
 // Cursor implements platforms.Inbox.
-func (in *inbox) Cursor(context.Context) ([]byte, error) {
+func (in *memInbox) Cursor(context.Context) ([]byte, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.cursor, nil
 }
 
 // events lists everything accepted so far.
-func (in *inbox) events() []relay.Event {
+func (in *memInbox) events() []relay.Event {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	var out []relay.Event
@@ -525,7 +525,7 @@ func (in *inbox) events() []relay.Event {
 }
 
 // texts lists the texts of everything accepted so far.
-func (in *inbox) texts() []string {
+func (in *memInbox) texts() []string {
 	var out []string
 	for _, ev := range in.events() {
 		out = append(out, ev.Text)
@@ -534,7 +534,7 @@ func (in *inbox) texts() []string {
 }
 
 // waitEvents waits until n events were accepted in all.
-func (in *inbox) waitEvents(ctx context.Context, n int) error {
+func (in *memInbox) waitEvents(ctx context.Context, n int) error {
 	for {
 		in.mu.Lock()
 		changed := in.changed // taken before looking

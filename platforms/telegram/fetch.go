@@ -15,7 +15,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -111,13 +111,13 @@ func withoutPath(what string, err error) error {
 func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 	const what = "file"
 	if !fs.ValidPath(path) {
-		return nil, &call.Fault{What: what, Sent: call.Never, Message: "the path makes no sense"}
+		return nil, &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "the path makes no sense"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.fileAddress(path), nil)
 	if err != nil {
 		cancel()
-		return nil, &call.Fault{What: what, Sent: call.Never, Message: "the address makes no sense"}
+		return nil, &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "the address makes no sense"}
 	}
 	req.Header.Set("Accept-Encoding", "identity")
 	scrub := func(err error) error {
@@ -125,7 +125,7 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 		if errors.As(err, &ue) {
 			err = ue.Err // without the URL
 		}
-		return &call.Fault{What: what, Message: c.calls.Scrub(err.Error(), path), Cause: ctx.Err()}
+		return &httpcall.Fault{What: what, Message: c.calls.Scrub(err.Error(), path), Cause: ctx.Err()}
 	}
 	resp, err := c.calls.HTTP.Do(req) // which follows no redirect
 	if err != nil {
@@ -139,9 +139,9 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 	case resp.StatusCode == http.StatusOK:
 		err = errTooLargeHere
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
-		err = gone("Telegram has it no more", &call.Fault{What: what, Status: resp.StatusCode, Message: "no such file"})
+		err = gone("Telegram has it no more", &httpcall.Fault{What: what, Status: resp.StatusCode, Message: "no such file"})
 	default:
-		err = &call.Fault{What: what, Status: resp.StatusCode, Message: "not the file"}
+		err = &httpcall.Fault{What: what, Status: resp.StatusCode, Message: "not the file"}
 	}
 	_ = resp.Body.Close()
 	cancel()

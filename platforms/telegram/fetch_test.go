@@ -52,7 +52,7 @@ func says(s string) http.HandlerFunc {
 }
 
 // status answers with a page that repeats where it was asked for.
-func status(code int) http.HandlerFunc {
+func statusCode(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, r.URL.String())
@@ -66,8 +66,8 @@ func TestFetchMedia(t *testing.T) {
 	f := newFake()
 	f.hold("photos/file_1.jpg", says("a picture"))
 	f.hold("documents/a ü%20#?.txt", says("odd names"))
-	f.hold("secret-path/404", status(http.StatusNotFound))
-	f.hold("secret-path/500", status(http.StatusInternalServerError))
+	f.hold("secret-path/404", statusCode(http.StatusNotFound))
+	f.hold("secret-path/500", statusCode(http.StatusInternalServerError))
 	f.hold("secret-path/302", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusFound)
 	})

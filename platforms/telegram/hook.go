@@ -18,7 +18,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -42,7 +42,7 @@ var hookPorts = []string{"", "443", "80", "88", "8443"}
 type hooked struct {
 	// Set once, by open.
 	secret relay.Secret // is in every request; Telegram alone is told
-	feed   *hook.Feed
+	feed   *inbox.Feed
 
 	mu     sync.Mutex // guards the fields below
 	reader *reader    // nil: the bot is not known yet
@@ -61,7 +61,7 @@ func openHook(o platforms.Options) (*hooked, error) {
 	case !slices.Contains(hookPorts, u.Port()):
 		return nil, fmt.Errorf(`public_url has port %s: with updates = "webhook" Telegram posts updates to it, and only to port 443, 80, 88 or 8443`, u.Port())
 	}
-	return &hooked{secret: relay.NewSecret([]byte(relay.RandomText(relay.TokenLen))), feed: hook.NewFeed()}, nil
+	return &hooked{secret: relay.NewSecret([]byte(relay.RandomText(relay.TokenLen))), feed: inbox.NewFeed()}, nil
 }
 
 // HookRules implements platforms.Hook.
@@ -80,13 +80,13 @@ func (p *Platform) HookRules() platforms.HookRules {
 func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	h := p.hooked
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get(headerSecret)), h.secret.Reveal()) != 1 {
-		return hook.Unauthorized(platforms.BadSignature)
+		return inbox.Unauthorized(platforms.BadSignature)
 	}
 	r.Proved()
-	p.board.Heard()
+	p.status.EventReceived()
 	b, known := h.read(r.Body)
 	if !known {
-		return hook.Unstored()
+		return inbox.Unstored()
 	}
 	a := platforms.HookAnswer{Status: http.StatusOK}
 	if len(b.Undecodable) > 0 {
@@ -96,7 +96,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	b.Refused, b.Undecided = p.desk.say, p.desk.wait
 	if len(b.Events)+len(b.Undecodable)+len(b.Moves)+len(b.Roster) > 0 {
 		if err := h.feed.Take(ctx, b, hookWait); err != nil {
-			return hook.Unstored()
+			return inbox.Unstored()
 		}
 	}
 	p.desk.settled(r.Body)
@@ -127,7 +127,7 @@ func (l *runner) serve(ctx context.Context) error {
 	defer cancel()
 	wg.Go(func() { l.hooked.feed.Run(ctx, l.in, l.handedIn) })
 
-	l.board.Is(platforms.Connecting, "")
+	l.status.Set(platforms.Connecting, "")
 	l.recall(ctx)
 	if err := l.introduce(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -152,10 +152,10 @@ func (l *runner) serve(ctx context.Context) error {
 // handedIn notes whether what Telegram posted could be stored.
 func (l *runner) handedIn(err error) {
 	if err == nil {
-		l.board.Blocked("")
+		l.status.SetStuck("")
 		return
 	}
-	l.board.Blocked("what Telegram posts cannot be stored; Telegram posts it again")
+	l.status.SetStuck("what Telegram posts cannot be stored; Telegram posts it again")
 	l.log.Warn("telegram updates not stored; Telegram posts them again", "err", err)
 }
 
@@ -198,7 +198,7 @@ func (l *runner) tend(ctx context.Context) error {
 		l.said = reason
 		l.log.Info("telegram web hook", "state", state, "reason", reason, "waiting", w.Pending)
 	}
-	l.board.Is(state, reason)
+	l.status.Set(state, reason)
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (l *runner) install(ctx context.Context) error {
 	l.hooked.stored = time.Now() // Telegram's complaints from before do not count
 	l.hooked.mu.Unlock()
 	l.ever, l.setAt, l.said = true, time.Now(), ""
-	l.board.Is(platforms.Connected, "")
+	l.status.Set(platforms.Connected, "")
 	l.log.Info("telegram web hook set", "url", l.hookURL)
 	return nil
 }

@@ -166,13 +166,13 @@ func TestOnlyTelegramKnowsTheSecret(t *testing.T) {
 
 // stuckInbox takes its time for what it is handed in, and then stores it.
 type stuckInbox struct {
-	*inbox
+	*memInbox
 	takes time.Duration
 }
 
 func (in *stuckInbox) Accept(ctx context.Context, b platforms.Batch) error {
 	time.Sleep(in.takes)
-	return in.inbox.Accept(ctx, b)
+	return in.memInbox.Accept(ctx, b)
 }
 
 func TestAnsweredAfterTheCommit(t *testing.T) { // invariant 1
@@ -240,7 +240,7 @@ func TestWhatIsNotStoredComesAgain(t *testing.T) {
 
 // seenInbox recognises what it has, as the store does.
 type seenInbox struct {
-	*inbox
+	*memInbox
 	kill func(n int) bool // called with how many batches came; true: the process dies after the commit
 }
 
@@ -250,7 +250,7 @@ func (in *seenInbox) Accept(ctx context.Context, b platforms.Batch) error {
 		have[ev.ID] = true
 	}
 	b.Events = slices.DeleteFunc(slices.Clone(b.Events), func(ev relay.Event) bool { return have[ev.ID] })
-	if err := in.inbox.Accept(ctx, b); err != nil {
+	if err := in.memInbox.Accept(ctx, b); err != nil {
 		return err
 	}
 	if in.kill != nil && in.kill(len(in.batches)) {

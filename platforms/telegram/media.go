@@ -8,8 +8,8 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -86,7 +86,7 @@ type parcel struct {
 	id     relay.MessageID
 }
 
-// Left implements turn.Text.
+// Left implements sender.Text.
 func (m *parcel) Left() int {
 	if m.sent {
 		return m.letter.Left()
@@ -97,7 +97,7 @@ func (m *parcel) Left() int {
 	return 1 + m.letter.Left()
 }
 
-// Skip implements turn.Text.
+// Skip implements sender.Text.
 func (m *parcel) Skip(err error) bool { return m.sent && m.letter.Skip(err) }
 
 // captioned reports whether the text goes with the file.
@@ -105,8 +105,8 @@ func (m *parcel) captioned() bool {
 	return !m.apart && len(m.parts) == 1 && dialect.Units(m.parts[0].Text) <= maxCaption
 }
 
-// Send implements turn.Text.
-func (m *parcel) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+// Send implements sender.Text.
+func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if m.sent {
 		return m.letter.Send(ctx, t)
 	}
@@ -156,7 +156,7 @@ func (m *parcel) mend(err error) bool {
 }
 
 // post uploads the file once.
-func (m *parcel) post(ctx context.Context, t *turn.Turn, out *message) error {
+func (m *parcel) post(ctx context.Context, t *sender.Turn, out *message) error {
 	pl := m.place
 	params := tgbotapi.Params{}
 	params.AddNonEmpty("message_thread_id", pl.thread)

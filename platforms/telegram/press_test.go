@@ -42,7 +42,7 @@ func asked(chat obj, topic int64) obj {
 
 // deskInbox is an inbox that refuses presses, and whose disk may stall.
 type deskInbox struct {
-	*inbox
+	*memInbox
 	refuse map[relay.EventID]string
 	stall  time.Duration
 }
@@ -54,7 +54,7 @@ func (in *deskInbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 	}
 	time.Sleep(in.stall)
-	return in.inbox.Accept(ctx, b)
+	return in.memInbox.Accept(ctx, b)
 }
 
 func TestPress(t *testing.T) {
@@ -248,7 +248,7 @@ func TestPressesDuringAStall(t *testing.T) {
 func TestUndecidedPressesWaitForTheirWords(t *testing.T) {
 	for _, updates := range []string{"poll", "webhook"} {
 		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
-			in := &undecidedInbox{inbox: newInbox()}
+			in := &undecidedInbox{memInbox: newInbox()}
 			running(t, restart(updates), in)
 			time.Sleep(time.Second)
 			f.push(pressed("1", "hp1:p1:y", asked(groupChat(), 0)))
@@ -267,13 +267,13 @@ func TestUndecidedPressesWaitForTheirWords(t *testing.T) {
 }
 
 // undecidedInbox does not know yet what becomes of a press.
-type undecidedInbox struct{ *inbox }
+type undecidedInbox struct{ *memInbox }
 
 func (in *undecidedInbox) Accept(ctx context.Context, b platforms.Batch) error {
 	for _, ev := range b.Events {
 		b.Undecided(ev.ID)
 	}
-	return in.inbox.Accept(ctx, b)
+	return in.memInbox.Accept(ctx, b)
 }
 
 // pressLines are the lines of a log about presses.

@@ -12,7 +12,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -110,7 +110,7 @@ func (p *Platform) Unprompt(ctx context.Context, chat relay.ChatID, message rela
 	if !ok {
 		return errUnknownMessage
 	}
-	t, err := p.turns.Enter(ctx, chat, pace.Signal)
+	t, err := p.turns.Enter(ctx, chat, ratelimit.Signal)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -69,7 +69,7 @@ func (o reading) first(parts *joiner, n int) int {
 func (r *reader) read(raw json.RawMessage) (reading, error) {
 	return guarded(func() (reading, error) {
 		var u update
-		if err := call.Decode(raw, &u); err != nil {
+		if err := httpcall.Decode(raw, &u); err != nil {
 			return reading{}, err
 		}
 		o, err := r.normalise(&u)

@@ -12,7 +12,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -90,7 +90,7 @@ func (p *Platform) memberIn(ctx context.Context, chat relay.ChatID, user relay.U
 	err = p.client.call(ctx, "getChatMember", tgbotapi.Params{
 		"chat_id": string(chat), "user_id": string(user),
 	}, &m)
-	p.turns.Heed(ctx, chat, pace.Look, err)
+	p.turns.Heed(ctx, chat, ratelimit.Look, err)
 	return m, err
 }
 
@@ -113,7 +113,7 @@ func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 
 // DeepLink implements platforms.DeepLinker: Telegram sends the bot "/start CODE".
 func (p *Platform) DeepLink(code string) (string, bool) {
-	name := p.board.Read().Name
+	name := p.status.Get().Name
 	if name == "" {
 		return "", false
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -61,11 +61,11 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	}
 	err := p.attended(ctx, run)
 	if errors.Is(err, relay.ErrBadCredentials) {
-		p.board.Is(platforms.BadCredentials, "Telegram does not accept the token; check the token file, "+
+		p.status.Set(platforms.BadCredentials, "Telegram does not accept the token; check the token file, "+
 			"or ask BotFather for a new one")
 		return err
 	}
-	p.board.Is(platforms.Stopped, "")
+	p.status.Set(platforms.Stopped, "")
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (p *Platform) attended(ctx context.Context, run func(context.Context) error
 
 // poll returns ErrBadCredentials, or nil when ctx ended.
 func (l *runner) poll(ctx context.Context) error {
-	l.board.Is(platforms.Connecting, "")
+	l.status.Set(platforms.Connecting, "")
 	l.recall(ctx)
 	if err := l.introduce(ctx); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (l *runner) poll(ctx context.Context) error {
 			}
 			continue
 		}
-		l.board.Heard()
+		l.status.EventReceived()
 		l.desk.arrived(raws...)
 		raws, highest := l.rest(ctx, raws)
 		if ctx.Err() != nil {
@@ -137,7 +137,7 @@ func (l *runner) recall(ctx context.Context) {
 		}
 		return nil
 	}, func(err error, in time.Duration) {
-		l.board.Is(platforms.Connecting, "the stored position cannot be read")
+		l.status.Set(platforms.Connecting, "the stored position cannot be read")
 		l.log.Warn("telegram position not read; trying again", "in", in, "err", err)
 	})
 	l.wait.Reset()
@@ -154,7 +154,7 @@ func (l *runner) introduce(ctx context.Context) error {
 			}
 			continue
 		}
-		l.board.Named(me.UserName)
+		l.status.SetName(me.UserName)
 		l.reader = newReader(l.bot, identity{id: me.ID, name: me.UserName}, l.opts[keyEdits] == "as_new", l.log)
 		l.reader.topics, l.reader.history = l.topics, l.history
 		l.log.Info("telegram bot known", "name", me.UserName)
@@ -204,7 +204,7 @@ func (l *runner) answered(waiting int) {
 		l.up, l.ever = true, true
 		l.log.Info("telegram connected", "waiting", waiting)
 	}
-	l.board.Is(platforms.Connected, "")
+	l.status.Set(platforms.Connected, "")
 }
 
 // deliver hands in b, which is of those updates, until it is taken, and returns true; false when ctx ended first.
@@ -227,11 +227,11 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []json.RawMe
 	return retry.Keep(ctx, func() error {
 		err := l.in.Accept(ctx, b)
 		if err == nil {
-			l.board.Blocked("")
+			l.status.SetStuck("")
 		}
 		return err
 	}, func(err error, in time.Duration) {
-		l.board.Blocked("what Telegram sent cannot be stored; Telegram keeps it meanwhile")
+		l.status.SetStuck("what Telegram sent cannot be stored; Telegram keeps it meanwhile")
 		l.log.Warn("telegram updates not stored; trying again", "events", len(b.Events), "in", in, "err", err)
 	})
 }
@@ -256,7 +256,7 @@ func (l *runner) trouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	f := call.FaultOf(err)
+	f := httpcall.FaultOf(err)
 	state := platforms.Connecting
 	if l.ever {
 		state = platforms.Degraded
@@ -289,8 +289,8 @@ func (l *runner) trouble(ctx context.Context, err error) error {
 	default:
 		reason = "Telegram cannot be reached: " + f.Error()
 	}
-	l.board.Is(state, reason)
-	l.board.Retries(time.Now().Add(delay))
+	l.status.Set(state, reason)
+	l.status.SetRetryAt(time.Now().Add(delay))
 	l.log.Warn("telegram call failed; trying again", "method", f.What, "code", f.Status, "in", delay, "err", err)
 	backoff.Pause(ctx, delay)
 	return nil

@@ -406,7 +406,7 @@ func TestServerWithoutLongPolls(t *testing.T) {
 
 func TestStoreThatCannotTellTheCursor(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
-		in := &forgetfulInbox{inbox: newInbox(), errs: 2}
+		in := &forgetfulInbox{memInbox: newInbox(), errs: 2}
 		running(t, p, in)
 		f.push(said(annChat(), 1, "one"))
 		synctest.Wait()
@@ -423,7 +423,7 @@ func TestStoreThatCannotTellTheCursor(t *testing.T) {
 
 // forgetfulInbox does not know its cursor for a while.
 type forgetfulInbox struct {
-	*inbox
+	*memInbox
 	errs int
 }
 
@@ -432,7 +432,7 @@ func (in *forgetfulInbox) Cursor(ctx context.Context) ([]byte, error) {
 		in.errs--
 		return nil, errors.New("database not open")
 	}
-	return in.inbox.Cursor(ctx)
+	return in.memInbox.Cursor(ctx)
 }
 
 func TestOpenFaults(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -131,7 +131,7 @@ func (l *letter) Skip(err error) bool {
 	return true
 }
 
-func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	pl := &l.place
 	for {
 		params := textParams(l.parts[0])
@@ -185,7 +185,7 @@ func replyTo(number string) string {
 // call carries out one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome
 // is unknown is not repeated: the Bot API has no keys that would make this harmless. An out that is a *message means that
 // the bot says something.
-func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params tgbotapi.Params, out any) error {
+func (p *Platform) call(ctx context.Context, t *sender.Turn, method string, params tgbotapi.Params, out any) error {
 	err := p.inChat(ctx, t, params, func(ctx context.Context) error { return p.client.call(ctx, method, params, out) })
 	if m, said := out.(*message); said && err == nil {
 		p.history.spoke(t.Chat, m)
@@ -194,8 +194,8 @@ func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params
 }
 
 // inChat is call for a method that once calls with params.
-func (p *Platform) inChat(ctx context.Context, t *turn.Turn, params tgbotapi.Params, once func(context.Context) error) error {
-	do := turn.Call{Do: func(ctx context.Context) error {
+func (p *Platform) inChat(ctx context.Context, t *sender.Turn, params tgbotapi.Params, once func(context.Context) error) error {
+	do := sender.Call{Do: func(ctx context.Context) error {
 		params["chat_id"] = string(t.Chat)
 		return once(ctx)
 	}}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -277,7 +277,7 @@ func TestSendFaults(t *testing.T) {
 
 func TestNothingLeavesDuringAPenalty(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
-		p.turns.Limiter.Refused(dm, pace.Message, "", time.Minute)
+		p.turns.Limiter.Refused(dm, ratelimit.Message, "", time.Minute)
 		for name, do := range map[string]func() error{
 			"send":   func() error { _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"}); return err },
 			"edit":   func() error { _, err := p.Edit(ctx, relay.Edit{Chat: dm, Message: "1", Content: "x"}); return err },

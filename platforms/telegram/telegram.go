@@ -16,7 +16,7 @@
 //  2. An update that makes no sense goes raw into quarantine, and the others of its batch go on.
 //  3. The state is Connected only while the newest getUpdates was answered, or Telegram's newest word of the web
 //     hook is that it is ours.
-//  4. Every error of the API is a call.Fault, free of the token.
+//  4. Every error of the API is an httpcall.Fault, free of the token.
 //  5. An action whose request may have left is never repeated. A file's has once its last byte was taken.
 //  6. The address of a file holds the token: no error, log line or redirect has it.
 package telegram
@@ -31,10 +31,10 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -129,8 +129,8 @@ type Platform struct {
 	opts    platforms.Settings
 	log     *slog.Logger
 	client  *client
-	turns   *turn.Turns
-	board   *board.Board
+	turns   *sender.Turns
+	status  *status.Tracker
 	desk    *desk
 	topics  *topics
 	history *history
@@ -160,8 +160,8 @@ func open(o platforms.Options) (*Platform, error) {
 		opts:      opts,
 		log:       o.Log,
 		client:    newClient(o.Token, o.APIBase, o.Transport),
-		turns:     turn.New(rates, explained, checkChat),
-		board:     board.New(""),
+		turns:     sender.New(rates, explained, checkChat),
+		status:    status.New(""),
 		lookEvery: lookEvery,
 		topics:    newTopics(),
 		history:   newHistory(),
@@ -181,7 +181,7 @@ func open(o platforms.Options) (*Platform, error) {
 // Bot implements platforms.Platform. The token begins with the bot's id.
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.board.Read() }
+func (p *Platform) Status() platforms.Status { return p.status.Get() }
 
 // checkPollTimeout: the API takes whole seconds, 50 at most.
 func checkPollTimeout(v string) error {
@@ -245,9 +245,9 @@ func (p *Platform) Descriptor() relay.Descriptor {
 // rates are what Telegram takes from a bot: about 30 messages a second. What it takes in one chat is not
 // published, and differs; there its "retry after" decides, for a guess of ours would refuse what Telegram takes.
 // The rates of chats and instances only keep one busy gateway from using up the bot for all others.
-var rates = pace.Rates{
-	Bot:      pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
-	Chat:     pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
-	Share:    pace.Rate{Every: time.Second, Burst: 5},
-	Instance: pace.Rate{Every: 125 * time.Millisecond, Burst: 3},
+var rates = ratelimit.Rates{
+	Bot:      ratelimit.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
+	Chat:     ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 60},
+	Share:    ratelimit.Rate{Every: time.Second, Burst: 5},
+	Instance: ratelimit.Rate{Every: 125 * time.Millisecond, Burst: 3},
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
@@ -53,7 +53,7 @@ type harness struct {
 }
 
 // Open implements platformtest.Harness. The bot keeps to no rates: the suite writes more than
-// Telegram would bear, and package pace proves them without the waiting.
+// Telegram would bear, and package ratelimit proves them without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
 	values := maps.Clone(fastWaits)
 	values[keyDrafts] = "true"
@@ -67,7 +67,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turns = turn.New(pace.Rates{}, explained, checkChat)
+	p.turns = sender.New(ratelimit.Rates{}, explained, checkChat)
 	p.lookEvery = 20 * time.Millisecond
 	plane := webhooks.New([]platforms.Platform{p}, webhooks.Options{Log: h.log.Logger(), Count: func(count.Counter) {}})
 	h.door.Store(routes.New(nil).Also(plane.Route))

@@ -9,7 +9,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -90,7 +90,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 			return relay.Result{}, err
 		}
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
+	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -138,7 +138,7 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	case !a.OnlyIfConnectorCreated && a.OnlyIfCurrentName != nil && known.now != *a.OnlyIfCurrentName:
 		return relay.Result{}, declinedRename("it has another name")
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Signal)
+	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Signal)
 	if err != nil {
 		return relay.Result{}, err
 	}

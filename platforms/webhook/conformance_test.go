@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -54,7 +54,7 @@ func (h *harness) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Open implements platformtest.Harness. The bot keeps to no rates: package pace proves them without the waiting.
+// Open implements platformtest.Harness. The bot keeps to no rates: package ratelimit proves them without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(specSecret)), Log: h.log.Logger(), Outside: h,
@@ -63,7 +63,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turns = turn.New(pace.Rates{}, explained, p.CheckChat)
+	p.turns = sender.New(ratelimit.Rates{}, explained, p.CheckChat)
 	h.caller.Calls(p)
 	return p, nil
 }

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -39,14 +39,14 @@ func (p *Platform) HookRules() platforms.HookRules {
 func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	id, seconds := r.Header.Get(headerID), r.Header.Get(headerTime)
 	if !isID(id) || !verified(p.keys, r.Header.Get(headerSign), id, seconds, r.Body) {
-		return hook.Unauthorized(platforms.BadSignature)
+		return inbox.Unauthorized(platforms.BadSignature)
 	}
-	at, stale, ok := hook.Stale(seconds, time.Now())
+	at, stale, ok := inbox.Stale(seconds, time.Now())
 	if !ok {
 		return stale
 	}
 	r.Proved()
-	p.board.Heard()
+	p.status.EventReceived()
 	ev, err := p.event(id, at, r.Body)
 	if err != nil {
 		body, _ := json.Marshal(map[string]string{"error": err.Error()}) // of strings: cannot fail
@@ -54,9 +54,9 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	}
 	known, err := p.feed.TakeNew(ctx, platforms.Batch{Events: []relay.Event{ev}}, wait)
 	if err != nil {
-		return hook.Unstored()
+		return inbox.Unstored()
 	}
-	return hook.OK(jsonType, fmt.Sprintf(`{"accepted":true,"duplicate":%t}`, known))
+	return inbox.OK(jsonType, fmt.Sprintf(`{"accepted":true,"duplicate":%t}`, known))
 }
 
 // message is the body of a request: a message, or an event as other services send them.

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -49,7 +49,7 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	case markdown.TooLong(content):
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "the message is too long"}
 	}
-	return p.turns.Post(ctx, a.Chat, &turn.Plain{Parts: parts(content), Part: func(ctx context.Context, t *turn.Turn, text string) (relay.MessageID, error) {
+	return p.turns.Post(ctx, a.Chat, &sender.Plain{Parts: parts(content), Part: func(ctx context.Context, t *sender.Turn, text string) (relay.MessageID, error) {
 		return p.part(ctx, t, a, text)
 	}})
 }
@@ -63,7 +63,7 @@ func parts(text string) (out []string) {
 }
 
 // part posts one message, as the answer to what a asks for, within a turn.
-func (p *Platform) part(ctx context.Context, t *turn.Turn, a relay.Send, text string) (relay.MessageID, error) {
+func (p *Platform) part(ctx context.Context, t *sender.Turn, a relay.Send, text string) (relay.MessageID, error) {
 	id := "msg_" + relay.RandomText(relay.TokenLen/2)
 	user, chat, _ := strings.Cut(string(a.Chat), "/")
 	_, person, _ := strings.Cut(user, ":")
@@ -72,18 +72,18 @@ func (p *Platform) part(ctx context.Context, t *turn.Turn, a relay.Send, text st
 		return "", err
 	}
 	// Again: the receiver knows a repetition by its id.
-	err = t.Do(ctx, turn.Call{Again: true, Do: func(ctx context.Context) error { return p.post(ctx, id, body) }})
+	err = t.Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) error { return p.post(ctx, id, body) }})
 	return relay.MessageID(id), err
 }
 
-// post posts a message once. Its error is a *call.Fault.
+// post posts a message once. Its error is an *httpcall.Fault.
 func (p *Platform) post(ctx context.Context, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	fault := &call.Fault{What: "post"}
+	fault := &httpcall.Fault{What: "post"}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.reply, bytes.NewReader(body))
 	if err != nil {
-		fault.Sent, fault.Message = call.Never, "reply_url makes no request"
+		fault.Sent, fault.Message = httpcall.Never, "reply_url makes no request"
 		return fault
 	}
 	seconds := strconv.FormatInt(time.Now().Unix(), 10)
@@ -101,10 +101,10 @@ func (p *Platform) post(ctx context.Context, id string, body []byte) error {
 	case a.Status >= 500: // it may have done something
 	default:
 		if a.Status == http.StatusGone && !p.gone.Swap(true) {
-			p.board.Is(platforms.Degraded, "reply_url wants no more answers (410): take it out, or name another one, and restart")
+			p.status.Set(platforms.Degraded, "reply_url wants no more answers (410): take it out, or name another one, and restart")
 		}
-		fault.Sent = call.Refused
-		if d, ok := call.Seconds(a.Header.Get("Retry-After")); ok {
+		fault.Sent = httpcall.Refused
+		if d, ok := httpcall.Seconds(a.Header.Get("Retry-After")); ok {
 			fault.RetryAfter = d
 		}
 	}
@@ -113,7 +113,7 @@ func (p *Platform) post(ctx context.Context, id string, body []byte) error {
 
 // explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	return call.Explain(err, "reply_url", func(f *call.Fault) string {
+	return httpcall.Explain(err, "reply_url", func(f *httpcall.Fault) string {
 		switch {
 		case f.Limited():
 			return "rate limited"
@@ -125,9 +125,9 @@ func explained(err error) *relay.ActionError {
 }
 
 // rates keep a gateway that has run wild from flooding the receiver.
-func rates() pace.Rates {
-	return pace.Rates{
-		Bot:  pace.Rate{Every: 50 * time.Millisecond, Burst: 20},
-		Chat: pace.Rate{Every: 100 * time.Millisecond, Burst: 20},
+func rates() ratelimit.Rates {
+	return ratelimit.Rates{
+		Bot:  ratelimit.Rate{Every: 50 * time.Millisecond, Burst: 20},
+		Chat: ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 20},
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -133,7 +133,7 @@ func FuzzHeaders(f *testing.F) {
 		if !verified(key, "v2,x "+signature(key[0], id, at, []byte(body)), id, at, []byte(body)) {
 			t.Fatal("not verified")
 		}
-		if when, a, ok := hook.Stale(at, time.Now()); ok == (a.Status != 0) || ok && time.Since(when).Abs() > hook.Fresh+time.Minute {
+		if when, a, ok := inbox.Stale(at, time.Now()); ok == (a.Status != 0) || ok && time.Since(when).Abs() > inbox.Fresh+time.Minute {
 			t.Errorf("%q: %v, %d", at, when, a.Status)
 		}
 	})

@@ -19,10 +19,10 @@ import (
 	"sync/atomic"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -56,17 +56,17 @@ func settings() []platforms.Key {
 
 // Platform is one hook.
 type Platform struct {
-	hook.People
+	inbox.People
 	// Set once, by open.
-	bot   relay.Bot
-	name  string
-	keys  [][]byte // the first signs
-	reply string   // URL; empty: none
-	out   *call.Client
-	turns *turn.Turns
-	board *board.Board
-	feed  *hook.Feed
-	gone  atomic.Bool // the receiver wants no more answers
+	bot    relay.Bot
+	name   string
+	keys   [][]byte // the first signs
+	reply  string   // URL; empty: none
+	out    *httpcall.Client
+	turns  *sender.Turns
+	status *status.Tracker
+	feed   *inbox.Feed
+	gone   atomic.Bool // the receiver wants no more answers
 }
 
 var (
@@ -85,11 +85,11 @@ func open(o platforms.Options) (*Platform, error) {
 	}
 	bot := relay.Bot{Platform: Name, ID: relay.BotID(opts[keyName])}
 	p := &Platform{
-		bot: bot, name: opts[keyName], keys: keys, reply: opts[keyReplyURL], out: call.New(o.Token, o.Outside, maxAnswer),
-		board: board.New(opts[keyName]), feed: hook.NewFeed(),
+		bot: bot, name: opts[keyName], keys: keys, reply: opts[keyReplyURL], out: httpcall.New(o.Token, o.Outside, maxAnswer),
+		status: status.New(opts[keyName]), feed: inbox.NewFeed(),
 	}
-	p.People = hook.People{Platform: Name, With: p.caller}
-	p.turns = turn.New(rates(), explained, p.CheckChat)
+	p.People = inbox.People{Platform: Name, With: p.caller}
+	p.turns = sender.New(rates(), explained, p.CheckChat)
 	return p, nil
 }
 
@@ -122,7 +122,7 @@ func (p *Platform) caller(chat relay.ChatID) (relay.UserID, bool) {
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.board.Read() }
+func (p *Platform) Status() platforms.Status { return p.status.Get() }
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {
@@ -134,14 +134,14 @@ func (p *Platform) Descriptor() relay.Descriptor {
 // Run implements platforms.Platform. Nobody has to accept the hook's secret: it is connected at once.
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.out.HTTP.CloseIdleConnections()
-	p.board.Is(platforms.Connected, "")
+	p.status.Set(platforms.Connected, "")
 	p.feed.Run(ctx, in, func(err error) {
 		if err != nil {
-			p.board.Blocked("what callers post cannot be stored; they are told to post it again")
+			p.status.SetStuck("what callers post cannot be stored; they are told to post it again")
 			return
 		}
-		p.board.Blocked("")
+		p.status.SetStuck("")
 	})
-	p.board.Is(platforms.Stopped, "")
+	p.status.Set(platforms.Stopped, "")
 	return nil
 }

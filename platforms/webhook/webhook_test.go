@@ -24,8 +24,8 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// inbox remembers what was handed in.
-type inbox struct {
+// memInbox remembers what was handed in.
+type memInbox struct {
 	mu     sync.Mutex
 	events []relay.Event
 	fail   error
@@ -34,7 +34,7 @@ type inbox struct {
 	takes  atomic.Int64 // nanoseconds, of every batch
 }
 
-func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
+func (in *memInbox) Accept(ctx context.Context, b platforms.Batch) error {
 	time.Sleep(time.Duration(in.takes.Load()))
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -54,11 +54,11 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	return in.fail
 }
 
-func (in *inbox) Cursor(context.Context) ([]byte, error) { return nil, nil }
+func (in *memInbox) Cursor(context.Context) ([]byte, error) { return nil, nil }
 
-func (in *inbox) Chats(context.Context) ([]relay.Place, error) { return nil, nil }
+func (in *memInbox) Chats(context.Context) ([]relay.Place, error) { return nil, nil }
 
-func (in *inbox) Seen(_ context.Context, events []relay.EventID) ([]bool, error) {
+func (in *memInbox) Seen(_ context.Context, events []relay.EventID) ([]bool, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	out := make([]bool, len(events))
@@ -71,7 +71,7 @@ func (in *inbox) Seen(_ context.Context, events []relay.EventID) ([]bool, error)
 }
 
 // running is a hook that runs, in a bubble of its own time.
-func running(t *testing.T, reply string, in *inbox, test func(p *Platform)) {
+func running(t *testing.T, reply string, in *memInbox, test func(p *Platform)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := opened(t, reply, nil)
@@ -136,7 +136,7 @@ func TestReceive(t *testing.T) {
 		"no JSON":          {`{`, 400, "no JSON object", "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := &inbox{}
+			in := &memInbox{}
 			running(t, "", in, func(p *Platform) {
 				a := post(p, request("msg_1", now(), tc.body), tc.body)
 				if a.Status != tc.status || !strings.Contains(string(a.Body), tc.answer) {
@@ -168,7 +168,7 @@ func TestReceive(t *testing.T) {
 }
 
 func TestWhoHasNotProvedIt(t *testing.T) {
-	in := &inbox{}
+	in := &memInbox{}
 	running(t, "", in, func(p *Platform) {
 		body := `{"text":"x"}`
 		for name, tc := range map[string]struct {
@@ -202,7 +202,7 @@ func TestWhoHasNotProvedIt(t *testing.T) {
 // TestWhatIsNotOnDiskInTimeIsNotConfirmed, whatever keeps it from getting there.
 func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 	body := `{"text":"x"}`
-	for name, in := range map[string]*inbox{"refused": {fail: errors.New("full")}, "hangs": {hang: true}} {
+	for name, in := range map[string]*memInbox{"refused": {fail: errors.New("full")}, "hangs": {hang: true}} {
 		t.Run(name, func(t *testing.T) {
 			running(t, "", in, func(p *Platform) {
 				began := time.Now()
@@ -343,7 +343,7 @@ func TestUnclear(t *testing.T) {
 // TestDuplicates: who posts again is told so, also by a server that was started since, and if both came at once. Of
 // what was dropped nobody knows, so it comes as if for the first time.
 func TestDuplicates(t *testing.T) {
-	in, body := &inbox{}, `{"text":"x"}`
+	in, body := &memInbox{}, `{"text":"x"}`
 	said := func(p *Platform, id string) string {
 		return string(post(p, request(id, time.Now(), body), body).Body)
 	}
@@ -374,7 +374,7 @@ func TestDuplicates(t *testing.T) {
 
 // TestStoredTooLate: the write of what was answered 503 goes on, and its repetition is a duplicate.
 func TestStoredTooLate(t *testing.T) {
-	in, body := &inbox{}, `{"text":"x"}`
+	in, body := &memInbox{}, `{"text":"x"}`
 	in.takes.Store(int64(wait + time.Second))
 	running(t, "", in, func(p *Platform) {
 		if a := post(p, request("msg_1", time.Now(), body), body); a.Status != 503 {
@@ -389,7 +389,7 @@ func TestStoredTooLate(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	running(t, "", &inbox{}, func(p *Platform) {
+	running(t, "", &memInbox{}, func(p *Platform) {
 		post(p, request("msg_1", time.Now().Add(-time.Hour), "{}"), "{}") // a stranger changes nothing
 		if s := p.Status(); s.State != platforms.Connected || !s.LastEventAt.IsZero() {
 			t.Errorf("after a stranger: %+v", s)

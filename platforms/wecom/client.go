@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -46,7 +46,7 @@ type client struct {
 	corp   string
 	agent  json.Number
 	secret relay.Secret
-	calls  *call.Client
+	calls  *httpcall.Client
 
 	one chan struct{} // capacity 1: held by whoever asks for an access token
 
@@ -60,7 +60,7 @@ type client struct {
 func newClient(corp, agent string, o platforms.Options) *client {
 	return &client{
 		base: cmp.Or(o.APIBase, "https://qyapi.weixin.qq.com"), corp: corp, agent: json.Number(agent), secret: o.Token,
-		calls: call.New(o.Token, o.Transport, maxAnswer), one: make(chan struct{}, 1),
+		calls: httpcall.New(o.Token, o.Transport, maxAnswer), one: make(chan struct{}, 1),
 	}
 }
 
@@ -77,8 +77,8 @@ func (c *client) cached(stale string) (token string, err error, ok bool) {
 	case c.why != nil:
 		return "", c.why, true
 	}
-	return "", &call.Fault{
-		What: "gettoken", Status: http.StatusOK, Code: codeAccessGone, Sent: call.Refused, Message: "the access token was renewed a moment ago",
+	return "", &httpcall.Fault{
+		What: "gettoken", Status: http.StatusOK, Code: codeAccessGone, Sent: httpcall.Refused, Message: "the access token was renewed a moment ago",
 	}, true
 }
 
@@ -92,7 +92,7 @@ func (c *client) access(ctx context.Context, stale string) (string, error) {
 	case c.one <- struct{}{}:
 		defer func() { <-c.one }()
 	case <-ctx.Done():
-		return "", &call.Fault{What: "gettoken", Sent: call.Never, Message: "another question is under way", Cause: ctx.Err()}
+		return "", &httpcall.Fault{What: "gettoken", Sent: httpcall.Never, Message: "another question is under way", Cause: ctx.Err()}
 	}
 	if token, err, ok := c.cached(stale); ok {
 		return token, err
@@ -103,10 +103,10 @@ func (c *client) access(ctx context.Context, stale string) (string, error) {
 	}
 	err := c.do(ctx, http.MethodGet, "gettoken", url.Values{"corpid": {c.corp}, "corpsecret": {c.secret.RevealString()}}, nil, &out)
 	if err == nil && out.Token == "" {
-		err = &call.Fault{What: "gettoken", Status: http.StatusOK, Message: "an answer without an access token"}
+		err = &httpcall.Fault{What: "gettoken", Status: http.StatusOK, Message: "an answer without an access token"}
 	}
-	if f := call.FaultOf(err); err != nil && f.Sent == call.Maybe {
-		f.Sent = call.Never // what the token is for has not happened
+	if f := httpcall.FaultOf(err); err != nil && f.Sent == httpcall.Maybe {
+		f.Sent = httpcall.Never // what the token is for has not happened
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *client) access(ctx context.Context, stale string) (string, error) {
 	return c.token, err
 }
 
-// send posts a text to a user. Its error is a *call.Fault.
+// send posts a text to a user. Its error is an *httpcall.Fault.
 func (c *client) send(ctx context.Context, user, text string) (relay.MessageID, error) {
 	body := map[string]any{"touser": user, "msgtype": "text", "agentid": c.agent, "text": map[string]string{"content": text}}
 	var out struct {
@@ -137,11 +137,11 @@ func (c *client) send(ctx context.Context, user, text string) (relay.MessageID, 
 			return "", err
 		}
 		err = c.do(ctx, http.MethodPost, "message/send", url.Values{"access_token": {token}}, body, &out)
-		if f := call.FaultOf(err); stale == "" && isStale(f) {
+		if f := httpcall.FaultOf(err); stale == "" && isStale(f) {
 			stale = token // once
 			continue
 		}
-		refused := &call.Fault{What: "message/send", Status: http.StatusOK, Sent: call.Refused}
+		refused := &httpcall.Fault{What: "message/send", Status: http.StatusOK, Sent: httpcall.Refused}
 		switch { // WeCom says 0 even then
 		case err != nil:
 			return "", err
@@ -157,25 +157,25 @@ func (c *client) send(ctx context.Context, user, text string) (relay.MessageID, 
 }
 
 // isStale reports whether WeCom refused an access token.
-func isStale(f *call.Fault) bool {
+func isStale(f *httpcall.Fault) bool {
 	return f.Code == codeBadSecret || f.Code == codeBadAccess || f.Code == codeAccessGone
 }
 
-// do carries out one request. Its error is a *call.Fault.
+// do carries out one request. Its error is an *httpcall.Fault.
 func (c *client) do(ctx context.Context, method, path string, q url.Values, body, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
 	var content io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return &call.Fault{What: path, Sent: call.Never, Message: "the message has no JSON form"}
+			return &httpcall.Fault{What: path, Sent: httpcall.Never, Message: "the message has no JSON form"}
 		}
 		content = bytes.NewReader(raw)
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+"/cgi-bin/"+path+"?"+q.Encode(), content)
 	if err != nil {
-		return &call.Fault{What: path, Sent: call.Never, Message: "api_base makes no request"}
+		return &httpcall.Fault{What: path, Sent: httpcall.Never, Message: "api_base makes no request"}
 	}
 	access := q.Get("access_token")
 	secrets := []string{access, url.QueryEscape(access)}
@@ -187,21 +187,21 @@ func (c *client) do(ctx context.Context, method, path string, q url.Values, body
 		Code    *int   `json:"errcode"`
 		Message string `json:"errmsg"`
 	}
-	f := &call.Fault{What: path, Status: a.Status, Message: call.NoAnswer}
+	f := &httpcall.Fault{What: path, Status: a.Status, Message: httpcall.NoAnswer}
 	if json.Unmarshal(a.Body, &said) != nil || said.Code == nil { // a proxy's page, half an answer
 		if a.Status >= 300 && a.Status < 500 {
-			f.Sent = call.Refused
+			f.Sent = httpcall.Refused
 		}
 		return f
 	}
 	if *said.Code == 0 {
-		if err := call.Decode(a.Body, out); err != nil {
+		if err := httpcall.Decode(a.Body, out); err != nil {
 			f.Message = "the answer makes no sense: " + err.Error()
 			return f
 		}
 		return nil
 	}
-	f.Code, f.Sent, f.Message = *said.Code, call.Refused, c.calls.Scrub(said.Message, secrets...)
+	f.Code, f.Sent, f.Message = *said.Code, httpcall.Refused, c.calls.Scrub(said.Message, secrets...)
 	if f.Code == codeTooMany {
 		f.Status = http.StatusTooManyRequests
 	}

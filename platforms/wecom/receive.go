@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -36,9 +36,9 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 		return *refusal
 	}
 	r.Proved()
-	p.board.Heard()
+	p.status.EventReceived()
 	if r.Method == http.MethodGet {
-		return hook.OK(textType, string(plain))
+		return inbox.OK(textType, string(plain))
 	}
 	return p.take(ctx, plain)
 }
@@ -46,7 +46,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 // opened is what WeCom encrypted in r, or the answer to whoever is not WeCom. Of the envelope nothing else is signed,
 // and before it is known to be WeCom's it is not parsed.
 func (p *Platform) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
-	unauthorized := hook.Unauthorized(platforms.BadSignature)
+	unauthorized := inbox.Unauthorized(platforms.BadSignature)
 	u, err := url.Parse(r.Target)
 	if err != nil {
 		return nil, &unauthorized
@@ -60,7 +60,7 @@ func (p *Platform) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswe
 	if encrypted == "" || !signed(q.Get("msg_signature"), p.token.RevealString(), timestamp, q.Get("nonce"), encrypted) {
 		return nil, &unauthorized
 	}
-	if _, stale, ok := hook.Stale(timestamp, time.Now()); !ok {
+	if _, stale, ok := inbox.Stale(timestamp, time.Now()); !ok {
 		return nil, &stale
 	}
 	plain, err := decrypt(p.key, encrypted, p.corp)
@@ -86,7 +86,7 @@ func enclosed(envelope []byte) string {
 
 // take hands in a message. What makes no sense is answered as what does: repeated, it would make no more.
 func (p *Platform) take(ctx context.Context, plain []byte) platforms.HookAnswer {
-	done := hook.OK(textType, "")
+	done := inbox.OK(textType, "")
 	var b platforms.Batch
 	m, err := elements(plain)
 	if err == nil {
@@ -107,7 +107,7 @@ func (p *Platform) take(ctx context.Context, plain []byte) platforms.HookAnswer 
 		return done
 	}
 	if err := p.feed.Take(ctx, b, wait); err != nil {
-		return hook.Unstored()
+		return inbox.Unstored()
 	}
 	return done
 }

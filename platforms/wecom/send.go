@@ -6,10 +6,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown/plain"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -23,8 +23,8 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
 	}
-	return p.turns.Post(ctx, a.Chat, &turn.Plain{Parts: parts, Part: func(ctx context.Context, t *turn.Turn, part string) (id relay.MessageID, err error) {
-		err = t.Do(ctx, turn.Call{Do: func(ctx context.Context) (err error) {
+	return p.turns.Post(ctx, a.Chat, &sender.Plain{Parts: parts, Part: func(ctx context.Context, t *sender.Turn, part string) (id relay.MessageID, err error) {
+		err = t.Do(ctx, sender.Call{Do: func(ctx context.Context) (err error) {
 			id, err = p.api.send(ctx, user, part)
 			return err
 		}})
@@ -35,7 +35,7 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 
 // answered notes what became of a message: whether WeCom trusts us still.
 func (p *Platform) answered(err error) {
-	switch f := call.FaultOf(err); {
+	switch f := httpcall.FaultOf(err); {
 	case err == nil:
 		p.trouble.Store(nil)
 	case f.Code == codeAddress || isStale(f):
@@ -50,7 +50,7 @@ func (p *Platform) answered(err error) {
 
 // explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	return call.Explain(err, "WeCom", func(f *call.Fault) string {
+	return httpcall.Explain(err, "WeCom", func(f *httpcall.Fault) string {
 		switch {
 		case f.Limited():
 			return "rate limited"
@@ -67,9 +67,9 @@ func explained(err error) *relay.ActionError {
 }
 
 // rates stay below WeCom's for a person, 30 messages a minute and 1,000 an hour: it drops more without a word.
-func rates() pace.Rates {
-	return pace.Rates{
-		Bot:  pace.Rate{Every: 50 * time.Millisecond, Burst: 20},
-		Chat: pace.Rate{Every: 3650 * time.Millisecond, Burst: 12},
+func rates() ratelimit.Rates {
+	return ratelimit.Rates{
+		Bot:  ratelimit.Rate{Every: 50 * time.Millisecond, Burst: 20},
+		Chat: ratelimit.Rate{Every: 3650 * time.Millisecond, Burst: 12},
 	}
 }

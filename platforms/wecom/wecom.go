@@ -21,10 +21,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/hook"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -67,18 +67,18 @@ func settings() []platforms.Key {
 
 // Platform is one application.
 type Platform struct {
-	hook.People
+	inbox.People
 	// Set once, by open.
-	bot   relay.Bot
-	corp  string
-	agent string
-	token relay.Secret // of the call-back
-	key   []byte       // AES
-	api   *client
-	turns *turn.Turns
-	board *board.Board
-	feed  *hook.Feed
-	log   *slog.Logger
+	bot    relay.Bot
+	corp   string
+	agent  string
+	token  relay.Secret // of the call-back
+	key    []byte       // AES
+	api    *client
+	turns  *sender.Turns
+	status *status.Tracker
+	feed   *inbox.Feed
+	log    *slog.Logger
 
 	trouble atomic.Pointer[string] // why WeCom refused the newest message, as far as that concerns all messages; nil: it did not
 	look    chan struct{}          // capacity 1: Run is to look at the credential now
@@ -113,14 +113,14 @@ func open(o platforms.Options) (*Platform, error) {
 	p := &Platform{
 		bot:  relay.Bot{Platform: Name, ID: relay.BotID(opts[keyCorp] + "-" + opts[keyAgent])},
 		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key, log: o.Log,
-		board: board.New(""), feed: hook.NewFeed(),
+		status: status.New(""), feed: inbox.NewFeed(),
 		look: make(chan struct{}, 1),
 	}
-	p.People = hook.People{Platform: Name, With: func(chat relay.ChatID) (relay.UserID, bool) {
+	p.People = inbox.People{Platform: Name, With: func(chat relay.ChatID) (relay.UserID, bool) {
 		_, ok := p.user(chat)
 		return relay.UserID(chat), ok
 	}}
-	p.turns = turn.New(rates(), explained, p.CheckChat)
+	p.turns = sender.New(rates(), explained, p.CheckChat)
 	p.api = newClient(opts[keyCorp], opts[keyAgent], o)
 	return p, nil
 }
@@ -177,7 +177,7 @@ func (p *Platform) user(chat relay.ChatID) (string, bool) {
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
 func (p *Platform) Status() platforms.Status {
-	s := p.board.Read()
+	s := p.status.Get()
 	if why := p.trouble.Load(); why != nil && s.State == platforms.Connected {
 		s.State, s.Reason = platforms.Degraded, "the newest answer was refused: "+*why
 	}
@@ -201,42 +201,42 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	feeding.Go(func() {
 		p.feed.Run(ctx, in, func(err error) {
 			if err != nil {
-				p.board.Blocked("what WeCom posts cannot be stored; WeCom posts it again")
+				p.status.SetStuck("what WeCom posts cannot be stored; WeCom posts it again")
 				return
 			}
-			p.board.Blocked("")
+			p.status.SetStuck("")
 		})
 	})
 	err := p.watch(ctx)
 	if errors.Is(err, relay.ErrBadCredentials) {
-		p.board.Is(platforms.BadCredentials, "WeCom does not accept corp_id with this secret")
+		p.status.Set(platforms.BadCredentials, "WeCom does not accept corp_id with this secret")
 		return err
 	}
-	p.board.Is(platforms.Stopped, "")
+	p.status.Set(platforms.Stopped, "")
 	return nil
 }
 
 // watch looks from time to time whether WeCom accepts the credential. It returns ErrBadCredentials, or nil
 // when ctx ended.
 func (p *Platform) watch(ctx context.Context) error {
-	p.board.Is(platforms.Connecting, "")
+	p.status.Set(platforms.Connecting, "")
 	wait := backoff.Backoff{First: afterFailure, Max: time.Minute}
 	for ctx.Err() == nil {
 		pause := lookEvery
 		_, err := p.api.access(ctx, "")
-		f := call.FaultOf(err)
+		f := httpcall.FaultOf(err)
 		switch {
 		case err == nil:
 			wait.Reset()
-			p.board.Is(platforms.Connected, "")
+			p.status.Set(platforms.Connected, "")
 		case ctx.Err() != nil:
 			return nil
 		case f.Code == codeBadSecret, f.Code == codeBadCorp:
 			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
 		default:
 			pause = wait.Next()
-			p.board.Is(platforms.Degraded, troubled(f))
-			p.board.Retries(time.Now().Add(pause))
+			p.status.Set(platforms.Degraded, troubled(f))
+			p.status.SetRetryAt(time.Now().Add(pause))
 			p.log.Warn("wecom access token not read; trying again", "in", pause, "err", err)
 		}
 		select {
@@ -249,7 +249,7 @@ func (p *Platform) watch(ctx context.Context) error {
 }
 
 // troubled is why WeCom does not answer, for the operator.
-func troubled(f *call.Fault) string {
+func troubled(f *httpcall.Fault) string {
 	switch {
 	case isStale(f):
 		return "WeCom does not accept the access token that it gave"

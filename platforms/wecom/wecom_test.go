@@ -31,14 +31,14 @@ const (
 	ourAgent  = "1000002"
 )
 
-// inbox remembers what was handed in.
-type inbox struct {
+// memInbox remembers what was handed in.
+type memInbox struct {
 	mu   sync.Mutex
 	got  platforms.Batch
 	fail error
 }
 
-func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
+func (in *memInbox) Accept(_ context.Context, b platforms.Batch) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.fail == nil {
@@ -48,7 +48,7 @@ func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
 	return in.fail
 }
 
-func (in *inbox) Cursor(context.Context) ([]byte, error) { return nil, nil }
+func (in *memInbox) Cursor(context.Context) ([]byte, error) { return nil, nil }
 
 // api is WeCom's.
 type api struct {
@@ -133,7 +133,7 @@ func opened(t testing.TB, w *api, secret string) *Platform {
 }
 
 // running is an application that runs, in a bubble of its own time.
-func running(t *testing.T, w *api, in *inbox, test func(t *testing.T, p *Platform)) {
+func running(t *testing.T, w *api, in *memInbox, test func(t *testing.T, p *Platform)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := opened(t, w, ourSecret)
@@ -243,7 +243,7 @@ func TestReceive(t *testing.T) {
 		"elements within the words": {doc: doc("<MsgType>text</MsgType><Content>a<b>/c</b>d</Content>"), kind: relay.TypeText, text: "ad", id: "7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := &inbox{}
+			in := &memInbox{}
 			running(t, &api{}, in, func(t *testing.T, p *Platform) {
 				a := p.Receive(t.Context(), posted(p, tc.doc, time.Now()))
 				if a.Status != 200 || len(a.Body) != 0 || a.Refused != tc.refused || len(in.got.Undecodable) != tc.raw {
@@ -270,7 +270,7 @@ func TestReceive(t *testing.T) {
 
 // TestEverySingleBit of the signature, and of what it covers, counts.
 func TestEverySingleBit(t *testing.T) {
-	in := &inbox{}
+	in := &memInbox{}
 	running(t, &api{}, in, func(t *testing.T, p *Platform) {
 		good := posted(p, ourXML, time.Now())
 		u, err := url.Parse(good.Target)
@@ -310,7 +310,7 @@ func flipped(s string, bit int) string {
 
 // TestEnvelopes: WeCom wraps what it encrypted; what else stands there counts for nothing.
 func TestEnvelopes(t *testing.T) {
-	in := &inbox{}
+	in := &memInbox{}
 	running(t, &api{}, in, func(t *testing.T, p *Platform) {
 		bare := posted(p, ourXML, time.Now())
 		cipher := enclosed(bare.Body)
@@ -328,7 +328,7 @@ func TestEnvelopes(t *testing.T) {
 
 // TestTheQuestion whether the address is ours is answered with what was encrypted, and nothing else.
 func TestTheQuestion(t *testing.T) {
-	running(t, &api{}, &inbox{}, func(t *testing.T, p *Platform) {
+	running(t, &api{}, &memInbox{}, func(t *testing.T, p *Platform) {
 		cipher := encrypted(p.key, []byte("1616140317555161061"), ourCorp, 19, padded)
 		seconds := strconv.FormatInt(time.Now().Unix(), 10)
 		q := url.Values{"msg_signature": {signature(ourToken, seconds, ourNonce, cipher)}, "timestamp": {seconds}, "nonce": {ourNonce}, "echostr": {cipher}}
@@ -347,7 +347,7 @@ func TestTheQuestion(t *testing.T) {
 }
 
 func TestWhoHasNotProvedIt(t *testing.T) {
-	in := &inbox{}
+	in := &memInbox{}
 	running(t, &api{}, in, func(t *testing.T, p *Platform) {
 		good := posted(p, ourXML, time.Now())
 		for name, tc := range map[string]struct {
@@ -390,7 +390,7 @@ func TestWhoHasNotProvedIt(t *testing.T) {
 }
 
 func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
-	running(t, &api{}, &inbox{fail: errors.New("full")}, func(t *testing.T, p *Platform) {
+	running(t, &api{}, &memInbox{fail: errors.New("full")}, func(t *testing.T, p *Platform) {
 		began := time.Now()
 		if a := p.Receive(t.Context(), posted(p, ourXML, began)); a.Status != 503 || a.RetryAfter == 0 || time.Since(began) > wait {
 			t.Errorf("%d after %v", a.Status, time.Since(began))
@@ -399,7 +399,7 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	running(t, &api{}, &inbox{}, func(t *testing.T, p *Platform) {
+	running(t, &api{}, &memInbox{}, func(t *testing.T, p *Platform) {
 		if s := p.Status(); s.State != platforms.Connected || s.Reason != "" || !strings.Contains(p.HookRules().Enter, "Receive messages") {
 			t.Errorf("%+v", s)
 		}
@@ -408,13 +408,13 @@ func TestStates(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	running(t, &api{deny: notTrusted}, &inbox{}, func(t *testing.T, p *Platform) {
+	running(t, &api{deny: notTrusted}, &memInbox{}, func(t *testing.T, p *Platform) {
 		if s := p.Status(); s.State != platforms.Degraded || !strings.Contains(s.Reason, "add 192.0.2.7 to trusted IPs") {
 			t.Errorf("%+v", s)
 		}
 	})
 	p := opened(t, &api{}, "another-secret-of-it")
-	if err := p.Run(t.Context(), &inbox{}); !errors.Is(err, relay.ErrBadCredentials) || p.Status().State != platforms.BadCredentials {
+	if err := p.Run(t.Context(), &memInbox{}); !errors.Is(err, relay.ErrBadCredentials) || p.Status().State != platforms.BadCredentials {
 		t.Errorf("%v, %+v", err, p.Status())
 	}
 }
@@ -425,7 +425,7 @@ const notTrusted = `{"errcode":60020,"errmsg":"not allow to access from your ip,
 // TestARefusedAnswer is seen in the state until one is taken; no gateway learns our address.
 func TestARefusedAnswer(t *testing.T) {
 	w := &api{}
-	running(t, w, &inbox{}, func(t *testing.T, p *Platform) {
+	running(t, w, &memInbox{}, func(t *testing.T, p *Platform) {
 		w.say = notTrusted
 		_, err := p.Send(t.Context(), relay.Send{Chat: ourCorp + ":ann", Content: "x"})
 		ae, ok := errors.AsType[*relay.ActionError](err)
@@ -449,7 +449,7 @@ func TestTheSecretIsReplaced(t *testing.T) {
 		w := &api{}
 		p := opened(t, w, ourSecret)
 		done := make(chan error, 1)
-		go func() { done <- p.Run(t.Context(), &inbox{}) }()
+		go func() { done <- p.Run(t.Context(), &memInbox{}) }()
 		synctest.Wait()
 		w.dead, w.deny = 100, `{"errcode":40001,"errmsg":"invalid credential `+ourSecret+`, hint: [1], from ip: 192.0.2.7"}`
 		_, err := p.Send(t.Context(), relay.Send{Chat: ourCorp + ":ann", Content: "x"})

@@ -17,8 +17,8 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
 // Keeper keeps over restarts what was registered.
@@ -76,13 +76,13 @@ func (c *Registrar) Run(ctx context.Context) {
 		}
 		retry = nil
 		err := c.register(ctx)
-		f := call.FaultOf(err)
+		f := httpcall.FaultOf(err)
 		switch {
 		case err == nil:
 			again.Reset()
 		case ctx.Err() != nil:
 			return
-		case f.Sent == call.Refused && !f.Limited():
+		case f.Sent == httpcall.Refused && !f.Limited():
 			again.Reset()
 			c.log.Warn("discord refused the slash commands; waiting until a gateway changes them", "err", err)
 		default:
@@ -129,7 +129,7 @@ func (c *Registrar) register(ctx context.Context) error {
 	}
 	// A time beyond a day, which no penalty is believed to last, comes from a clock that was set back since.
 	if d := time.Until(notBefore); d > 0 && d <= 24*time.Hour {
-		return &call.Fault{What: "slash commands", Sent: call.Never, RetryAfter: d, Message: "rate limited"}
+		return &httpcall.Fault{What: "slash commands", Sent: httpcall.Never, RetryAfter: d, Message: "rate limited"}
 	}
 	endpoint := discordgo.EndpointApplicationGlobalCommands(app)
 	var raw []json.RawMessage
@@ -171,9 +171,9 @@ func (c *Registrar) overwrite(ctx context.Context, endpoint string, others []jso
 // withoutFaults are the commands of list in which Discord found no fault, when it refused a request with
 // err whose body had them behind the first begin.
 func withoutFaults(list []slashCommand, err error, begin int) (sound []slashCommand) {
-	f := call.FaultOf(err)
+	f := httpcall.FaultOf(err)
 	places, told := f.Detail.(rest.Places)
-	if !told || f.Sent != call.Refused || f.Code != discordgo.ErrCodeInvalidFormBody {
+	if !told || f.Sent != httpcall.Refused || f.Code != discordgo.ErrCodeInvalidFormBody {
 		return list
 	}
 	for i, c := range list {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
@@ -48,17 +48,17 @@ type Bot struct {
 // Examine is platforms.Examiner's. That two processes have the bot's token Discord does not tell: each gets
 // every message.
 func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
-	asked := call.Asked{About: b.Bot.String(), Network: "Discord", Host: hostOf(b.Rest.Base), Own: b.Own}
+	asked := httpcall.Asked{About: b.Bot.String(), Network: "Discord", Host: hostOf(b.Rest.Base), Own: b.Own}
 	began := time.Now()
 	defer func() { out.Clock = b.Rest.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
 	var me guilds.User
 	switch err := b.Rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"users/@me", nil, &me); {
-	case call.FaultOf(err).Refused(http.StatusUnauthorized) && call.FaultOf(err).Message != call.NoAnswer:
+	case httpcall.FaultOf(err).Refused(http.StatusUnauthorized) && httpcall.FaultOf(err).Message != httpcall.NoAnswer:
 		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token", fixToken))
 		return out
 	case err != nil:
-		say(asked.Unanswered(call.FaultOf(err)))
+		say(asked.Unanswered(httpcall.FaultOf(err)))
 		return out
 	case !me.Bot:
 		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is no bot", fixToken))
@@ -71,7 +71,7 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 		Endpoint string    `json:"interactions_endpoint_url"`
 	}
 	if err := b.Rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"applications/@me", nil, &app); err != nil {
-		say(asked.Unanswered(call.FaultOf(err)))
+		say(asked.Unanswered(httpcall.FaultOf(err)))
 		return out
 	}
 	at := portal + app.ID.String()
@@ -89,7 +89,7 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 }
 
 // chats finds in which of the granted chats the bot cannot hear or speak.
-func (b Bot) chats(ctx context.Context, asked call.Asked, invite string, chats []relay.Place) []finding.Finding {
+func (b Bot) chats(ctx context.Context, asked httpcall.Asked, invite string, chats []relay.Place) []finding.Finding {
 	// Asked anew: what was known or refused before may have been mended since.
 	known := guilds.New(b.Bot, b.Rest.Afresh())
 	ours := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool { return c.Platform != b.Bot.Platform })

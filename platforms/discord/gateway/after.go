@@ -12,7 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -28,7 +28,7 @@ const (
 // after decides what follows the end of a connection, says so in the status and the log, and pauses.
 // It returns an error only when trying again cannot help.
 func (g *Gateway) after(ctx context.Context, err error) error {
-	var f *call.Fault
+	var f *httpcall.Fault
 	delay, reason := g.wait.Next(), "the connection to Discord was lost: "+g.Rest.Scrub(errText(err))
 	state := platforms.Connecting
 	if g.wait.Failures > patientFailures && g.ever {
@@ -40,7 +40,7 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 	case errors.As(err, &f):
 		reason = "Discord cannot be reached: " + f.Error()
 		switch {
-		case f.Refused(http.StatusUnauthorized) && f.Message != call.NoAnswer: // Discord's own word, and not a page's
+		case f.Refused(http.StatusUnauthorized) && f.Message != httpcall.NoAnswer: // Discord's own word, and not a page's
 			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
 		case f.RetryAfter > 0:
 			state, delay = platforms.Degraded, max(delay, f.RetryAfter)
@@ -79,8 +79,8 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 	if g.resumes >= maxResumes {
 		g.live, g.resumes = Session{}, 0
 	}
-	g.Board.Is(state, reason)
-	g.Board.Retries(time.Now().Add(delay))
+	g.Status.Set(state, reason)
+	g.Status.SetRetryAt(time.Now().Add(delay))
 	g.Log.Warn("discord connection ended; trying again", "reason", reason, "in", delay, "resume", g.live.ID != "")
 	backoff.Pause(ctx, delay)
 	return nil

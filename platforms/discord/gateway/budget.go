@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 )
 
 const (
@@ -46,9 +46,9 @@ func (b Budget) due(now time.Time, least time.Duration) (at time.Time, reason st
 		if doublings := n / identifyStep; doublings < 20 {
 			pause = min(least<<doublings, identifyPause)
 		}
-		at = pace.Later(at, time.UnixMilli(spent[n-1]).Add(pause))
+		at = ratelimit.Later(at, time.UnixMilli(spent[n-1]).Add(pause))
 		if n >= maxIdentifies {
-			at = pace.Later(at, time.UnixMilli(spent[n-maxIdentifies]).Add(day+time.Millisecond))
+			at = ratelimit.Later(at, time.UnixMilli(spent[n-maxIdentifies]).Add(day+time.Millisecond))
 		}
 		if at.After(now) {
 			reason = fmt.Sprintf("%d sessions were begun in the last 24 hours; the next one follows at %s", n, clock(at))

@@ -29,8 +29,8 @@ import (
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
 )
 
 const (
@@ -104,7 +104,7 @@ func Retries(s platforms.Settings) backoff.Backoff {
 type Options struct {
 	Rest     *rest.Client
 	Settings platforms.Settings // the values of Keys
-	Board    *board.Board
+	Status   *status.Tracker
 	Log      *slog.Logger
 	Handler  Handler
 	Ledger   Ledger
@@ -190,7 +190,7 @@ func (g *Gateway) address(ctx context.Context) (string, error) {
 			return address, nil
 		}
 		if at.Sub(now) > time.Minute {
-			g.Board.Is(platforms.Degraded, reason)
+			g.Status.Set(platforms.Degraded, reason)
 			g.Log.Warn("discord session not begun yet", "reason", reason)
 		}
 		if !backoff.Pause(ctx, at.Sub(now)+rand.N(time.Second+at.Sub(now)/20)) {
@@ -275,7 +275,7 @@ func (g *Gateway) greeting() command {
 
 // dispatch hands on one dispatch. The next connection resumes behind it.
 func (g *Gateway) dispatch(ctx context.Context, p Packet) error {
-	g.Board.Heard()
+	g.Status.EventReceived()
 	switch p.Kind {
 	case kindReady:
 		r, err := decodeReady(p.Data)
@@ -286,7 +286,7 @@ func (g *Gateway) dispatch(ctx context.Context, p Packet) error {
 			r.ResumeURL = ""
 		}
 		g.live = Session{ID: r.SessionID, URL: r.ResumeURL, Seq: p.Seq}
-		g.Board.Named(r.User.Name)
+		g.Status.SetName(r.User.Name)
 		g.up("discord session begun")
 		return g.Handler.Begin(p, g.live, r)
 	case kindResumed:
@@ -317,6 +317,6 @@ func (g *Gateway) passed(p Packet) Packet {
 // up notes that the session stands.
 func (g *Gateway) up(what string) {
 	g.ever = true
-	g.Board.Is(platforms.Connected, "")
+	g.Status.Set(platforms.Connected, "")
 	g.Log.Info(what)
 }

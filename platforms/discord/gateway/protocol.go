@@ -11,7 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
 // What a payload on the gateway socket is about.
@@ -50,7 +50,7 @@ type Packet struct {
 
 func decodePacket(raw []byte) (Packet, error) {
 	var p Packet
-	if err := call.Decode(raw, &p); err != nil {
+	if err := httpcall.Decode(raw, &p); err != nil {
 		return Packet{}, err
 	}
 	if p.Seq < 0 {
@@ -78,7 +78,7 @@ func decodeHello(data []byte) (time.Duration, error) {
 	var d struct {
 		Interval int64 `json:"heartbeat_interval"` // milliseconds
 	}
-	if err := call.Decode(data, &d); err != nil {
+	if err := httpcall.Decode(data, &d); err != nil {
 		return 0, err
 	}
 	if d.Interval <= 0 || d.Interval > int64(time.Hour/time.Millisecond) {
@@ -101,7 +101,7 @@ type Ready struct {
 
 func decodeReady(data []byte) (Ready, error) {
 	var r Ready
-	if err := call.Decode(data, &r); err != nil {
+	if err := httpcall.Decode(data, &r); err != nil {
 		return Ready{}, err
 	}
 	if r.SessionID == "" {

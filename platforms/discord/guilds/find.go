@@ -9,7 +9,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
 // AskWithin bounds a question, with its repetitions, while others wait for the answer.
@@ -101,13 +101,13 @@ func (c *Guilds) inThread(ctx context.Context, thread, user ID) (bool, error) {
 // broken or out of reach. Whether to ask again, the caller decides.
 func (c *Guilds) ask(ctx context.Context, endpoint string, out any) error {
 	err := c.api.Do(ctx, http.MethodGet, endpoint, nil, out)
-	var fault *call.Fault
+	var fault *httpcall.Fault
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &fault):
 		return err
-	case fault.Sent != call.Refused || fault.Limited():
+	case fault.Sent != httpcall.Refused || fault.Limited():
 		return fmt.Errorf("%w: %w", ErrUnknownYet, err)
 	case fault.Status == http.StatusUnauthorized: // about the bot, not about what was asked
 		return err
@@ -125,7 +125,7 @@ func patiently[T any](ctx context.Context, question func(context.Context) (T, er
 		if !errors.Is(err, ErrUnknownYet) {
 			return answer, err
 		}
-		wait := max(again.Next(), call.FaultOf(err).RetryAfter)
+		wait := max(again.Next(), httpcall.FaultOf(err).RetryAfter)
 		if end, _ := ctx.Deadline(); time.Until(end) <= wait || !backoff.Pause(ctx, wait) {
 			return answer, err
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 )
 
 // The parts of Discord's objects that are read, spelled as on https://docs.discord.com/developers.
@@ -90,7 +90,7 @@ type memberData struct {
 }
 
 // Decode reads a payload. The error has no value of the payload in it.
-func Decode(data []byte, out any) error { return call.Decode(data, out, errNoID, errNoPermissions) }
+func Decode(data []byte, out any) error { return httpcall.Decode(data, out, errNoID, errNoPermissions) }
 
 // ID is one of Discord's ids (a snowflake); 0 is none.
 type ID uint64

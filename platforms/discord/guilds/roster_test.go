@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -35,7 +35,7 @@ func (s *scripted) Do(ctx context.Context, method, endpoint string, _, out any) 
 	}
 	s.route[path] = route
 	if ctx.Err() != nil {
-		return &call.Fault{What: route, Sent: call.Never, Message: "ended", Cause: ctx.Err()}
+		return &httpcall.Fault{What: route, Sent: httpcall.Never, Message: "ended", Cause: ctx.Err()}
 	}
 	script := s.says[path]
 	if len(script) == 0 {
@@ -45,12 +45,12 @@ func (s *scripted) Do(ctx context.Context, method, endpoint string, _, out any) 
 	}
 	body := script[0]
 	if body == "" {
-		return &call.Fault{What: route, Sent: call.Never, Message: "connection refused"}
+		return &httpcall.Fault{What: route, Sent: httpcall.Never, Message: "connection refused"}
 	}
 	if status, err := strconv.Atoi(body); err == nil {
-		e := &call.Fault{What: route, Status: status, Message: "refused"}
+		e := &httpcall.Fault{What: route, Status: status, Message: "refused"}
 		if status < 500 {
-			e.Sent = call.Refused
+			e.Sent = httpcall.Refused
 		}
 		if status == 429 {
 			e.RetryAfter = time.Second

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -41,7 +41,7 @@ func (b *bucket) opens(ahead int, now time.Time) time.Time {
 	case ahead < left:
 		return now
 	case b.limit == 0:
-		return pace.Later(now, b.reset)
+		return ratelimit.Later(now, b.reset)
 	}
 	return next.Add(time.Duration((ahead-left)/b.limit) * b.window)
 }

@@ -3,7 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"net/http"
 	"strconv"
 	"testing"
@@ -141,8 +141,8 @@ func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := l.wait(ctx, send1, false)
-		var ae *call.Fault
-		if !errors.As(err, &ae) || ae.Sent != call.Never || ae.RetryAfter != 30*time.Second || time.Since(start) != 0 {
+		var ae *httpcall.Fault
+		if !errors.As(err, &ae) || ae.Sent != httpcall.Never || ae.RetryAfter != 30*time.Second || time.Since(start) != 0 {
 			t.Errorf("wait = %+v after %v", err, time.Since(start))
 		}
 		if err := l.wait(ctx, send1, true); err == nil {
@@ -211,8 +211,8 @@ func TestSharedLimitsAreNotOurFault(t *testing.T) {
 		waits(t, l, send2)
 		l.seen(t.Context(), send2, http.Header{"X-Ratelimit-Bucket": {"b"}}, 429)
 		err := l.wait(t.Context(), "GET /gateway/bot", false)
-		var ae *call.Fault
-		if !errors.As(err, &ae) || ae.Sent != call.Never || ae.RetryAfter <= 9*time.Minute {
+		var ae *httpcall.Fault
+		if !errors.As(err, &ae) || ae.Sent != httpcall.Never || ae.RetryAfter <= 9*time.Minute {
 			t.Errorf("wait = %v", err)
 		}
 	})
@@ -227,10 +227,10 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 			l.seen(t.Context(), route, limitHeader("a", 5, 4, 5), 200)
 		}
 		var n noes
-		n.remember("webhooks/9/t", &call.Fault{}, TokenFor)
+		n.remember("webhooks/9/t", &httpcall.Fault{}, TokenFor)
 		<-time.After(2 * TokenFor)
 		waits(t, l, send1)
-		n.remember("webhooks/9/u", &call.Fault{}, TokenFor)
+		n.remember("webhooks/9/u", &httpcall.Fault{}, TokenFor)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if left := len(l.buckets.routes) + len(l.buckets.named) + len(n.by); left > 2 {

@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 var (
 	// botRate keeps the bot below Discord's 50 requests a second, in every window.
-	botRate = pace.Rate{Every: 40 * time.Millisecond, Burst: 25}
+	botRate = ratelimit.Rate{Every: 40 * time.Millisecond, Burst: 25}
 	// shareRate is an instance's share of the bot's rate. Requests beyond it go behind those of instances
 	// within theirs.
-	shareRate = pace.Rate{Every: 200 * time.Millisecond, Burst: 5}
+	shareRate = ratelimit.Rate{Every: 200 * time.Millisecond, Burst: 5}
 )
 
 const (
@@ -43,7 +43,7 @@ const (
 type limiter struct {
 	mu      sync.Mutex // guards the fields below
 	buckets buckets
-	bot     pace.Meter
+	bot     ratelimit.Meter
 	closed  time.Time // end of a penalty on the bot
 	banned  time.Time // end of a penalty on our address
 	refused refusals
@@ -58,7 +58,7 @@ type limiter struct {
 
 func newLimiter() *limiter {
 	l := &limiter{
-		bot:      pace.Meter{Rate: botRate},
+		bot:      ratelimit.Meter{Rate: botRate},
 		buckets:  buckets{routes: make(map[string]*bucket), named: make(map[string]*bucket)},
 		accounts: make(map[relay.InstanceID]*account),
 	}
@@ -79,7 +79,7 @@ type waiter struct {
 
 // account is what an instance has had of the bot's rate.
 type account struct {
-	share pace.Meter
+	share ratelimit.Meter
 	last  uint64 // the number of its last request
 }
 
@@ -102,10 +102,10 @@ func newWaiter(ctx context.Context, route string, looks bool) *waiter {
 }
 
 // wait blocks until a request on the route may leave, and counts it, unless it only looks; the caller hands
-// the answer to seen. The error is a *call.Fault that was never sent, with RetryAfter when known. It comes as
+// the answer to seen. The error is an *httpcall.Fault that was never sent, with RetryAfter when known. It comes as
 // soon as it is certain that the request cannot leave before ctx's deadline.
 func (l *limiter) wait(ctx context.Context, route string, looks bool) error {
-	late := &call.Fault{What: route, Sent: call.Never, Message: "not before the deadline"}
+	late := &httpcall.Fault{What: route, Sent: httpcall.Never, Message: "not before the deadline"}
 	if late.Cause = ctx.Err(); late.Cause != nil {
 		return late
 	}
@@ -177,7 +177,7 @@ func (l *limiter) refuseLocked(now time.Time) {
 // refusalLocked is why w will not leave behind what is ahead of it; nil if it may. l.mu must be held.
 func (l *limiter) refusalLocked(w *waiter, a ahead, now time.Time) error {
 	no := func(until time.Time, why string, cause error) error {
-		return &call.Fault{What: w.route, Sent: call.Never, RetryAfter: until.Sub(now), Message: why, Cause: cause}
+		return &httpcall.Fault{What: w.route, Sent: httpcall.Never, RetryAfter: until.Sub(now), Message: why, Cause: cause}
 	}
 	if until, everybody := l.refused.closed(w.payer, now); everybody {
 		return no(until, "Discord refused too many requests", &platforms.MutedError{Until: until})
@@ -221,7 +221,7 @@ func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 	if w.caller != "" {
 		n += a[queued{"", b}]
 	}
-	return pace.Later(l.paceLocked(w, a[queued{w.caller, nil}], now), b.opens(n, now))
+	return ratelimit.Later(l.paceLocked(w, a[queued{w.caller, nil}], now), b.opens(n, now))
 }
 
 // nextLocked is the request that leaves now; if none can, opens is when one will, and zero if none waits.
@@ -230,7 +230,7 @@ func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 	heads := make(map[*bucket]*waiter) // the first to leave, of each bucket
 	for _, w := range l.waiting {
 		b := l.buckets.of(w.route, now)
-		at := pace.Later(l.paceLocked(w, 0, now), b.opens(0, now))
+		at := ratelimit.Later(l.paceLocked(w, 0, now), b.opens(0, now))
 		switch h := heads[b]; {
 		case at.After(now):
 			if opens.IsZero() || at.Before(opens) {
@@ -280,13 +280,13 @@ func (l *limiter) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	}
 	kept := func(n int) time.Time { return l.bot.Opens(ahead+n, now) }
 	if w.caller == "" || l.ownInRow >= maxOwnInRow {
-		return pace.Later(at, kept(0))
+		return ratelimit.Later(at, kept(0))
 	}
-	within, beyond := pace.Later(kept(keptForOwn), l.accountOf(w).share.Opens(0, now)), kept(keptForShares)
+	within, beyond := ratelimit.Later(kept(keptForOwn), l.accountOf(w).share.Opens(0, now)), kept(keptForShares)
 	if beyond.Before(within) {
 		within = beyond
 	}
-	return pace.Later(at, within)
+	return ratelimit.Later(at, within)
 }
 
 // accountOf is the account of who asks; a fresh one if it has had nothing yet.
@@ -294,7 +294,7 @@ func (l *limiter) accountOf(w *waiter) *account {
 	if a := l.accounts[w.caller]; a != nil {
 		return a
 	}
-	return &account{share: pace.Meter{Rate: shareRate}}
+	return &account{share: ratelimit.Meter{Rate: shareRate}}
 }
 
 // takeLocked counts one request. l.mu must be held.
@@ -348,7 +348,7 @@ func (l *limiter) seen(ctx context.Context, route string, h http.Header, status 
 	b.usedAt = now
 	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	left, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
-	after, ok := call.Seconds(h.Get("X-RateLimit-Reset-After"))
+	after, ok := httpcall.Seconds(h.Get("X-RateLimit-Reset-After"))
 	switch {
 	case err == nil && err2 == nil && ok:
 		b.heed(max(limit, 1), left, after, now)
@@ -366,20 +366,20 @@ func (l *limiter) penaliseLocked(b *bucket, h http.Header, scope string, now tim
 	until := now.Add(max(retryAfter(h), leastPenalty))
 	switch {
 	case isGlobal(h):
-		l.closed = pace.Later(l.closed, until)
+		l.closed = ratelimit.Later(l.closed, until)
 	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API: what stands before it
-		l.banned = pace.Later(l.banned, until)
+		l.banned = ratelimit.Later(l.banned, until)
 	default:
-		b.free, b.left, b.reset = false, 0, pace.Later(b.reset, until)
+		b.free, b.left, b.reset = false, 0, ratelimit.Later(b.reset, until)
 	}
 }
 
 // closedLocked is when the penalties on the bot and on its address end, as far as they are about the route.
 // l.mu must be held.
 func (l *limiter) closedLocked(route string, now time.Time) time.Time {
-	at := pace.Later(now, l.banned)
+	at := ratelimit.Later(now, l.banned)
 	if !exempt(route) {
-		at = pace.Later(at, l.closed)
+		at = ratelimit.Later(at, l.closed)
 	}
 	return at
 }
@@ -401,7 +401,7 @@ func isGlobal(h http.Header) bool {
 
 // retryAfter is how long a 429 asks to be left alone; 0 when it does not say.
 func retryAfter(h http.Header) time.Duration {
-	d, _ := call.Seconds(h.Get("Retry-After"))
-	after, _ := call.Seconds(h.Get("X-RateLimit-Reset-After"))
+	d, _ := httpcall.Seconds(h.Get("Retry-After"))
+	after, _ := httpcall.Seconds(h.Get("X-RateLimit-Reset-After"))
 	return max(d, after)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -167,8 +167,8 @@ func TestWaitersLeaveNothingBehind(t *testing.T) {
 					deadline, _ := ctx.Deadline()
 					err := l.wait(ctx, route, false)
 					if err != nil {
-						var ae *call.Fault
-						if !errors.As(err, &ae) || ae.Sent != call.Never || time.Now().After(deadline) {
+						var ae *httpcall.Fault
+						if !errors.As(err, &ae) || ae.Sent != httpcall.Never || time.Now().After(deadline) {
 							t.Errorf("wait = %v", err)
 						}
 						return

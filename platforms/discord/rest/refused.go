@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -92,7 +92,7 @@ func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bo
 		until = r.until(maxRefusedEach, now, func(t *tally) int { return t.by[p] })
 	}
 	if p.instance != "" {
-		until = pace.Later(until, r.until(maxRefusedInstances, now, func(t *tally) int { return t.instances }))
+		until = ratelimit.Later(until, r.until(maxRefusedInstances, now, func(t *tally) int { return t.instances }))
 	}
 	return until, false
 }
@@ -121,7 +121,7 @@ type noes struct {
 
 // no is a refusal that will be the same for a while.
 type no struct {
-	err   *call.Fault
+	err   *httpcall.Fault
 	until time.Time
 }
 
@@ -139,7 +139,7 @@ func (n *noes) known(keys ...string) error {
 }
 
 // remember has known say for a while that Discord refused what key stands for.
-func (n *noes) remember(key string, f *call.Fault, while time.Duration) {
+func (n *noes) remember(key string, f *httpcall.Fault, while time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
@@ -152,8 +152,8 @@ func (n *noes) remember(key string, f *call.Fault, while time.Duration) {
 
 // staysNo reports whether f is a refusal that would come again: that there is no such message, channel or
 // guild, or, to a question, that the bot may not know. What is said through a web hook may not be true yet.
-func staysNo(method, path string, f *call.Fault) bool {
-	if f.Sent != call.Refused || strings.HasPrefix(path, "/webhooks/") {
+func staysNo(method, path string, f *httpcall.Fault) bool {
+	if f.Sent != httpcall.Refused || strings.HasPrefix(path, "/webhooks/") {
 		return false
 	}
 	switch f.Code {

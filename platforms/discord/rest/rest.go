@@ -5,7 +5,7 @@
 //
 // Invariants:
 //
-//  1. Every error is a *call.Fault, free of the bot's token and of an interaction's token in the path.
+//  1. Every error is an *httpcall.Fault, free of the bot's token and of an interaction's token in the path.
 //  2. Whoever cannot leave before their deadline is told so as soon as that is certain, and takes nothing.
 //  3. Fewer than maxRefused requests in ten minutes are refused, however they come.
 package rest
@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -38,9 +38,9 @@ const (
 type Client struct {
 	// Set once, by New.
 	Token   relay.Secret
-	Base    string       // with the version
-	Direct  *call.Client // for call-backs and the gateway: nothing may hold them up
-	calls   *call.Client
+	Base    string           // with the version
+	Direct  *httpcall.Client // for call-backs and the gateway: nothing may hold them up
+	calls   *httpcall.Client
 	limiter *limiter
 	noes    noes
 }
@@ -54,8 +54,8 @@ func New(token relay.Secret, base string, rt http.RoundTripper) *Client {
 	return &Client{
 		Token:   token,
 		Base:    strings.TrimRight(base, "/") + "/v" + APIVersion,
-		Direct:  call.New(token, rt, maxAnswer),
-		calls:   call.New(token, rt, maxAnswer),
+		Direct:  httpcall.New(token, rt, maxAnswer),
+		calls:   httpcall.New(token, rt, maxAnswer),
 		limiter: newLimiter(),
 	}
 }
@@ -84,13 +84,13 @@ func (a Afresh) Do(ctx context.Context, method, endpoint string, body, out any) 
 func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
 
 // Do carries out one request and decodes the answer into out, unless out is nil. body becomes JSON,
-// unless it is nil or a call.Form. It takes at most call.Timeout.
+// unless it is nil or an httpcall.Form. It takes at most httpcall.Timeout.
 func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any) error {
 	return c.do(ctx, method, endpoint, body, out, false)
 }
 
 func (c *Client) do(ctx context.Context, method, endpoint string, body, out any, afresh bool) error {
-	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
 	path := pathOf(endpoint)
 	route := RouteOf(method, path)
@@ -101,7 +101,7 @@ func (c *Client) do(ctx context.Context, method, endpoint string, body, out any,
 		return err
 	}
 	err := c.roundTrip(ctx, c.calls, method, path, body, out)
-	if f := call.FaultOf(err); staysNo(method, path, f) {
+	if f := httpcall.FaultOf(err); staysNo(method, path, f) {
 		c.noes.remember(method+" "+path, f, noFor)
 	}
 	return err
@@ -123,23 +123,23 @@ func (c *Client) OpensIn(ctx context.Context, method, endpoint string) time.Dura
 }
 
 // Bury has Do decline everything that uses the token of a web hook, since Discord refused that token with f.
-func (c *Client) Bury(endpoint string, f *call.Fault) {
+func (c *Client) Bury(endpoint string, f *httpcall.Fault) {
 	c.noes.remember(topLevel(RouteOf("", endpoint)), f, TokenFor)
 }
 
-func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path string, body, out any) error {
+func (c *Client) roundTrip(ctx context.Context, via *httpcall.Client, method, path string, body, out any) error {
 	route, hidden := RouteOf(method, path), secretsIn(path)
 	req, err := c.request(ctx, method, path, body)
 	if err != nil {
-		return &call.Fault{What: route, Sent: call.Never, Message: via.Scrub(err.Error(), hidden...)}
+		return &httpcall.Fault{What: route, Sent: httpcall.Never, Message: via.Scrub(err.Error(), hidden...)}
 	}
 	a, fault := via.Do(req, route, hidden...)
 	c.limiter.seen(ctx, route, a.Header, a.Status)
 	switch {
 	case a.Status >= 300:
 		f := refused(route, a, func(s string) string { return via.Scrub(s, hidden...) })
-		if a.Sent == call.Never && f.Sent == call.Maybe {
-			f.Sent = call.Never // it gave up before the form was whole
+		if a.Sent == httpcall.Never && f.Sent == httpcall.Maybe {
+			f.Sent = httpcall.Never // it gave up before the form was whole
 		}
 		return f
 	case fault != nil:
@@ -147,10 +147,10 @@ func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path s
 	case out == nil:
 		return nil
 	}
-	if err := call.Decode(a.Body, out); err != nil {
-		f := &call.Fault{What: route, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
+	if err := httpcall.Decode(a.Body, out); err != nil {
+		f := &httpcall.Fault{What: route, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
 		if !json.Valid(a.Body) { // a page to log in at, say
-			f.Message = call.NoAnswer
+			f.Message = httpcall.NoAnswer
 		}
 		return f
 	}
@@ -171,7 +171,7 @@ func withBody(ctx context.Context, method, url string, body any) (*http.Request,
 	if body == nil {
 		return http.NewRequestWithContext(ctx, method, url, nil)
 	}
-	if form, ok := body.(call.Form); ok {
+	if form, ok := body.(httpcall.Form); ok {
 		req, err := form.Request(ctx, url)
 		if err == nil {
 			req.Method = method
@@ -194,7 +194,7 @@ func withBody(ctx context.Context, method, url string, body any) (*http.Request,
 type Places map[string]struct{}
 
 // refused is the error in an answer.
-func refused(route string, a call.Answer, scrub func(string) string) *call.Fault {
+func refused(route string, a httpcall.Answer, scrub func(string) string) *httpcall.Fault {
 	var body struct {
 		Code       int             `json:"code"`
 		Message    string          `json:"message"`
@@ -202,7 +202,7 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 		Global     bool            `json:"global"`
 		Errors     json.RawMessage `json:"errors"` // by where in the request's body
 	}
-	f := &call.Fault{What: route, Status: a.Status, Message: call.NoAnswer}
+	f := &httpcall.Fault{What: route, Status: a.Status, Message: httpcall.NoAnswer}
 	if json.Unmarshal(a.Body, &body) == nil && (body.Message != "" || body.Code != 0) { // else it is the word of a proxy, or of a page to log in at
 		f.Code, f.Message = body.Code, scrub(body.Message)
 		var at Places
@@ -211,14 +211,14 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 		}
 	}
 	if a.Status < 500 {
-		f.Sent = call.Refused
+		f.Sent = httpcall.Refused
 	}
 	if a.Status == http.StatusTooManyRequests {
-		f.Whom = call.Chat
+		f.Whom = httpcall.Chat
 		if body.Global || isGlobal(a.Header) {
-			f.Whom = call.Bot
+			f.Whom = httpcall.Bot
 		}
-		after, _ := call.Seconds(body.RetryAfter.String())
+		after, _ := httpcall.Seconds(body.RetryAfter.String())
 		f.RetryAfter = max(after, retryAfter(a.Header))
 	}
 	return f

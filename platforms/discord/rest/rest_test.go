@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -34,52 +34,52 @@ func reply(w http.ResponseWriter, status int, body any) {
 func TestAnswersAreSorted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
-		want   call.Fault // Message is looked for; What is ignored
+		want   httpcall.Fault // Message is looked for; What is ignored
 	}{
 		"refused": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				reply(w, 403, obj{"code": 50001, "message": "Missing Access"})
-			}, call.Fault{Status: 403, Code: 50001, Message: "Missing Access", Sent: call.Refused},
+			}, httpcall.Fault{Status: 403, Code: 50001, Message: "Missing Access", Sent: httpcall.Refused},
 		},
 		"rate limited": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("X-RateLimit-Scope", "shared")
 				reply(w, 429, obj{"message": "slow down", "retry_after": 1.5, "global": false})
-			}, call.Fault{Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond, Whom: call.Chat, Sent: call.Refused},
+			}, httpcall.Fault{Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond, Whom: httpcall.Chat, Sent: httpcall.Refused},
 		},
 		"rate limited as a whole": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "7")
 				reply(w, 429, obj{"message": "slow down", "retry_after": 6.5, "global": true})
-			}, call.Fault{Status: 429, Message: "slow down", RetryAfter: 7 * time.Second, Whom: call.Bot, Sent: call.Refused},
+			}, httpcall.Fault{Status: 429, Message: "slow down", RetryAfter: 7 * time.Second, Whom: httpcall.Bot, Sent: httpcall.Refused},
 		},
 		"a ban": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "60")
 				w.WriteHeader(429)
 				_, _ = io.WriteString(w, "<html>banned</html>")
-			}, call.Fault{Status: 429, Message: call.NoAnswer, RetryAfter: time.Minute, Whom: call.Chat, Sent: call.Refused},
+			}, httpcall.Fault{Status: 429, Message: httpcall.NoAnswer, RetryAfter: time.Minute, Whom: httpcall.Chat, Sent: httpcall.Refused},
 		},
 		"a broken server": {
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) },
-			call.Fault{Status: 502, Message: call.NoAnswer},
+			httpcall.Fault{Status: 502, Message: httpcall.NoAnswer},
 		},
 		"a redirect": {
 			func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
-			call.Fault{Status: 302, Message: call.NoAnswer, Sent: call.Refused},
+			httpcall.Fault{Status: 302, Message: httpcall.NoAnswer, Sent: httpcall.Refused},
 		},
 		"no JSON": {
 			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
-			call.Fault{Status: 200, Message: call.NoAnswer},
+			httpcall.Fault{Status: 200, Message: httpcall.NoAnswer},
 		},
 		"other JSON": {
 			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "[7]") },
-			call.Fault{Status: 200, Message: "makes no sense"},
+			httpcall.Fault{Status: 200, Message: "makes no sense"},
 		},
 		"the token in an error": {
 			func(w http.ResponseWriter, r *http.Request) {
 				reply(w, 400, obj{"message": "what is " + r.Header.Get("Authorization") + " or " + testSecret + "?"})
-			}, call.Fault{Status: 400, Message: "what is Bot [secret] or [secret]?", Sent: call.Refused},
+			}, httpcall.Fault{Status: 400, Message: "what is Bot [secret] or [secret]?", Sent: httpcall.Refused},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestAnswersAreSorted(t *testing.T) {
 			defer c.CloseIdle()
 			var out obj
 			err := c.Do(t.Context(), "GET", "/x", nil, &out)
-			var f *call.Fault
+			var f *httpcall.Fault
 			if !errors.As(err, &f) {
 				t.Fatalf("Do = %v", err)
 			}

@@ -1,4 +1,4 @@
-// Package hook is what platforms share whose network calls them over HTTP: a feed that hands in what came
+// Package inbox is what platforms share whose network calls them over HTTP: a feed that hands in what came
 // with many requests, one batch at a time, and the answers that such requests get.
 //
 // It verifies nothing: every network signs in a way of its own.
@@ -8,7 +8,7 @@
 //  1. Take returns nil only after the batch is on disk or deliberately dropped.
 //  2. Batches are handed in in the order in which Take was called, one at a time.
 //  3. What was taken and is late is handed in all the same: the network's repetition meets its seen mark.
-package hook
+package inbox
 
 import (
 	"context"

@@ -1,5 +1,5 @@
-// Package turn carries out what a bot does in a chat: an action waits for the chat's turn at the bot's limiter
-// (package pace), and makes its calls, which are functions. What certainly was not sent is tried again as long as
+// Package sender carries out what a bot does in a chat: an action waits for the chat's turn at the bot's limiter
+// (package ratelimit), and makes its calls, which are functions. What certainly was not sent is tried again as long as
 // the action's deadline allows, and the limiter is told of the penalties that the network lays on the bot.
 //
 // Invariants:
@@ -7,7 +7,7 @@
 //  1. A call that may have been carried out is repeated only if the caller says that a repetition is
 //     harmless. If the outcome of one try is unknown, so is that of all.
 //  2. Nothing leaves with less than reserve of the action's time left, if it had to wait.
-package turn
+package sender
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -41,15 +41,15 @@ const (
 // Turns hands out the turns of one bot's chats. Its methods may be called from any goroutine.
 type Turns struct {
 	// Set once, by New.
-	Limiter *pace.Limiter
+	Limiter *ratelimit.Limiter
 	explain func(error) *relay.ActionError
 	check   func(relay.ChatID) error
 }
 
 // New makes the turns of a bot. explain is a failed call's error as a gateway may read it; check is the error of a
 // chat id that the network cannot have.
-func New(rates pace.Rates, explain func(error) *relay.ActionError, check func(relay.ChatID) error) *Turns {
-	return &Turns{Limiter: pace.New(rates), explain: explain, check: check}
+func New(rates ratelimit.Rates, explain func(error) *relay.ActionError, check func(relay.ChatID) error) *Turns {
+	return &Turns{Limiter: ratelimit.New(rates), explain: explain, check: check}
 }
 
 // Turn is one action's stay at the limiter of its chat. Not for use by several goroutines.
@@ -58,7 +58,7 @@ type Turn struct {
 	Chat    relay.ChatID // empty: none, so that no limiter is asked
 	MovedTo relay.ChatID // the chat's new id, if Move was called
 
-	cost    pace.Cost
+	cost    ratelimit.Cost
 	once    bool // no second try, whatever the reason
 	paid    bool // the next call has its place in the rates already
 	release func()
@@ -77,7 +77,7 @@ func (s *Turns) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 }
 
 // Enter waits for the chat's turn. The caller must Leave. Errors are *relay.ActionError, not sent.
-func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, cost pace.Cost) (*Turn, error) {
+func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, cost ratelimit.Cost) (*Turn, error) {
 	if err := s.check(chat); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *Turns) Signal(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	if s.Limiter.Closed(chat) {
 		wait = 0
 	}
-	t, err := s.within(ctx, chat, pace.Signal, wait)
+	t, err := s.within(ctx, chat, ratelimit.Signal, wait)
 	if err != nil {
 		return nil, Dropped(err)
 	}
@@ -109,7 +109,7 @@ func (s *Turns) AtOnce(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	if err := s.ready(ctx, chat); err != nil {
 		return nil, err
 	}
-	t, err := s.within(ctx, chat, pace.Signal, 0)
+	t, err := s.within(ctx, chat, ratelimit.Signal, 0)
 	if err != nil {
 		return nil, nil
 	}
@@ -125,7 +125,7 @@ func (s *Turns) ready(ctx context.Context, chat relay.ChatID) error {
 	return s.check(chat)
 }
 
-func (s *Turns) within(ctx context.Context, chat relay.ChatID, cost pace.Cost, wait time.Duration) (*Turn, error) {
+func (s *Turns) within(ctx context.Context, chat relay.ChatID, cost ratelimit.Cost, wait time.Duration) (*Turn, error) {
 	release, err := s.Limiter.Acquire(ctx, chat, cost, wait)
 	if err != nil {
 		return nil, err
@@ -168,25 +168,25 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 		if !c.Apart {
 			t.Heed(ctx, t.Chat, t.cost, err)
 		}
-		var f *call.Fault
+		var f *httpcall.Fault
 		if err == nil || !errors.As(err, &f) {
 			return err
 		}
 		last = err
-		if f.Sent == call.Maybe {
+		if f.Sent == httpcall.Maybe {
 			unclear = err
 		}
 		once := t.once || tries == maxTries
 		switch {
 		case f.Limited() && !once:
-		case f.Sent == call.Never && f.RetryAfter > 0: // held back by a limit: not before the deadline
+		case f.Sent == httpcall.Never && f.RetryAfter > 0: // held back by a limit: not before the deadline
 			return cmp.Or(unclear, err)
-		case (f.Sent == call.Never || f.Sent == call.Maybe && c.Again) && !once:
+		case (f.Sent == httpcall.Never || f.Sent == httpcall.Maybe && c.Again) && !once:
 			d := again.Next()
 			if ctx.Err() != nil || d > patience(ctx) || !backoff.Pause(ctx, d) {
 				return cmp.Or(unclear, err)
 			}
-		case f.Sent == call.Refused && !f.Limited() && c.Undoes:
+		case f.Sent == httpcall.Refused && !f.Limited() && c.Undoes:
 			return err
 		default:
 			return cmp.Or(unclear, err)
@@ -209,17 +209,17 @@ func (t *Turn) next(ctx context.Context) error {
 }
 
 // Heed tells the limiter what the answer to an action was: err is nil, or why the call had no result.
-func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, cost pace.Cost, err error) {
-	f := call.FaultOf(err)
+func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, cost ratelimit.Cost, err error) {
+	f := httpcall.FaultOf(err)
 	d := max(f.RetryAfter, leastPenalty)
 	switch {
 	case err == nil:
 		s.Limiter.Passed(cost)
 	case !f.Limited():
-	case f.Whom == call.Bot:
+	case f.Whom == httpcall.Bot:
 		s.Limiter.PenaliseBot(d)
 	case chat == "":
-	case f.Whom == call.Chat:
+	case f.Whom == httpcall.Chat:
 		s.Limiter.Penalise(chat, d)
 	default:
 		s.Limiter.Refused(chat, cost, platforms.Behalf(ctx), d)
@@ -243,7 +243,7 @@ func NotSentIn(ctx context.Context) error { return platforms.NotSent(0, context.
 
 // Dropped is the answer to a signal that is dropped because of err: a gateway does not try it again.
 func Dropped(err error) *relay.ActionError {
-	d := call.FaultOf(err).RetryAfter
+	d := httpcall.FaultOf(err).RetryAfter
 	var ae *relay.ActionError
 	if errors.As(err, &ae) {
 		d = ae.RetryAfter
@@ -288,7 +288,7 @@ func (x *Plain) Send(ctx context.Context, t *Turn) (relay.MessageID, error) {
 
 // Post posts a text in a chat, in order.
 func (s *Turns) Post(ctx context.Context, chat relay.ChatID, x Text) (relay.Result, error) {
-	t, err := s.Enter(ctx, chat, pace.Message)
+	t, err := s.Enter(ctx, chat, ratelimit.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -299,7 +299,7 @@ func (s *Turns) Post(ctx context.Context, chat relay.ChatID, x Text) (relay.Resu
 // Edit has replace put the first part of x in the place of the message, and posts the rest, unless the gateway is
 // still writing the text: its next edit, a second later, would post the rest again.
 func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(context.Context, *Turn) error) (relay.Result, error) {
-	t, err := s.Enter(ctx, a.Chat, pace.Message)
+	t, err := s.Enter(ctx, a.Chat, ratelimit.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}

@@ -1,4 +1,4 @@
-// Package pace is the limiter of a bot, which everything the bot does to a chat must pass. The limiter keeps the order
+// Package ratelimit is the limiter of a bot, which everything the bot does to a chat must pass. The limiter keeps the order
 // within a chat and the rates that a network takes, and lets nothing pass while the network asks for silence. It holds
 // no actions: their callers wait. It does no I/O and starts no goroutine.
 //
@@ -13,7 +13,7 @@
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
 //  6. What chats or instances take beyond their share leaves half of the bot's burst to others.
 //  7. However many chats of one instance are punished, the chats of others stay open.
-package pace
+package ratelimit
 
 import (
 	"context"

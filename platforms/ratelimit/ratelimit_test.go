@@ -1,4 +1,4 @@
-package pace_test
+package ratelimit_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -23,13 +23,13 @@ const (
 	forever = 24 * time.Hour
 )
 
-var rates = pace.Rates{
-	Bot:  pace.Rate{Every: 100 * time.Millisecond, Burst: 5},
-	Chat: pace.Rate{Every: time.Second, Burst: 2},
+var rates = ratelimit.Rates{
+	Bot:  ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 5},
+	Chat: ratelimit.Rate{Every: time.Second, Burst: 2},
 }
 
 // pass goes through the limiter and reports how long that took.
-func pass(t *testing.T, g *pace.Limiter, ctx context.Context, id relay.ChatID, cost pace.Cost) time.Duration {
+func pass(t *testing.T, g *ratelimit.Limiter, ctx context.Context, id relay.ChatID, cost ratelimit.Cost) time.Duration {
 	t.Helper()
 	start := time.Now()
 	release, err := g.Acquire(ctx, id, cost, forever)
@@ -55,17 +55,17 @@ func refused(t *testing.T, err error) *relay.ActionError {
 func TestRates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		chat relay.ChatID
-		cost pace.Cost
+		cost ratelimit.Cost
 		want []time.Duration // how long each of a row of actions waits
 	}{
-		"messages of a chat wait after the burst": {"1", pace.Message, []time.Duration{0, 0, time.Second, time.Second}},
+		"messages of a chat wait after the burst": {"1", ratelimit.Message, []time.Duration{0, 0, time.Second, time.Second}},
 		"signals count for the bot only": {
-			"-1", pace.Signal, []time.Duration{0, 0, 0, 0, 0, 100 * time.Millisecond, 100 * time.Millisecond},
+			"-1", ratelimit.Signal, []time.Duration{0, 0, 0, 0, 0, 100 * time.Millisecond, 100 * time.Millisecond},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(rates)
+				g := ratelimit.New(rates)
 				var got []time.Duration
 				for range tc.want {
 					got = append(got, pass(t, g, t.Context(), tc.chat, tc.cost))
@@ -81,10 +81,10 @@ func TestRates(t *testing.T) {
 // TestBusyChatsLeaveRoomForOthers: gateways that run wild in several chats delay nobody else.
 func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
 	rates := rates
-	rates.Chat = pace.Rate{}
-	rates.Share = pace.Rate{Every: time.Second, Burst: 2}
+	rates.Chat = ratelimit.Rate{}
+	rates.Share = ratelimit.Rate{Every: time.Second, Burst: 2}
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
+		g := ratelimit.New(rates)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -93,7 +93,7 @@ func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
 		for _, id := range []relay.ChatID{"w1", "w2", "w3"} {
 			wg.Go(func() {
 				for {
-					release, err := g.Acquire(ctx, id, pace.Message, forever)
+					release, err := g.Acquire(ctx, id, ratelimit.Message, forever)
 					if err != nil {
 						return
 					}
@@ -105,7 +105,7 @@ func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
 		<-time.After(time.Second / 2) // their shares come with the full second, and take a third of it
 		for range 60 {
 			for range 2 { // within the share, and the half of the burst
-				if d := pass(t, g, t.Context(), chat, pace.Message); d != 0 {
+				if d := pass(t, g, t.Context(), chat, ratelimit.Message); d != 0 {
 					t.Fatalf("waited %s for busy chats", d)
 				}
 			}
@@ -121,11 +121,11 @@ func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
 // instance.
 func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
 	rates := rates
-	rates.Chat = pace.Rate{}
-	rates.Share = pace.Rate{Every: time.Second, Burst: 2}
-	rates.Instance = pace.Rate{Every: 500 * time.Millisecond, Burst: 2}
+	rates.Chat = ratelimit.Rate{}
+	rates.Share = ratelimit.Rate{Every: time.Second, Burst: 2}
+	rates.Instance = ratelimit.Rate{Every: 500 * time.Millisecond, Burst: 2}
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
+		g := ratelimit.New(rates)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -134,7 +134,7 @@ func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
 		for n := range 100 {
 			wg.Go(func() {
 				for {
-					release, err := g.Acquire(platforms.For(ctx, "wild"), relay.ChatID("w"+strconv.Itoa(n)), pace.Message, forever)
+					release, err := g.Acquire(platforms.For(ctx, "wild"), relay.ChatID("w"+strconv.Itoa(n)), ratelimit.Message, forever)
 					if err != nil {
 						return
 					}
@@ -145,7 +145,7 @@ func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
 		}
 		<-time.After(time.Second / 4)
 		for range 60 {
-			if d := pass(t, g, platforms.For(t.Context(), "calm"), chat, pace.Message); d != 0 {
+			if d := pass(t, g, platforms.For(t.Context(), "calm"), chat, ratelimit.Message); d != 0 {
 				t.Fatalf("waited %s for one instance's many chats", d)
 			}
 			<-time.After(2 * time.Second)
@@ -159,22 +159,22 @@ func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
 // TestNobodyWaitsForAnotherInstancesShare: in one chat neither.
 func TestNobodyWaitsForAnotherInstancesShare(t *testing.T) { // invariant 1
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Rates{
-			Bot: pace.Rate{Every: 100 * time.Millisecond, Burst: 4}, Instance: pace.Rate{Every: time.Second, Burst: 1},
+		g := ratelimit.New(ratelimit.Rates{
+			Bot: ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 4}, Instance: ratelimit.Rate{Every: time.Second, Burst: 1},
 		})
 		wild, calm := platforms.For(t.Context(), "wild"), platforms.For(t.Context(), "calm")
 		for range 3 {
-			pass(t, g, wild, chat, pace.Signal)
+			pass(t, g, wild, chat, ratelimit.Signal)
 		}
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		wg.Go(func() {
-			if d := pass(t, g, wild, chat, pace.Signal); d == 0 {
+			if d := pass(t, g, wild, chat, ratelimit.Signal); d == 0 {
 				t.Error("a third action beyond the share did not wait")
 			}
 		})
 		synctest.Wait()
-		if d := pass(t, g, calm, chat, pace.Message); d != 0 {
+		if d := pass(t, g, calm, chat, ratelimit.Message); d != 0 {
 			t.Errorf("waited %s behind another instance", d)
 		}
 	})
@@ -185,7 +185,7 @@ func TestNobodyWaitsForAnotherInstancesShare(t *testing.T) { // invariant 1
 func TestATokenThatAnotherChatTook(t *testing.T) { // invariant 1
 	const tick = 40 * time.Millisecond // everything is a multiple of it, so that much happens at one moment
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Rates{Bot: pace.Rate{Every: tick, Burst: 5}, Instance: pace.Rate{Every: 3 * tick, Burst: 1}})
+		g := ratelimit.New(ratelimit.Rates{Bot: ratelimit.Rate{Every: tick, Burst: 5}, Instance: ratelimit.Rate{Every: 3 * tick, Burst: 1}})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -193,7 +193,7 @@ func TestATokenThatAnotherChatTook(t *testing.T) { // invariant 1
 		for _, id := range []relay.ChatID{chat, "w1", "w2", "w3"} {
 			wg.Go(func() {
 				for {
-					release, err := g.Acquire(platforms.For(ctx, "wild"), id, pace.Signal, forever)
+					release, err := g.Acquire(platforms.For(ctx, "wild"), id, ratelimit.Signal, forever)
 					if err != nil {
 						return
 					}
@@ -204,7 +204,7 @@ func TestATokenThatAnotherChatTook(t *testing.T) { // invariant 1
 		}
 		for range 2000 {
 			<-time.After(13 * tick)
-			if d := pass(t, g, platforms.For(t.Context(), "calm"), chat, pace.Message); d > 3*tick {
+			if d := pass(t, g, platforms.For(t.Context(), "calm"), chat, ratelimit.Message); d > 3*tick {
 				t.Fatalf("waited %s; want no more than one action of the other's and two of the bot's turns", d)
 			}
 		}
@@ -213,9 +213,9 @@ func TestATokenThatAnotherChatTook(t *testing.T) { // invariant 1
 
 func TestZeroLimitsOnlyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Rates{})
+		g := ratelimit.New(ratelimit.Rates{})
 		for range 1000 {
-			if d := pass(t, g, t.Context(), chat, pace.Message); d != 0 {
+			if d := pass(t, g, t.Context(), chat, ratelimit.Message); d != 0 {
 				t.Fatalf("waited %v, want nothing", d)
 			}
 		}
@@ -224,14 +224,14 @@ func TestZeroLimitsOnlyOrder(t *testing.T) {
 
 func TestOneActionPerChatInOrderOfArrival(t *testing.T) { // invariant 1
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Rates{})
+		g := ratelimit.New(ratelimit.Rates{})
 		var order []int
 		inside := 0
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for i := range 10 {
 			wg.Go(func() {
-				release, err := g.Acquire(t.Context(), chat, pace.Message, forever)
+				release, err := g.Acquire(t.Context(), chat, ratelimit.Message, forever)
 				if err != nil {
 					t.Errorf("Acquire: %v", err)
 					return
@@ -251,7 +251,7 @@ func TestOneActionPerChatInOrderOfArrival(t *testing.T) { // invariant 1
 			})
 			synctest.Wait() // the next one comes later
 		}
-		if d := pass(t, g, t.Context(), "2", pace.Message); d != 0 {
+		if d := pass(t, g, t.Context(), "2", ratelimit.Message); d != 0 {
 			t.Errorf("another chat waited %v", d)
 		}
 		wg.Wait()
@@ -263,7 +263,7 @@ func TestOneActionPerChatInOrderOfArrival(t *testing.T) { // invariant 1
 
 func TestPenalty(t *testing.T) { // invariant 3
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
+		g := ratelimit.New(rates)
 		g.Penalise(chat, 7*time.Second)
 		if !g.Closed(chat) {
 			t.Error("the punished chat is open")
@@ -272,7 +272,7 @@ func TestPenalty(t *testing.T) { // invariant 3
 			t.Error("another chat is closed")
 		}
 		g.Penalise(chat, time.Second) // does not shorten the first
-		if d := pass(t, g, t.Context(), chat, pace.Signal); d != 7*time.Second {
+		if d := pass(t, g, t.Context(), chat, ratelimit.Signal); d != 7*time.Second {
 			t.Errorf("a signal waited %v, want 7s", d)
 		}
 		if g.Closed(chat) {
@@ -283,14 +283,14 @@ func TestPenalty(t *testing.T) { // invariant 3
 
 func TestPenaltyReachesWhoAlreadyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
-		pass(t, g, t.Context(), chat, pace.Message)
-		pass(t, g, t.Context(), chat, pace.Message)
+		g := ratelimit.New(rates)
+		pass(t, g, t.Context(), chat, ratelimit.Message)
+		pass(t, g, t.Context(), chat, ratelimit.Message)
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
 		failed := make(chan error, 1)
 		go func() {
-			_, err := g.Acquire(ctx, chat, pace.Message, forever)
+			_, err := g.Acquire(ctx, chat, ratelimit.Message, forever)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -320,12 +320,12 @@ func TestRefusedAtOnceWhenItCannotOpenInTime(t *testing.T) { // invariant 4
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(rates)
+				g := ratelimit.New(rates)
 				g.Penalise(chat, tc.penalty)
 				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
 				defer cancel()
 				start := time.Now()
-				_, err := g.Acquire(ctx, chat, pace.Message, tc.patience)
+				_, err := g.Acquire(ctx, chat, ratelimit.Message, tc.patience)
 				ae := refused(t, err)
 				if d := time.Since(start); d != 0 {
 					t.Errorf("the answer took %v, want it at once", d)
@@ -343,16 +343,16 @@ func TestRefusedAtOnceWhenItCannotOpenInTime(t *testing.T) { // invariant 4
 
 func TestRefusedForTheQueueAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
+		g := ratelimit.New(rates)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var wg sync.WaitGroup
 		for range 6 { // two at once, then one a second
-			wg.Go(func() { pass(t, g, ctx, chat, pace.Message) })
+			wg.Go(func() { pass(t, g, ctx, chat, ratelimit.Message) })
 			synctest.Wait()
 		}
 		start := time.Now()
-		_, err := g.Acquire(ctx, chat, pace.Message, 3*time.Second)
+		_, err := g.Acquire(ctx, chat, ratelimit.Message, 3*time.Second)
 		if ae := refused(t, err); ae.RetryAfter != 5*time.Second {
 			t.Errorf("retry after %v, want 5s: four wait ahead", ae.RetryAfter)
 		}
@@ -365,13 +365,13 @@ func TestRefusedForTheQueueAhead(t *testing.T) {
 
 func TestCancelledWaiterTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
-		pass(t, g, t.Context(), chat, pace.Message)
-		pass(t, g, t.Context(), chat, pace.Message)
+		g := ratelimit.New(rates)
+		pass(t, g, t.Context(), chat, ratelimit.Message)
+		pass(t, g, t.Context(), chat, ratelimit.Message)
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() {
-			_, err := g.Acquire(ctx, chat, pace.Message, forever)
+			_, err := g.Acquire(ctx, chat, ratelimit.Message, forever)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -381,10 +381,10 @@ func TestCancelledWaiterTakesNothing(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("error is %v, want it to say canceled", err)
 		}
-		if d := pass(t, g, t.Context(), chat, pace.Message); d != time.Second {
+		if d := pass(t, g, t.Context(), chat, ratelimit.Message); d != time.Second {
 			t.Errorf("the next waited %v, want 1s: the cancelled one took nothing", d)
 		}
-		if _, err := g.Acquire(ctx, "2", pace.Message, forever); err == nil {
+		if _, err := g.Acquire(ctx, "2", ratelimit.Message, forever); err == nil {
 			t.Error("a cancelled context got through an open limiter")
 		}
 	})
@@ -392,7 +392,7 @@ func TestCancelledWaiterTakesNothing(t *testing.T) {
 
 func TestWaitOpenTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
+		g := ratelimit.New(rates)
 		for range 5 {
 			if err := g.WaitOpen(t.Context(), chat, 0); err != nil {
 				t.Fatalf("WaitOpen: %v", err)
@@ -406,7 +406,7 @@ func TestWaitOpenTakesNothing(t *testing.T) {
 		if d := time.Since(start); d != 3*time.Second {
 			t.Errorf("opened after %v, want 3s", d)
 		}
-		release, err := g.Acquire(t.Context(), chat, pace.Message, 0)
+		release, err := g.Acquire(t.Context(), chat, ratelimit.Message, 0)
 		if err != nil {
 			t.Fatalf("Acquire: %v", err)
 		}
@@ -420,20 +420,20 @@ func TestWaitOpenTakesNothing(t *testing.T) {
 
 func TestNextKeepsTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
-		release, err := g.Acquire(t.Context(), chat, pace.Message, 0)
+		g := ratelimit.New(rates)
+		release, err := g.Acquire(t.Context(), chat, ratelimit.Message, 0)
 		if err != nil {
 			t.Fatalf("Acquire: %v", err)
 		}
 		entered := make(chan time.Duration, 1)
 		start := time.Now()
 		go func() {
-			pass(t, g, t.Context(), chat, pace.Message)
+			pass(t, g, t.Context(), chat, ratelimit.Message)
 			entered <- time.Since(start)
 		}()
 		synctest.Wait()
 		for range 3 { // the burst's second, then one a second
-			if err := g.Next(t.Context(), chat, pace.Message, forever); err != nil {
+			if err := g.Next(t.Context(), chat, ratelimit.Message, forever); err != nil {
 				t.Fatalf("Next: %v", err)
 			}
 		}
@@ -441,7 +441,7 @@ func TestNextKeepsTheTurn(t *testing.T) {
 			t.Errorf("three more parts took %v, want 2s", d)
 		}
 		g.Penalise(chat, time.Minute)
-		refused(t, g.Next(t.Context(), chat, pace.Message, time.Second))
+		refused(t, g.Next(t.Context(), chat, ratelimit.Message, time.Second))
 		release()
 		if d := <-entered; d != 62*time.Second {
 			t.Errorf("the next action entered after %v, want 62s", d)
@@ -451,7 +451,7 @@ func TestNextKeepsTheTurn(t *testing.T) {
 
 func TestDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
+		g := ratelimit.New(rates)
 		const every = 4 * time.Second
 		steps := []struct {
 			after time.Duration
@@ -479,7 +479,7 @@ func TestDue(t *testing.T) {
 // them; one instance's own messages keep their order.
 func TestALongMessageGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Rates{Bot: pace.Rate{Every: time.Millisecond, Burst: 100}})
+		g := ratelimit.New(ratelimit.Rates{Bot: ratelimit.Rate{Every: time.Millisecond, Burst: 100}})
 		kids, home := platforms.For(t.Context(), "kids"), platforms.For(t.Context(), "home")
 		var mu sync.Mutex
 		var order []string
@@ -488,14 +488,14 @@ func TestALongMessageGivesWay(t *testing.T) {
 			defer mu.Unlock()
 			order = append(order, what)
 		}
-		long, err := g.Acquire(kids, chat, pace.Message, forever)
+		long, err := g.Acquire(kids, chat, ratelimit.Message, forever)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
 		say := func(ctx context.Context, what string) {
 			wg.Go(func() {
-				release, err := g.Acquire(ctx, chat, pace.Message, forever)
+				release, err := g.Acquire(ctx, chat, ratelimit.Message, forever)
 				if err != nil {
 					t.Error(err)
 					return
@@ -512,7 +512,7 @@ func TestALongMessageGivesWay(t *testing.T) {
 				say(home, "home")
 			}
 			if part > 0 {
-				if err := g.Next(kids, chat, pace.Message, forever); err != nil {
+				if err := g.Next(kids, chat, ratelimit.Message, forever); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,4 +1,4 @@
-package board
+package status
 
 import (
 	"testing"
@@ -12,34 +12,34 @@ func TestWhatCannotBeTakenInShows(t *testing.T) {
 	b := New("pi")
 	want := func(state platforms.State, reason string) {
 		t.Helper()
-		if s := b.Read(); s.State != state || s.Reason != reason || s.Name != "pi" {
+		if s := b.Get(); s.State != state || s.Reason != reason || s.Name != "pi" {
 			t.Errorf("%+v, want %s %q", s, state, reason)
 		}
 	}
 	want(platforms.Starting, "")
-	b.Blocked("the disk is full")
+	b.SetStuck("the disk is full")
 	want(platforms.Starting, "")
-	b.Is(platforms.Connected, "")
+	b.Set(platforms.Connected, "")
 	want(platforms.Degraded, "the disk is full")
-	b.Is(platforms.BadCredentials, "a new token is needed")
+	b.Set(platforms.BadCredentials, "a new token is needed")
 	want(platforms.BadCredentials, "a new token is needed")
-	b.Is(platforms.Connected, "")
-	b.Blocked("")
+	b.Set(platforms.Connected, "")
+	b.SetStuck("")
 	want(platforms.Connected, "")
-	if s := b.Read(); time.Since(s.Since) > time.Minute || s.Since.IsZero() {
+	if s := b.Get(); time.Since(s.Since) > time.Minute || s.Since.IsZero() {
 		t.Errorf("connected since %s, want now", s.Since)
 	}
 	at := time.Now().Add(time.Hour)
-	b.Is(platforms.Connecting, "no network")
-	b.Retries(at)
-	if s := b.Read(); !s.RetryAt.Equal(at) {
+	b.Set(platforms.Connecting, "no network")
+	b.SetRetryAt(at)
+	if s := b.Get(); !s.RetryAt.Equal(at) {
 		t.Errorf("the next try is at %s, want %s", s.RetryAt, at)
 	}
-	b.Is(platforms.Connected, "")
-	if s := b.Read(); !s.RetryAt.IsZero() {
+	b.Set(platforms.Connected, "")
+	if s := b.Get(); !s.RetryAt.IsZero() {
 		t.Errorf("connected, and the next try is at %s", s.RetryAt)
 	}
-	if b.Heard(); b.Read().LastEventAt.IsZero() {
+	if b.EventReceived(); b.Get().LastEventAt.IsZero() {
 		t.Error("nothing was heard")
 	}
 }
@@ -47,9 +47,9 @@ func TestWhatCannotBeTakenInShows(t *testing.T) {
 // TestAForeignNameIsOneLine: what a network says is shown by many.
 func TestAForeignNameIsOneLine(t *testing.T) {
 	b := New("")
-	b.Named("pi\n✓ linked\x1b[2J\u009b\u202e")
-	b.Is(platforms.Degraded, "Telegram says: no\n✓ yes\u202e")
-	if s := b.Read(); s.Name != "pi ✓ linked[2J" || s.Reason != "Telegram says: no ✓ yes" {
+	b.SetName("pi\n✓ linked\x1b[2J\u009b\u202e")
+	b.Set(platforms.Degraded, "Telegram says: no\n✓ yes\u202e")
+	if s := b.Get(); s.Name != "pi ✓ linked[2J" || s.Reason != "Telegram says: no ✓ yes" {
 		t.Errorf("%q, %q", s.Name, s.Reason)
 	}
 }

@@ -1,4 +1,4 @@
-package pace_test
+package ratelimit_test
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // sent is an action of an instance that the network refused for d, or carried out when d is 0.
-func sent(t *testing.T, g *pace.Limiter, id relay.ChatID, cost pace.Cost, by relay.InstanceID, d time.Duration) {
+func sent(t *testing.T, g *ratelimit.Limiter, id relay.ChatID, cost ratelimit.Cost, by relay.InstanceID, d time.Duration) {
 	t.Helper()
 	release, err := g.Acquire(t.Context(), id, cost, forever)
 	if err != nil {
@@ -28,9 +28,9 @@ func sent(t *testing.T, g *pace.Limiter, id relay.ChatID, cost pace.Cost, by rel
 }
 
 // waits is how long an action that is not carried out waits for the limiter of a chat.
-func waits(t *testing.T, g *pace.Limiter, id relay.ChatID) time.Duration {
+func waits(t *testing.T, g *ratelimit.Limiter, id relay.ChatID) time.Duration {
 	t.Helper()
-	return pass(t, g, t.Context(), id, pace.Message)
+	return pass(t, g, t.Context(), id, ratelimit.Message)
 }
 
 // TestPunishedChatsOfOneInstanceCloseNoOther: two punished chats of one tenant
@@ -43,17 +43,17 @@ func TestPunishedChatsOfOneInstanceCloseNoOther(t *testing.T) { // invariant 7
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(rates)
+				g := ratelimit.New(rates)
 				for round := range 5 {
 					for n := range sizes.chats {
 						if sizes.quiet > 0 && round == 0 {
-							sent(t, g, relay.ChatID(strconv.Itoa(n)), pace.Message, "wild", 0)
+							sent(t, g, relay.ChatID(strconv.Itoa(n)), ratelimit.Message, "wild", 0)
 						}
 					}
 					<-time.After(time.Duration(sizes.quiet) * time.Second)
 					for n := range sizes.chats {
 						id := relay.ChatID(strconv.Itoa(n))
-						sent(t, g, id, pace.Message, "wild", 35*time.Second)
+						sent(t, g, id, ratelimit.Message, "wild", 35*time.Second)
 						if !g.Closed(id) {
 							t.Fatal("a punished chat is open")
 						}
@@ -73,64 +73,64 @@ func TestPunishedChatsOfOneInstanceCloseNoOther(t *testing.T) { // invariant 7
 // and how long a further chat then waits.
 func TestWhoseRefusalMeansTheBot(t *testing.T) {
 	for name, tc := range map[string]struct {
-		before func(t *testing.T, g *pace.Limiter)
+		before func(t *testing.T, g *ratelimit.Limiter)
 		after  time.Duration // between before and the refusal
 		want   time.Duration
 	}{
-		"nobody else is punished": {func(*testing.T, *pace.Limiter) {}, 0, 0},
-		"one other is": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
+		"nobody else is punished": {func(*testing.T, *ratelimit.Limiter) {}, 0, 0},
+		"one other is": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
 		}, 0, 0},
-		"two others are": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
+		"two others are": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Message, "wild", 35*time.Second)
 		}, 0, 5 * time.Second},
-		"they were": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
+		"they were": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Message, "wild", 35*time.Second)
 		}, 36 * time.Second, 0},
-		"they are, but somebody's action has passed": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "bob", pace.Message, "bob", 0)
+		"they are, but somebody's action has passed": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "bob", ratelimit.Message, "bob", 0)
 		}, 0, 0},
-		"they are, and a signal has passed": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "bob", pace.Signal, "bob", 0)
+		"they are, and a signal has passed": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "bob", ratelimit.Signal, "bob", 0)
 		}, 0, 5 * time.Second},
-		"they are, for signals": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "1", pace.Signal, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Signal, "wild", 35*time.Second)
+		"they are, for signals": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "1", ratelimit.Signal, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Signal, "wild", 35*time.Second)
 		}, 0, 0},
-		"they are, and its own instance has another": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Message, "ann", 35*time.Second)
+		"they are, and its own instance has another": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Message, "ann", 35*time.Second)
 		}, 0, 0},
-		"they are, and it has been busy itself": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "ann", pace.Message, "ann", 0)
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
+		"they are, and it has been busy itself": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "ann", ratelimit.Message, "ann", 0)
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Message, "wild", 35*time.Second)
 		}, 20 * time.Second, 0},
-		"they are, and it was punished itself lately": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "ann", pace.Message, "bob", 70*time.Second)
+		"they are, and it was punished itself lately": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "ann", ratelimit.Message, "bob", 70*time.Second)
 			<-time.After(80 * time.Second)
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Message, "wild", 35*time.Second)
 		}, 0, 0},
-		"they are, and its own penalties are long over": {func(t *testing.T, g *pace.Limiter) {
-			sent(t, g, "ann", pace.Message, "ann", 10*time.Second)
+		"they are, and its own penalties are long over": {func(t *testing.T, g *ratelimit.Limiter) {
+			sent(t, g, "ann", ratelimit.Message, "ann", 10*time.Second)
 			<-time.After(80 * time.Second)
-			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
-			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
+			sent(t, g, "1", ratelimit.Message, "wild", 35*time.Second)
+			sent(t, g, "2", ratelimit.Message, "wild", 35*time.Second)
 		}, 0, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(pace.Rates{})
+				g := ratelimit.New(ratelimit.Rates{})
 				tc.before(t, g)
 				<-time.After(tc.after)
-				sent(t, g, "ann", pace.Message, "ann", 30*time.Second)
+				sent(t, g, "ann", ratelimit.Message, "ann", 30*time.Second)
 				if !g.Closed("ann") {
 					t.Error("the chat itself is open")
 				}
@@ -146,14 +146,14 @@ func TestWhoseRefusalMeansTheBot(t *testing.T) {
 // at a time, and all go on as soon as one has passed.
 func TestOneProbeDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Rates{})
+		g := ratelimit.New(ratelimit.Rates{})
 		over := time.Now().Add(35 * time.Second)
 		var mu sync.Mutex
 		var refused, inside, most int
 		var passed []time.Time
 		ask := func(id relay.ChatID) {
 			for {
-				release, err := g.Acquire(t.Context(), id, pace.Message, forever)
+				release, err := g.Acquire(t.Context(), id, ratelimit.Message, forever)
 				if err != nil {
 					t.Error(err)
 					return
@@ -174,11 +174,11 @@ func TestOneProbeDecides(t *testing.T) {
 				}
 				mu.Unlock()
 				if left > 0 {
-					g.Refused(id, pace.Message, relay.InstanceID(id), left)
+					g.Refused(id, ratelimit.Message, relay.InstanceID(id), left)
 					release()
 					continue
 				}
-				g.Passed(pace.Message)
+				g.Passed(ratelimit.Message)
 				release()
 				return
 			}
@@ -211,23 +211,23 @@ func TestOneProbeDecides(t *testing.T) {
 // TestProbeWithoutAnAnswer holds nobody up for long, and one that is refused for its own sake does not.
 func TestProbeWithoutAnAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answer func(g *pace.Limiter)
+		answer func(g *ratelimit.Limiter)
 		want   time.Duration
 	}{
-		"none":                         {func(*pace.Limiter) {}, 2 * time.Second},
-		"it passed":                    {func(g *pace.Limiter) { g.Passed(pace.Message) }, 0},
-		"a guilty one's, refused":      {func(g *pace.Limiter) { g.Refused("3", pace.Message, "wild", time.Minute) }, 0},
-		"an innocent one's, refused":   {func(g *pace.Limiter) { g.Refused("3", pace.Message, "bob", time.Minute) }, 5 * time.Second},
-		"refused, for a moment":        {func(g *pace.Limiter) { g.Refused("3", pace.Message, "bob", time.Second) }, time.Second},
-		"a signal's, which passed":     {func(g *pace.Limiter) { g.Passed(pace.Signal) }, 2 * time.Second},
-		"another's, refused, and none": {func(g *pace.Limiter) { g.Refused("9", pace.Message, "wild", time.Second) }, 2 * time.Second},
+		"none":                         {func(*ratelimit.Limiter) {}, 2 * time.Second},
+		"it passed":                    {func(g *ratelimit.Limiter) { g.Passed(ratelimit.Message) }, 0},
+		"a guilty one's, refused":      {func(g *ratelimit.Limiter) { g.Refused("3", ratelimit.Message, "wild", time.Minute) }, 0},
+		"an innocent one's, refused":   {func(g *ratelimit.Limiter) { g.Refused("3", ratelimit.Message, "bob", time.Minute) }, 5 * time.Second},
+		"refused, for a moment":        {func(g *ratelimit.Limiter) { g.Refused("3", ratelimit.Message, "bob", time.Second) }, time.Second},
+		"a signal's, which passed":     {func(g *ratelimit.Limiter) { g.Passed(ratelimit.Signal) }, 2 * time.Second},
+		"another's, refused, and none": {func(g *ratelimit.Limiter) { g.Refused("9", ratelimit.Message, "wild", time.Second) }, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(pace.Rates{})
-				sent(t, g, "1", pace.Message, "wild", time.Minute)
-				sent(t, g, "2", pace.Message, "wild", time.Minute)
-				sent(t, g, "ann", pace.Message, "ann", time.Minute)
+				g := ratelimit.New(ratelimit.Rates{})
+				sent(t, g, "1", ratelimit.Message, "wild", time.Minute)
+				sent(t, g, "2", ratelimit.Message, "wild", time.Minute)
+				sent(t, g, "ann", ratelimit.Message, "ann", time.Minute)
 				if d := waits(t, g, "3"); d != 5*time.Second {
 					t.Fatalf("the probe waited %s, want 5s", d)
 				}
@@ -243,17 +243,17 @@ func TestProbeWithoutAnAnswer(t *testing.T) {
 // TestWhatAPenaltyForbids: look-ups and what people see are counted apart.
 func TestWhatAPenaltyForbids(t *testing.T) {
 	for name, tc := range map[string]struct {
-		cost pace.Cost
+		cost ratelimit.Cost
 		want [3]bool // messages, signals, look-ups
 	}{
-		"a message's":   {pace.Message, [3]bool{true, true, false}},
-		"a signal's":    {pace.Signal, [3]bool{false, true, false}},
-		"a look-up's":   {pace.Look, [3]bool{false, false, true}},
+		"a message's":   {ratelimit.Message, [3]bool{true, true, false}},
+		"a signal's":    {ratelimit.Signal, [3]bool{false, true, false}},
+		"a look-up's":   {ratelimit.Look, [3]bool{false, false, true}},
 		"the network's": {-1, [3]bool{true, true, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(pace.Rates{})
+				g := ratelimit.New(ratelimit.Rates{})
 				if tc.cost < 0 {
 					g.Penalise(chat, time.Minute)
 				} else {
@@ -261,7 +261,7 @@ func TestWhatAPenaltyForbids(t *testing.T) {
 				}
 				var got [3]bool
 				for k := range got {
-					err := g.Next(t.Context(), chat, pace.Cost(k), 0)
+					err := g.Next(t.Context(), chat, ratelimit.Cost(k), 0)
 					got[k] = err != nil
 				}
 				if got != tc.want {
@@ -274,7 +274,7 @@ func TestWhatAPenaltyForbids(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(rates)
+		g := ratelimit.New(rates)
 		look := func(id relay.ChatID, left time.Duration, bot bool) {
 			t.Helper()
 			until, whole := g.Ask(id)
@@ -282,13 +282,13 @@ func TestAsk(t *testing.T) {
 				t.Errorf("Ask(%s) = in %s, bot %t; want in %s, %t", id, time.Until(until), whole, left, bot)
 			}
 		}
-		sent(t, g, chat, pace.Message, "ann", time.Minute)
+		sent(t, g, chat, ratelimit.Message, "ann", time.Minute)
 		for range 20 { // no rate, no turn, and nothing of the penalty for messages
 			look(chat, 0, false)
 		}
 		for n, id := range []relay.ChatID{"5", "6", "7"} {
 			look(id, 0, false)
-			g.Refused(id, pace.Look, "", 30*time.Second)
+			g.Refused(id, ratelimit.Look, "", 30*time.Second)
 			look(id, []time.Duration{30 * time.Second, 30 * time.Second, 5 * time.Second}[n], n == 2)
 		}
 		look("8", 5*time.Second, true)
@@ -298,7 +298,7 @@ func TestAsk(t *testing.T) {
 		<-time.After(5 * time.Second)
 		look("8", 0, false)
 		look("9", 2*time.Second, true) // 8 is the probe
-		g.Passed(pace.Look)
+		g.Passed(ratelimit.Look)
 		look("9", 0, false)
 		look("5", 25*time.Second, false)
 	})
@@ -306,7 +306,7 @@ func TestAsk(t *testing.T) {
 
 func TestNetworkThatTellsWhenTheBotIsMeant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Rates{})
+		g := ratelimit.New(ratelimit.Rates{})
 		g.Penalise("1", 10*time.Second)
 		g.Penalise("2", 30*time.Second)
 		if g.Closed("3") || !g.Closed("1") {

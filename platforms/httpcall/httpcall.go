@@ -1,4 +1,4 @@
-// Package call is one HTTP call to a chat network: the connections it uses, how long it may take and its answer may
+// Package httpcall is one HTTP call to a chat network: the connections it uses, how long it may take and its answer may
 // be, whether it left this machine, and why it failed, without the bot's token. What an answer means, the network's
 // own client says, in the same Fault.
 //
@@ -8,7 +8,7 @@
 //     last byte had not been taken.
 //  2. No Fault holds the token, in any spelling.
 //  3. Nothing is repeated here, and no redirect is followed.
-package call
+package httpcall
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package turn_test
+package sender_test
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
-	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -23,15 +23,15 @@ const chat relay.ChatID = "42"
 var errNoChat = &relay.ActionError{Outcome: relay.NotSent, Public: "no such chat"}
 
 // in runs test with the turns of a bot, in a bubble of its own time and with the deadline actions have.
-func in(t *testing.T, test func(t *testing.T, ctx context.Context, s *turn.Turns)) {
+func in(t *testing.T, test func(t *testing.T, ctx context.Context, s *sender.Turns)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
 		explain := func(err error) *relay.ActionError {
-			return call.Explain(err, "Net", func(*call.Fault) string { return "no" })
+			return httpcall.Explain(err, "Net", func(*httpcall.Fault) string { return "no" })
 		}
-		test(t, ctx, turn.New(pace.Rates{}, explain, func(id relay.ChatID) error {
+		test(t, ctx, sender.New(ratelimit.Rates{}, explain, func(id relay.ChatID) error {
 			if id == "" {
 				return errNoChat
 			}
@@ -40,9 +40,9 @@ func in(t *testing.T, test func(t *testing.T, ctx context.Context, s *turn.Turns
 	})
 }
 
-func enter(t *testing.T, ctx context.Context, s *turn.Turns, id relay.ChatID) *turn.Turn {
+func enter(t *testing.T, ctx context.Context, s *sender.Turns, id relay.ChatID) *sender.Turn {
 	t.Helper()
-	n, err := s.Enter(ctx, id, pace.Message)
+	n, err := s.Enter(ctx, id, ratelimit.Message)
 	if err != nil {
 		t.Fatalf("Enter: %v", err)
 	}
@@ -58,48 +58,48 @@ func failure(t *testing.T, err error) *relay.ActionError {
 	return ae
 }
 
-func busy(d time.Duration, whom call.Whom) *call.Fault {
-	return &call.Fault{What: "send", Sent: call.Refused, Status: 429, RetryAfter: d, Whom: whom}
+func busy(d time.Duration, whom httpcall.Whom) *httpcall.Fault {
+	return &httpcall.Fault{What: "send", Sent: httpcall.Refused, Status: 429, RetryAfter: d, Whom: whom}
 }
 
 // TestDo is about what is tried again, and what is said of it in the end.
 func TestDo(t *testing.T) {
 	var (
-		never   = &call.Fault{What: "send", Sent: call.Never}
-		unclear = &call.Fault{What: "send"}
-		refused = &call.Fault{What: "send", Sent: call.Refused, Status: 403}
-		held    = &call.Fault{What: "send", Sent: call.Never, RetryAfter: time.Minute}
-		hung    = &call.Fault{What: "send", Cause: context.DeadlineExceeded}
+		never   = &httpcall.Fault{What: "send", Sent: httpcall.Never}
+		unclear = &httpcall.Fault{What: "send"}
+		refused = &httpcall.Fault{What: "send", Sent: httpcall.Refused, Status: 403}
+		held    = &httpcall.Fault{What: "send", Sent: httpcall.Never, RetryAfter: time.Minute}
+		hung    = &httpcall.Fault{What: "send", Cause: context.DeadlineExceeded}
 	)
 	for name, tc := range map[string]struct {
-		call  turn.Call
+		call  sender.Call
 		then  []error // each try's, the last one for ever
 		want  error   // nil: it works
 		tries int     // 0: several
 		most  time.Duration
 	}{
-		"it works":                        {turn.Call{}, []error{nil}, nil, 1, 0},
-		"it never left, three times":      {turn.Call{}, []error{never, never, never, nil}, nil, 4, 4 * time.Second},
-		"it never leaves":                 {turn.Call{}, []error{never}, never, 0, 22 * time.Second},
-		"unclear":                         {turn.Call{}, []error{unclear}, unclear, 1, 0}, // invariant 1
-		"no answer":                       {turn.Call{}, []error{hung}, hung, 1, 0},
-		"refused":                         {turn.Call{Again: true}, []error{refused}, refused, 1, 0},
-		"held back":                       {turn.Call{Again: true}, []error{held}, held, 1, 0},
-		"no fault at all":                 {turn.Call{Again: true}, []error{errNoChat}, errNoChat, 1, 0},
-		"silence":                         {turn.Call{}, []error{busy(7*time.Second, call.Unsaid), nil}, nil, 2, 7 * time.Second},
-		"silence without a time":          {turn.Call{}, []error{busy(0, call.Unsaid), nil}, nil, 2, time.Second},
-		"silence of the chat":             {turn.Call{}, []error{busy(7*time.Second, call.Chat), nil}, nil, 2, 7 * time.Second},
-		"silence of the bot":              {turn.Call{}, []error{busy(7*time.Second, call.Bot), nil}, nil, 2, 7 * time.Second},
-		"harmless and unclear":            {turn.Call{Again: true}, []error{unclear, unclear, nil}, nil, 3, 2 * time.Second},
-		"harmless and unclear for ever":   {turn.Call{Again: true}, []error{unclear}, unclear, 0, 22 * time.Second},
-		"unclear, then it never left":     {turn.Call{Again: true}, []error{unclear, never}, unclear, 0, 22 * time.Second},
-		"unclear, then refused":           {turn.Call{Again: true}, []error{unclear, refused}, unclear, 2, time.Second},
-		"unclear, then refused, undone":   {turn.Call{Again: true, Undoes: true}, []error{unclear, refused}, refused, 2, time.Second},
-		"unclear, then a long silence":    {turn.Call{Again: true, Undoes: true}, []error{unclear, busy(time.Minute, call.Chat)}, unclear, 2, time.Second},
-		"no silence of the chat's, apart": {turn.Call{Apart: true}, []error{busy(7*time.Second, call.Chat), nil}, nil, 2, 0},
+		"it works":                        {sender.Call{}, []error{nil}, nil, 1, 0},
+		"it never left, three times":      {sender.Call{}, []error{never, never, never, nil}, nil, 4, 4 * time.Second},
+		"it never leaves":                 {sender.Call{}, []error{never}, never, 0, 22 * time.Second},
+		"unclear":                         {sender.Call{}, []error{unclear}, unclear, 1, 0}, // invariant 1
+		"no answer":                       {sender.Call{}, []error{hung}, hung, 1, 0},
+		"refused":                         {sender.Call{Again: true}, []error{refused}, refused, 1, 0},
+		"held back":                       {sender.Call{Again: true}, []error{held}, held, 1, 0},
+		"no fault at all":                 {sender.Call{Again: true}, []error{errNoChat}, errNoChat, 1, 0},
+		"silence":                         {sender.Call{}, []error{busy(7*time.Second, httpcall.Unsaid), nil}, nil, 2, 7 * time.Second},
+		"silence without a time":          {sender.Call{}, []error{busy(0, httpcall.Unsaid), nil}, nil, 2, time.Second},
+		"silence of the chat":             {sender.Call{}, []error{busy(7*time.Second, httpcall.Chat), nil}, nil, 2, 7 * time.Second},
+		"silence of the bot":              {sender.Call{}, []error{busy(7*time.Second, httpcall.Bot), nil}, nil, 2, 7 * time.Second},
+		"harmless and unclear":            {sender.Call{Again: true}, []error{unclear, unclear, nil}, nil, 3, 2 * time.Second},
+		"harmless and unclear for ever":   {sender.Call{Again: true}, []error{unclear}, unclear, 0, 22 * time.Second},
+		"unclear, then it never left":     {sender.Call{Again: true}, []error{unclear, never}, unclear, 0, 22 * time.Second},
+		"unclear, then refused":           {sender.Call{Again: true}, []error{unclear, refused}, unclear, 2, time.Second},
+		"unclear, then refused, undone":   {sender.Call{Again: true, Undoes: true}, []error{unclear, refused}, refused, 2, time.Second},
+		"unclear, then a long silence":    {sender.Call{Again: true, Undoes: true}, []error{unclear, busy(time.Minute, httpcall.Chat)}, unclear, 2, time.Second},
+		"no silence of the chat's, apart": {sender.Call{Apart: true}, []error{busy(7*time.Second, httpcall.Chat), nil}, nil, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+			in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 				n := enter(t, ctx, s, chat)
 				defer n.Leave()
 				tries, start := 0, time.Now()
@@ -125,7 +125,7 @@ func TestDo(t *testing.T) {
 
 // silenceOf is how long err demands silence.
 func silenceOf(err error) time.Duration {
-	if f := call.FaultOf(err); f.Limited() {
+	if f := httpcall.FaultOf(err); f.Limited() {
 		return f.RetryAfter
 	}
 	return 0
@@ -133,12 +133,12 @@ func silenceOf(err error) time.Duration {
 
 // TestASilenceLongerThanThereIsTime: the answer has the network's reason and the limiter's time.
 func TestASilenceLongerThanThereIsTime(t *testing.T) {
-	for name, whom := range map[string]call.Whom{"unsaid": call.Unsaid, "of the chat": call.Chat, "of the bot": call.Bot} {
+	for name, whom := range map[string]httpcall.Whom{"unsaid": httpcall.Unsaid, "of the chat": httpcall.Chat, "of the bot": httpcall.Bot} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+			in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 				n := enter(t, ctx, s, chat)
 				tries := 0
-				err := n.Do(ctx, turn.Call{Do: func(context.Context) error { tries++; return busy(time.Minute, whom) }})
+				err := n.Do(ctx, sender.Call{Do: func(context.Context) error { tries++; return busy(time.Minute, whom) }})
 				n.Leave()
 				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != "network: no" || ae.RetryAfter != time.Minute || tries != 1 {
 					t.Errorf("%+v after %d tries", ae, tries)
@@ -146,7 +146,7 @@ func TestASilenceLongerThanThereIsTime(t *testing.T) {
 				// From now on nothing leaves: what is cosmetic is dropped.
 				start := time.Now()
 				for what, err := range map[string]error{
-					"send": second(s.Enter(ctx, chat, pace.Message)), "delete": second(s.Enter(ctx, chat, pace.Signal)), "wait": s.WaitOpen(ctx, chat),
+					"send": second(s.Enter(ctx, chat, ratelimit.Message)), "delete": second(s.Enter(ctx, chat, ratelimit.Signal)), "wait": s.WaitOpen(ctx, chat),
 				} {
 					if ae := failure(t, err); ae.Outcome != relay.NotSent || !strings.HasPrefix(ae.Public, "network: ") || ae.RetryAfter != time.Minute {
 						t.Errorf("%s: %+v", what, ae)
@@ -158,7 +158,7 @@ func TestASilenceLongerThanThereIsTime(t *testing.T) {
 				if n, err := s.AtOnce(ctx, chat); n != nil || err != nil {
 					t.Errorf("a typing: %v, %v", n, err)
 				}
-				if _, err := s.Enter(ctx, "43", pace.Message); (err != nil) != (whom == call.Bot) {
+				if _, err := s.Enter(ctx, "43", ratelimit.Message); (err != nil) != (whom == httpcall.Bot) {
 					t.Errorf("in another chat: %v", err)
 				}
 				if d := time.Since(start); d != 0 {
@@ -173,21 +173,21 @@ func second[T any](_ T, err error) error { return err }
 
 // TestWhoWaitsKeepsTheOrder: what comes meanwhile goes behind what is tried again.
 func TestWhoWaitsKeepsTheOrder(t *testing.T) {
-	in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+	in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 		start := time.Now()
 		var left []string
 		done := make(chan error, 2)
 		send := func(text string) {
-			n, err := s.Enter(ctx, chat, pace.Message)
+			n, err := s.Enter(ctx, chat, ratelimit.Message)
 			if err != nil {
 				done <- err
 				return
 			}
 			defer n.Leave()
-			done <- n.Do(ctx, turn.Call{Do: func(context.Context) error {
+			done <- n.Do(ctx, sender.Call{Do: func(context.Context) error {
 				left = append(left, text)
 				if len(left) == 1 {
-					return busy(7*time.Second, call.Chat)
+					return busy(7*time.Second, httpcall.Chat)
 				}
 				return nil
 			}})
@@ -210,7 +210,7 @@ func TestWhoWaitsKeepsTheOrder(t *testing.T) {
 
 // TestSignalsBesideASend: a reaction waits for two seconds, a typing not at all. Neither is repeated.
 func TestSignalsBesideASend(t *testing.T) {
-	in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+	in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 		n := enter(t, ctx, s, chat)
 		start := time.Now()
 		if typing, err := s.AtOnce(ctx, chat); typing != nil || err != nil || time.Since(start) != 0 {
@@ -225,23 +225,23 @@ func TestSignalsBesideASend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		never := &call.Fault{What: "react", Sent: call.Never}
+		never := &httpcall.Fault{What: "react", Sent: httpcall.Never}
 		tries := 0
-		if err := reaction.Do(ctx, turn.Call{Again: true, Do: func(context.Context) error { tries++; return never }}); err != error(never) || tries != 1 {
+		if err := reaction.Do(ctx, sender.Call{Again: true, Do: func(context.Context) error { tries++; return never }}); err != error(never) || tries != 1 {
 			t.Errorf("%v after %d tries", err, tries)
 		}
 	})
 }
 
 func TestNothingLeavesOnAnEndedContext(t *testing.T) {
-	in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+	in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 		inside := enter(t, ctx, s, chat)
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
 		for name, err := range map[string]error{
-			"send": second(s.Enter(ctx, "43", pace.Message)), "react": second(s.Signal(ctx, "43")), "typing": second(s.AtOnce(ctx, "43")),
+			"send": second(s.Enter(ctx, "43", ratelimit.Message)), "react": second(s.Signal(ctx, "43")), "typing": second(s.AtOnce(ctx, "43")),
 			"wait": s.WaitOpen(ctx, "43"),
-			"inside": inside.Do(ctx, turn.Call{Do: func(context.Context) error {
+			"inside": inside.Do(ctx, sender.Call{Do: func(context.Context) error {
 				t.Error("a call was made")
 				return nil
 			}}),
@@ -254,9 +254,9 @@ func TestNothingLeavesOnAnEndedContext(t *testing.T) {
 }
 
 func TestNoTurnInAChatThatCannotBe(t *testing.T) {
-	in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+	in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 		for name, err := range map[string]error{
-			"send": second(s.Enter(ctx, "", pace.Message)), "react": second(s.Signal(ctx, "")), "typing": second(s.AtOnce(ctx, "")),
+			"send": second(s.Enter(ctx, "", ratelimit.Message)), "react": second(s.Signal(ctx, "")), "typing": second(s.AtOnce(ctx, "")),
 		} {
 			if err != error(errNoChat) {
 				t.Errorf("%s: %v", name, err)
@@ -267,12 +267,12 @@ func TestNoTurnInAChatThatCannotBe(t *testing.T) {
 
 // TestOutside: what has no place in a chat's order waits for none, and heeds only what is about the bot.
 func TestOutside(t *testing.T) {
-	in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+	in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 		defer enter(t, ctx, s, chat).Leave()
 		tries := 0
-		err := s.Outside().Do(ctx, turn.Call{Do: func(context.Context) error {
+		err := s.Outside().Do(ctx, sender.Call{Do: func(context.Context) error {
 			if tries++; tries == 1 {
-				return busy(time.Minute, call.Chat)
+				return busy(time.Minute, httpcall.Chat)
 			}
 			return nil
 		}})
@@ -283,7 +283,7 @@ func TestOutside(t *testing.T) {
 }
 
 func TestMove(t *testing.T) {
-	in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+	in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 		n := enter(t, ctx, s, chat)
 		if err := n.Move(ctx, "43"); err != nil || n.Chat != "43" || n.MovedTo != "43" {
 			t.Errorf("Move: %v, %+v", err, n)
@@ -291,7 +291,7 @@ func TestMove(t *testing.T) {
 		enter(t, ctx, s, chat).Leave() // the old one is free
 		short, cancel := context.WithTimeout(ctx, 4*time.Second)
 		defer cancel()
-		if _, err := s.Enter(short, "43", pace.Message); err == nil {
+		if _, err := s.Enter(short, "43", ratelimit.Message); err == nil {
 			t.Error("the new one is free, too")
 		}
 		n.Leave()
@@ -302,7 +302,7 @@ func TestMove(t *testing.T) {
 // text is a text of some parts, the next of which ends with its error; nil: it stands.
 type text []error
 
-var errInvisible = &call.Fault{What: "send", Sent: call.Refused, Status: 400, Message: "nothing to see"}
+var errInvisible = &httpcall.Fault{What: "send", Sent: httpcall.Refused, Status: 400, Message: "nothing to see"}
 
 func (x *text) Left() int { return len(*x) }
 
@@ -313,7 +313,7 @@ func (x *text) Skip(err error) bool {
 	return err == error(errInvisible)
 }
 
-func (x *text) Send(context.Context, *turn.Turn) (relay.MessageID, error) {
+func (x *text) Send(context.Context, *sender.Turn) (relay.MessageID, error) {
 	if err := (*x)[0]; err != nil {
 		return "", err
 	}
@@ -323,7 +323,7 @@ func (x *text) Send(context.Context, *turn.Turn) (relay.MessageID, error) {
 
 // TestALongText: of which a part stands must not be sent again, whatever the reason.
 func TestALongText(t *testing.T) {
-	refused := busy(time.Minute, call.Chat)
+	refused := busy(time.Minute, httpcall.Chat)
 	for name, tc := range map[string]struct {
 		text text
 		want relay.Result
@@ -348,7 +348,7 @@ func TestALongText(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+			in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 				got, err := s.Post(ctx, chat, &tc.text)
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("result (-want +got):\n%s", diff)
@@ -369,7 +369,7 @@ func TestALongText(t *testing.T) {
 
 // TestEdit: what does not fit into the message follows it, once the gateway is done.
 func TestEdit(t *testing.T) {
-	refused := &call.Fault{What: "edit", Sent: call.Refused, Status: 400}
+	refused := &httpcall.Fault{What: "edit", Sent: httpcall.Refused, Status: 400}
 	for name, tc := range map[string]struct {
 		content string
 		err     error // of the edit
@@ -381,9 +381,9 @@ func TestEdit(t *testing.T) {
 		"refused":       {"x", refused, relay.Result{}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+			in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
 				x := text{nil, nil}
-				got, err := s.Edit(ctx, relay.Edit{Chat: chat, Message: "7", Content: tc.content}, &x, func(context.Context, *turn.Turn) error {
+				got, err := s.Edit(ctx, relay.Edit{Chat: chat, Message: "7", Content: tc.content}, &x, func(context.Context, *sender.Turn) error {
 					return tc.err
 				})
 				if diff := cmp.Diff(tc.want, got); diff != "" || (err == nil) != (tc.err == nil) || len(x) != tc.left {

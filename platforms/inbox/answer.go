@@ -1,4 +1,4 @@
-package hook
+package inbox
 
 import (
 	"net/http"
