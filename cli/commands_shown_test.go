@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/hermes-connector/hermes-connector/cli/help"
 )
 
 // shown are the commands of ours in the code blocks of the README and of every topic, each once, by where it stands first.
@@ -24,9 +23,7 @@ func shown(t *testing.T) (commands, places []string) {
 		t.Fatal(err)
 	}
 	texts["README.md"] = string(readme)
-	for _, topic := range help.Topics() {
-		texts[topic.Name+".md"], _ = help.Text(topic.Name)
-	}
+	maps.Copy(texts, topicFiles(t))
 	names := []string{}
 	for name := range texts {
 		names = append(names, name)
@@ -225,10 +222,7 @@ func TestCommandsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts = append(texts, string(readme))
-	for _, topic := range help.Topics() {
-		text, _ := help.Text(topic.Name)
-		texts = append(texts, text)
-	}
+	texts = slices.AppendSeq(texts, maps.Values(topicFiles(t)))
 	named := make(map[string]bool)
 	for _, text := range texts {
 		for _, m := range regexp.MustCompile("`hermes-connector ([a-z][^`]*)`").FindAllStringSubmatch(text, -1) {
@@ -258,4 +252,20 @@ func TestCommandsNamed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// topicFiles are the help topics, by the names of their files.
+func topicFiles(t *testing.T) map[string]string {
+	t.Helper()
+	texts := make(map[string]string)
+	paths, err := filepath.Glob(filepath.Join("help", "*.md"))
+	for _, path := range paths {
+		text, readErr := os.ReadFile(path)
+		err = errors.Join(err, readErr)
+		texts[filepath.Base(path)] = string(text)
+	}
+	if err != nil || len(texts) == 0 {
+		t.Fatalf("%d topics, %v", len(texts), err)
+	}
+	return texts
 }

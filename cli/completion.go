@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/completion"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // installCompletion gives root's completion command, which cobra makes, one more below it.
@@ -34,8 +39,8 @@ func newCompletionInstallCmd(a *app) *cobra.Command {
 		if len(args) == 1 {
 			name = args[0]
 		}
-		path, then, err := completion.Install(c.Root(), name, a.getenv)
-		if errors.Is(err, completion.ErrShell) {
+		path, then, err := writeCompletion(c.Root(), name, a.getenv)
+		if errors.Is(err, errShell) {
 			return usageError{err}
 		}
 		if err != nil {
@@ -47,4 +52,80 @@ func newCompletionInstallCmd(a *app) *cobra.Command {
 		})
 	}
 	return c
+}
+
+// errShell is the answer for a shell that is none of these.
+var errShell = errors.New("which shell? One of: bash, zsh, fish")
+
+// shell is one whose completions can be installed.
+type shell struct {
+	name  string
+	root  string // the variable of the folder that path begins in
+	home  string // the same below $HOME, when the variable is not set
+	path  string
+	write func(root *cobra.Command, w io.Writer) error
+	then  string // what is left to do; %s is the folder of the file
+}
+
+func shells() []shell {
+	return []shell{
+		{"bash", "XDG_DATA_HOME", ".local/share", "bash-completion/completions/hermes-connector",
+			func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+			"Open a new shell. It needs the package bash-completion."},
+		{"zsh", "XDG_DATA_HOME", ".local/share", "zsh/site-functions/_hermes-connector",
+			func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
+			"Have these lines in ~/.zshrc, and open a new shell:\n\n  fpath=('%s' $fpath)\n  autoload -U compinit && compinit"},
+		{"fish", "XDG_CONFIG_HOME", ".config", "fish/completions/hermes-connector.fish",
+			func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+			"Open a new shell."},
+	}
+}
+
+// writeCompletion writes root's completions for the shell of that name, with the user's variables. It returns the path, and
+// what is left to do.
+func writeCompletion(root *cobra.Command, name string, env func(name string) string) (path, then string, err error) {
+	for _, s := range shells() {
+		if s.name == name {
+			return s.install(root, env)
+		}
+	}
+	return "", "", errShell
+}
+
+func (s shell) install(root *cobra.Command, env func(name string) string) (path, then string, err error) {
+	dir := env(s.root)
+	if !filepath.IsAbs(dir) {
+		if dir = env("HOME"); dir == "" {
+			return "", "", errors.New("$HOME is not set, so there is no folder of yours to write to")
+		}
+		dir = filepath.Join(dir, s.home)
+	}
+	path = filepath.Join(dir, s.path)
+	var script bytes.Buffer
+	if err := s.write(root, &script); err != nil {
+		return "", "", err
+	}
+	if err := putCompletion(path, script.Bytes()); err != nil {
+		return "", "", fmt.Errorf("completions: %w", err)
+	}
+	return path, strings.ReplaceAll(s.then, "%s", filepath.Dir(path)), nil
+}
+
+// putCompletion writes the script to path. It replaces no file that somebody else wrote.
+func putCompletion(path string, script []byte) error {
+	old, err := os.ReadFile(path)
+	first, _, _ := bytes.Cut(script, []byte("\n"))
+	switch {
+	case err == nil && !bytes.HasPrefix(old, first):
+		return fmt.Errorf("%s is there and was not made by this command: move it away first", path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return files.Aside(path, ".hermes-connector-*", func(f *os.File) error {
+		_, err := f.Write(script)
+		return cmp.Or(err, f.Chmod(0o644))
+	}, func(temp string) error { return files.Replace(temp, path, "") })
 }

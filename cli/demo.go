@@ -21,8 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -93,8 +92,8 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	network := loopback.NewNetwork()
-	bots := []platforms.Platform{loopback.New(network, quiet)}
+	network := local.NewNetwork()
+	bots := []platforms.Platform{local.NewLoopback(network, quiet)}
 	var pages net.Listener
 	if !once {
 		cfg.WebListen = "127.0.0.1:0"
@@ -102,7 +101,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 			return errors.Join(err, l.Close())
 		}
 		defer func() { _ = pages.Close() }() // closed already when it was served
-		bots = append(bots, web.New(web.NewRooms(), quiet))
+		bots = append(bots, local.NewWeb(local.NewRooms(), quiet))
 	}
 	core, err := newCore(cfg, db, v, bots, cfg.Guard(l.Addr().String()), quiet, l.Addr().String())
 	if err != nil {
@@ -122,7 +121,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	})
 	cred, err := core.service.Enroll(ctx, audit.Actor{}, manage.Enroll{Name: demoName})
 	if err == nil {
-		_, err = core.service.Bind(ctx, audit.Actor{}, manage.Bind{Name: demoName, Platform: loopback.ID, User: demoPerson})
+		_, err = core.service.Bind(ctx, audit.Actor{}, manage.Bind{Name: demoName, Platform: local.LoopbackID, User: demoPerson})
 	}
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -165,7 +164,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 }
 
 // demoOnce says one message, and ends with its answer.
-func demoOnce(ctx context.Context, network *loopback.Network, out *hops) error {
+func demoOnce(ctx context.Context, network *local.Network, out *hops) error {
 	ctx, stop := context.WithTimeout(ctx, demoWithin)
 	defer stop()
 	began := time.Now()
@@ -186,7 +185,7 @@ func demoOnce(ctx context.Context, network *loopback.Network, out *hops) error {
 
 // demoTalk says every line of stdin as the person, and waits for the answer, until stdin ends. Where nobody ever types, as in a
 // container, it waits until ctx ends.
-func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin io.Reader) error {
+func demoTalk(ctx context.Context, network *local.Network, out *hops, stdin io.Reader) error {
 	in, isFile := stdin.(*os.File)
 	somebody := isFile && terminal.Is(in)
 	if somebody {
@@ -244,9 +243,9 @@ func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin i
 }
 
 // demoSays says a line as the person.
-func demoSays(ctx context.Context, network *loopback.Network, out *hops, line string) error {
+func demoSays(ctx context.Context, network *local.Network, out *hops, line string) error {
 	out.print(string(demoPerson), "says %q", line)
-	if err := network.Say(ctx, loopback.Message{User: demoPerson, Text: line}); err != nil {
+	if err := network.Say(ctx, local.Message{User: demoPerson, Text: line}); err != nil {
 		return err
 	}
 	out.print("connector", "accepted it: it is on disk")
@@ -307,7 +306,7 @@ func quoted(a relay.Action) string {
 }
 
 // act prints what the person sees the bot do.
-func (h *hops) act(a loopback.Act) {
+func (h *hops) act(a local.Act) {
 	switch a.Op {
 	case relay.OpSend, relay.OpEdit, relay.OpReact, relay.OpPrompt:
 		h.print(string(demoPerson), "sees the bot's %s: %q", a.Op, a.Text)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hermes-connector/hermes-connector/cli/help"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -27,7 +26,7 @@ func readme(t *testing.T, name string) string {
 
 // TestPlatformsTopic: the table of abilities says what the binary can do.
 func TestPlatformsTopic(t *testing.T) {
-	text, _ := help.Text("platforms")
+	text, _ := helpText("platforms")
 	cells := func(line string) (out []string) {
 		for c := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
 			out = append(out, strings.TrimSpace(c))
@@ -90,10 +89,10 @@ func TestReadme(t *testing.T) {
 		t.Errorf("README.md has %d words, want at most 900", n)
 	}
 	var names []string
-	for _, topic := range help.Topics() {
-		names = append(names, topic.Name)
-		if !strings.Contains(text, "(cli/help/"+topic.Name+".md)") {
-			t.Errorf("README.md does not link to %s", topic.Name)
+	for _, topic := range helpTopics() {
+		names = append(names, topic.name)
+		if !strings.Contains(text, "(cli/help/"+topic.name+".md)") {
+			t.Errorf("README.md does not link to %s", topic.name)
 		}
 	}
 	for _, want := range strings.Fields("docker systemd proxy lan configuration discord telegram gateways tenants backup troubleshooting glossary upgrade") {

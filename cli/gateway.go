@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -91,7 +91,7 @@ func (a *app) warnLocal(dialed string) {
 		a.say("! The port is not known until the server runs: write the one that hermes-connector serve prints into GATEWAY_RELAY_URL, or name one as listen.")
 	} else if err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
 		a.say("! %s can be reached from this machine only. For a gateway on another one: hermes-connector setup --reach lan (or internet).", dialed)
-	} else if err == nil && u.Scheme == "http" && u.Hostname() == lan.Address().String() {
+	} else if err == nil && u.Scheme == "http" && u.Hostname() == netaddr.Address().String() {
 		a.say("! %s is this machine's address in its network. Where gateways know it by another name, set public_url.", dialed)
 	}
 }

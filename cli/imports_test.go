@@ -93,22 +93,18 @@ var mayImport = map[string]string{
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
-	"cli/usage":           "", // words for cobra's errors
-	"cli/help":            "", // pure: texts
 	"cli/web/page":        "relay relay/finding relay/login",
 	"cli/web/status":      "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
-	"cli/web":             "relay relay/server/routes relay/server/limits relay/login cli/web/page cli/web/* cli/lan",
+	"cli/web":             "relay relay/server/routes relay/server/limits relay/login cli/web/page cli/web/* cli/netaddr",
 	"cli/service":         "", // the unit, and where it is
 	".":                   "cli",
-	"cli/web/chat":        "cli/words cli/web/page platforms/web platforms/markdown relay relay/finding relay/manage store/audit",
+	"cli/web/chat":        "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/lan",
+	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/netaddr",
 	"cli/pointer":         "store/files",
-	"cli/lan":             "",
-	"cli/completion":      "store/files",
-	"cli/systemd":         "",
+	"cli/netaddr":         "",
 	"cli/terminal":        "relay",
-	"cli/setup":           "cli/lan cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",
+	"cli/setup":           "cli/netaddr cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {
@@ -142,7 +138,7 @@ func TestStrays(t *testing.T) {
 		"what the table says":      {"relay/gate", module + "/relay", ""},
 		"a pattern":                {"platforms/matrix", module + "/platforms/ratelimit", ""},
 		"a pattern on the right":   {"cli", module + "/platforms/matrix", ""},
-		"a platform and the store": {"platforms/loopback", module + "/store", "platforms/loopback imports store, which mayImport does not allow"},
+		"a platform and the store": {"platforms/local", module + "/store", "platforms/local imports store, which mayImport does not allow"},
 		"the exact name wins":      {"platforms/ratelimit", module + "/platforms/backoff", "platforms/ratelimit imports platforms/backoff, which mayImport does not allow"},
 		"the root":                 {".", module + "/relay", ". imports relay, which mayImport does not allow"},
 		"nobody imports the root":  {"cli", module, "cli imports ., which mayImport does not allow"},

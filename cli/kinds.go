@@ -3,16 +3,15 @@ package cli
 import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/platforms/sms"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/platforms/webhook"
 	"github.com/hermes-connector/hermes-connector/platforms/wecom"
 )
 
 // networks are kinds and the chat of the web pages, which no [[bots]] table makes.
-func networks() []platforms.Kind { return append(kinds(), web.Kind) }
+func networks() []platforms.Kind { return append(kinds(), local.WebKind) }
 
 // kinds are the platforms in this binary, one line each.
 func kinds() []platforms.Kind {
@@ -22,7 +21,7 @@ func kinds() []platforms.Kind {
 		sms.Kind,
 		wecom.Kind,
 		webhook.Kind,
-		loopback.Kind,
+		local.LoopbackKind,
 	}
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
-	"github.com/hermes-connector/hermes-connector/cli/usage"
 	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -71,7 +70,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		text += words.Help(refused)
 	}
 	if !a.began {
-		text = usage.Misused(cmd, err)
+		text = misused(cmd, err)
 	}
 	if text != "" {
 		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", terminal.Lines(text))
@@ -158,7 +157,7 @@ func choose(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usageError{fmt.Errorf("%s what? One of: %s", c.Name(), choice)}
 	}
-	return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), usage.Meant(c, args[0]), choice)}
+	return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), meant(c, args[0]), choice)}
 }
 
 // keepIDs moves arguments such as -100123 (a Telegram group) behind "--", so that they are not

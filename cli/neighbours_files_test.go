@@ -14,8 +14,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -128,7 +128,7 @@ func (c *calm) look(ctx context.Context, ev relay.Event, l *line) {
 
 // keepsake posts a small file in the web chat, which stays there.
 func (c *calm) keepsake(ctx context.Context) {
-	if err := c.post(ctx, web.ID, relay.ChatID(c.name), []byte("a keepsake")); err != nil {
+	if err := c.post(ctx, local.WebID, relay.ChatID(c.name), []byte("a keepsake")); err != nil {
 		c.w.wrong("%s posts a keepsake: %v", c.name, err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -67,7 +67,7 @@ func (g *neighbour) once(ctx context.Context) {
 	g.mu.Unlock()
 	g.send(wire.Hello{Platform: telegram.Name, BotID: telegramBot, Manifest: []json.RawMessage{}})
 	g.send(wire.Hello{Platform: discord.Name, BotID: discordBot, Manifest: []json.RawMessage{}})
-	g.send(wire.Hello{Platform: web.ID, BotID: web.Handle})
+	g.send(wire.Hello{Platform: local.WebID, BotID: "web"})
 	err = g.read(ctx, conn)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -80,7 +80,7 @@ func (m *hostile) forty(ctx context.Context) {
 func (m *hostile) shelf(ctx context.Context) {
 	for n := range 4 {
 		g := m.gateways[n%len(m.gateways)]
-		if err := g.post(ctx, web.ID, relay.ChatID(g.name), make([]byte, 10<<20)); err != nil {
+		if err := g.post(ctx, local.WebID, relay.ChatID(g.name), make([]byte, 10<<20)); err != nil {
 			m.w.wrong("mallory cannot post in its own web chat: %v", err)
 		}
 	}

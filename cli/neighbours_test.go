@@ -21,8 +21,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -112,7 +112,7 @@ type street struct {
 	dc      *discordWorld
 	db      *store.DB
 	core    *core
-	rooms   *web.Rooms
+	rooms   *local.Rooms
 	door    *pipes
 	tenants []*calm
 	mallory *hostile
@@ -144,7 +144,7 @@ func newStreet(t *testing.T) *street {
 		t.Fatal(err)
 	}
 	w.db = db
-	chat := web.New(web.NewRooms(), log)
+	chat := local.NewWeb(local.NewRooms(), log)
 	w.rooms = chat.Rooms()
 	if w.core, err = newCore(cfg, db, v, []platforms.Platform{w.tg.open(t, log), w.dc.open(t, log), chat}, cfg.Guard("192.0.2.1:8080"), log, "192.0.2.1:8080"); err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func (w *street) enroll(name, tenant, person string, host int, inbox func(relay.
 		_, err2 := svc.SetRelevance(ctx, audit.Actor{}, manage.SetRelevance{Name: name, Platform: p, RequireAddress: &no})
 		w.must(errors.Join(err, err2))
 	}
-	_, err = svc.Bind(ctx, audit.Actor{}, manage.Bind{Name: name, Platform: web.ID, User: relay.UserID(name)})
+	_, err = svc.Bind(ctx, audit.Actor{}, manage.Bind{Name: name, Platform: local.WebID, User: relay.UserID(name)})
 	w.must(err)
 	_, err = svc.SetPrincipal(ctx, audit.Actor{}, manage.SetPrincipal{Name: name, Policy: relay.AnyOne})
 	w.must(err)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	webchat "github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -76,7 +76,7 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 		bots = append(bots, p)
 	}
 	if cfg.WebListen != "" {
-		bots = append(bots, webchat.New(webchat.NewRooms(), log))
+		bots = append(bots, local.NewWeb(local.NewRooms(), log))
 	}
 	return bots, nil
 }
@@ -95,7 +95,7 @@ func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Platform
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: release, URL: cfg.URL(lan.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(), Words: words.Words{},
+		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(), Words: words.Words{},
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)

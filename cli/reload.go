@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/systemd"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -50,7 +50,7 @@ type reloader struct {
 	guard   *guard.Guard
 	log     *slog.Logger
 	level   *slog.LevelVar
-	manager systemd.Manager
+	manager service.Manager
 	started *config.Config // what the server runs with, but for its bots and the level
 	// stopping is closed when the server begins to stop; nil: it does not.
 	stopping <-chan struct{}

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/pointer"
-	"github.com/hermes-connector/hermes-connector/cli/systemd"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -28,7 +28,7 @@ func newServeCmd(a *app) *cobra.Command {
 interrupt lets running actions finish, a second one does not wait for them. SIGHUP is hermes-connector reload.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s := &serving{app: a, manager: systemd.Of(a.getenv), began: make(chan struct{})}
+			s := &serving{app: a, manager: service.ManagerOf(a.getenv), began: make(chan struct{})}
 			ctx, hurry, release := signals(cmd.Context(), s.hangup) // before the configuration is read: none is missed
 			defer release()
 			cfg, err := a.config()
@@ -48,7 +48,7 @@ interrupt lets running actions finish, a second one does not wait for them. SIGH
 // serving is one run of the server.
 type serving struct {
 	app     *app
-	manager systemd.Manager
+	manager service.Manager
 	level   slog.LevelVar
 
 	began    chan struct{} // closed when the server serves: there is nothing to reload before
@@ -77,16 +77,16 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
-	l, err := lan.Listen(cfg.Listen)
+	l, err := netaddr.Listen(cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer func() { _ = l.Close() }() // closed already when it was served
 	var metrics net.Listener         // nil: none are wanted
-	addr := lan.Bound(cfg.Listen, l)
+	addr := netaddr.Bound(cfg.Listen, l)
 	listeners := []string{addr}
 	if cfg.MetricsListen != "" {
-		if metrics, err = lan.Listen(cfg.MetricsListen); err != nil {
+		if metrics, err = netaddr.Listen(cfg.MetricsListen); err != nil {
 			return fmt.Errorf("listen for metrics: %w", err)
 		}
 		defer func() { _ = metrics.Close() }() // as l
@@ -130,7 +130,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		remove = func() error { return nil }
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	for _, at := range lan.Dialable(addr) { // the first line is for scripts: that address can be dialled from here
+	for _, at := range netaddr.Dialable(addr) { // the first line is for scripts: that address can be dialled from here
 		if _, err := fmt.Fprintf(s.app.stdout, "listening on %s://%s\n", cfg.Scheme(), at); err != nil {
 			return fmt.Errorf("stdout: %w", err)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/pointer"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
-	"github.com/hermes-connector/hermes-connector/cli/systemd"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
@@ -78,7 +78,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 
 // setup runs setup at the terminal, or without one.
 func (a *app) setup(ctx context.Context, o setup.Options) error {
-	s := &serving{manager: systemd.Of(func(string) string { return "" }), began: make(chan struct{})}
+	s := &serving{manager: service.ManagerOf(func(string) string { return "" }), began: make(chan struct{})}
 	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
 	o.DataDir, o.Config, o.In, o.Out, o.Talk, o.Echo = a.dataDir, a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}

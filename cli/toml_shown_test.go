@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/help"
 )
 
 // TestConfigurationsShown: what a topic shows of connector.toml could be one, and its commented keys too. Files are not
@@ -17,8 +16,8 @@ func TestConfigurationsShown(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```toml\n(.*?)```")
 	commented := regexp.MustCompile(`(?m)^# (\w+ *= )`)
 	seen := 0
-	for _, topic := range help.Topics() {
-		text, _ := help.Text(topic.Name)
+	for _, topic := range helpTopics() {
+		text, _ := helpText(topic.name)
 		for _, m := range blocks.FindAllStringSubmatch(text, -1) {
 			seen++
 			for _, block := range []string{m[1], commented.ReplaceAllString(m[1], "$1")} {
@@ -29,7 +28,7 @@ func TestConfigurationsShown(t *testing.T) {
 				faults, _ := errors.AsType[config.Faults](err)
 				for _, f := range faults {
 					if f.Line > 0 && !strings.Contains(lines[f.Line-1], "…") && !strings.HasPrefix(f.What, "cannot be read") {
-						t.Errorf("%s: %s: %s", topic.Name, lines[f.Line-1], f.What)
+						t.Errorf("%s: %s: %s", topic.name, lines[f.Line-1], f.What)
 					}
 				}
 			}

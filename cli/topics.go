@@ -1,21 +1,52 @@
 package cli
 
 import (
+	"embed"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/hermes-connector/hermes-connector/cli/help"
 )
+
+// helpFiles are the help topics: one markdown file each, which is read there, on the project's page and in a terminal. A terminal shows
+// a topic as it stands in its file. So its lines have 80 characters at most, but for code and tables; lists stand where a table would not
+// fit; a link to another topic is [words](TOPIC.md), and a link to a file of the project is an address. A topic is text of
+// ours: what people or networks named never passes through here.
+//
+//go:embed help/*.md
+var helpFiles embed.FS
+
+// topic is one topic's name, as `hermes-connector help NAME` takes it, and its title.
+type topic struct{ name, title string }
+
+// helpTopics are all topics, by name.
+func helpTopics() (all []topic) {
+	entries, _ := helpFiles.ReadDir("help") // an embedded folder can always be read
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".md")
+		text, _ := helpText(name)
+		title, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
+		all = append(all, topic{name, title})
+	}
+	return all
+}
+
+// helpText is the topic as markdown; false: there is none of that name.
+func helpText(name string) (string, bool) {
+	if strings.ContainsAny(name, "/.") { // a name, not a path
+		return "", false
+	}
+	b, err := helpFiles.ReadFile("help/" + name + ".md")
+	return string(b), err == nil
+}
 
 // topics lists the help topics.
 func topics() string {
 	var b strings.Builder
 	b.WriteString("Read about a topic with hermes-connector help TOPIC:\n")
-	for _, t := range help.Topics() {
-		_, _ = fmt.Fprintf(&b, "\n  %-16s %s", t.Name, t.Title)
+	for _, t := range helpTopics() {
+		_, _ = fmt.Fprintf(&b, "\n  %-16s %s", t.name, t.title)
 	}
 	return b.String()
 }
@@ -28,8 +59,8 @@ func newHelpCmd(a *app) *cobra.Command {
 		Long: "Shows a topic, or what a command takes.\n\n" + topics(),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				for _, t := range help.Topics() {
-					names = append(names, t.Name+"\t"+t.Title)
+				for _, t := range helpTopics() {
+					names = append(names, t.name+"\t"+t.title)
 				}
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
@@ -41,11 +72,11 @@ func newHelpCmd(a *app) *cobra.Command {
 			}
 			about, _, err := root.Find(args)
 			known := err == nil && about != root && about.Name() == args[len(args)-1]
-			text, ok := help.Text(args[0])
+			text, ok := helpText(args[0])
 			switch {
 			case ok && len(args) == 1:
 				return a.print(false, nil, func(w io.Writer) {
-					_, _ = io.WriteString(w, help.Plain(text))
+					_, _ = io.WriteString(w, text)
 					if known {
 						_, _ = fmt.Fprintf(w, "\nThe command of that name: %s --help\n", about.CommandPath())
 					}

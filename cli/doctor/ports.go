@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
@@ -25,7 +25,7 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 		if err != nil || port == "0" {
 			continue
 		}
-		switch err := m.listen(lan.Network(host), addr); {
+		switch err := m.listen(netaddr.Network(host), addr); {
 		case err == nil:
 		case errors.Is(err, syscall.EADDRINUSE):
 			out.Add(finding.PortTaken, addr, "the port is taken by "+holder(m.proc, port), "stop that program, or choose another port as "+setting)

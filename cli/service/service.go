@@ -1,5 +1,6 @@
 // Package service holds the systemd unit, which stands once: the packages install it, and setup writes it with another
-// program's path. It knows where units are, and how the service is started.
+// program's path. It knows where units are, how the service is started, and what
+// the service manager is told.
 package service
 
 import _ "embed"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
@@ -141,7 +141,7 @@ func (s *setup) lan(ctx context.Context) ([]setting, error) {
 
 // ours is this machine's address in its network; empty: it has none.
 func ours() string {
-	if a := lan.Address(); a.IsValid() {
+	if a := netaddr.Address(); a.IsValid() {
 		return a.String()
 	}
 	return ""

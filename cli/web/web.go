@@ -32,7 +32,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
@@ -156,8 +156,8 @@ func Address(public, scheme, addr string) string {
 	}
 	host, port, _ := net.SplitHostPort(addr)
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		if host = "127.0.0.1"; lan.Address().IsValid() {
-			host = lan.Address().String()
+		if host = "127.0.0.1"; netaddr.Address().IsValid() {
+			host = netaddr.Address().String()
 		}
 	}
 	return scheme + "://" + net.JoinHostPort(host, port)

@@ -26,28 +26,28 @@ func (b *broken) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result
 	if b.post != nil {
 		return b.post(ctx, a)
 	}
-	return b.Platform.SendMedia(ctx, a)
+	return b.Loopback.SendMedia(ctx, a)
 }
 
 func (b *broken) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	if b.fetch != nil {
 		return b.fetch(ctx, a)
 	}
-	return b.Platform.FetchMedia(ctx, a)
+	return b.Loopback.FetchMedia(ctx, a)
 }
 
 func (b *broken) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
 	if b.prompt != nil {
 		return b.prompt(ctx, a)
 	}
-	return b.Platform.Prompt(ctx, a)
+	return b.Loopback.Prompt(ctx, a)
 }
 
 func (b *broken) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
 	if b.unprompt != nil {
 		return b.unprompt(chat, message)
 	}
-	return b.Platform.Unprompt(ctx, chat, message)
+	return b.Loopback.Unprompt(ctx, chat, message)
 }
 
 // History is what the harness remembers. The suite asks between what it makes people say, on one goroutine.
@@ -90,7 +90,7 @@ func (b *broken) Draft(ctx context.Context, a relay.Draft) (relay.Result, error)
 func alters(b *broken, change func(a *relay.SendMedia)) {
 	b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 		change(&a)
-		return b.Platform.SendMedia(ctx, a)
+		return b.Loopback.SendMedia(ctx, a)
 	}
 }
 
@@ -98,7 +98,7 @@ func alters(b *broken, change func(a *relay.SendMedia)) {
 var talkBreakages = map[string]breakage{
 	"posts a file on a cancelled context": {"13", "on a cancelled context", func(_ *loop, b *broken) {
 		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
-			return b.Platform.SendMedia(context.WithoutCancel(ctx), a)
+			return b.Loopback.SendMedia(context.WithoutCancel(ctx), a)
 		}
 	}},
 	"cuts a file": {"13", "other bytes", func(_ *loop, b *broken) { alters(b, func(a *relay.SendMedia) { a.File.Size-- }) }},
@@ -120,24 +120,24 @@ var talkBreakages = map[string]breakage{
 			if a.Kind == "voice" && a.File.Kind != relay.TypeAudio {
 				return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "no voice"}
 			}
-			return b.Platform.SendMedia(ctx, a)
+			return b.Loopback.SendMedia(ctx, a)
 		}
 	}},
 	"posts a file twice": {"13", "arrived 2 times", func(_ *loop, b *broken) {
 		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
-			_, _ = b.Platform.SendMedia(ctx, a)
-			return b.Platform.SendMedia(ctx, a)
+			_, _ = b.Loopback.SendMedia(ctx, a)
+			return b.Loopback.SendMedia(ctx, a)
 		}
 	}},
 	"does not name a file's message": {"13", "without naming", func(_ *loop, b *broken) {
 		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
-			_, err := b.Platform.SendMedia(ctx, a)
+			_, err := b.Loopback.SendMedia(ctx, a)
 			return relay.Result{}, err
 		}
 	}},
 	"takes an unclear file for not sent": {"13", "want it maybe sent", func(_ *loop, b *broken) {
 		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
-			res, err := b.Platform.SendMedia(ctx, a)
+			res, err := b.Loopback.SendMedia(ctx, a)
 			if err != nil {
 				err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: broken"}
 			}
@@ -146,7 +146,7 @@ var talkBreakages = map[string]breakage{
 	}},
 	"invites the gateway to post an unclear file again": {"13", "public words", func(_ *loop, b *broken) {
 		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
-			res, err := b.Platform.SendMedia(ctx, a)
+			res, err := b.Loopback.SendMedia(ctx, a)
 			if ae := relay.Explain(err); ae != nil {
 				err = &relay.ActionError{Outcome: ae.Outcome, Public: "network: broken"}
 			}
@@ -155,9 +155,9 @@ var talkBreakages = map[string]breakage{
 	}},
 	"repeats an unclear file": {"13", "an unclear file 2 times", func(_ *loop, b *broken) {
 		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
-			res, err := b.Platform.SendMedia(ctx, a)
+			res, err := b.Loopback.SendMedia(ctx, a)
 			if err != nil && ctx.Err() == nil {
-				_, _ = b.Platform.SendMedia(ctx, a)
+				_, _ = b.Loopback.SendMedia(ctx, a)
 			}
 			return res, err
 		}
@@ -184,12 +184,12 @@ var talkBreakages = map[string]breakage{
 	}},
 	"has no time limit for a fetch": {"14", "on a cancelled context", func(_ *loop, b *broken) {
 		b.fetch = func(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
-			return b.Platform.FetchMedia(context.WithoutCancel(ctx), a)
+			return b.Loopback.FetchMedia(context.WithoutCancel(ctx), a)
 		}
 	}},
 	"gives a file up at a cancelled context": {"14", "worth trying again", func(_ *loop, b *broken) {
 		b.fetch = func(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
-			r, err := b.Platform.FetchMedia(ctx, a)
+			r, err := b.Loopback.FetchMedia(ctx, a)
 			if ctx.Err() != nil {
 				err = &platforms.MediaError{State: relay.MediaGone, Why: "gone"}
 			}
@@ -198,7 +198,7 @@ var talkBreakages = map[string]breakage{
 	}},
 	"tries a lost file for ever": {"14", "want a MediaError", func(_ *loop, b *broken) {
 		b.fetch = func(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
-			r, err := b.Platform.FetchMedia(ctx, a)
+			r, err := b.Loopback.FetchMedia(ctx, a)
 			if err != nil {
 				err = errors.New("404")
 			}
@@ -207,7 +207,7 @@ var talkBreakages = map[string]breakage{
 	}},
 	"puts the credential into the error of a lost file": {"14", "the credential stands in the error of a lost file", func(h *loop, b *broken) {
 		b.fetch = func(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
-			r, err := b.Platform.FetchMedia(ctx, a)
+			r, err := b.Loopback.FetchMedia(ctx, a)
 			if err != nil && ctx.Err() == nil {
 				err = &platforms.MediaError{State: relay.MediaGone, Why: "gone", Err: errors.New("GET /file/bot" + h.Credential())}
 			}
@@ -219,12 +219,12 @@ var talkBreakages = map[string]breakage{
 			if err := a.Misfit(100); err != nil {
 				return relay.Result{}, err
 			}
-			return b.Platform.Send(ctx, relay.Send{Chat: a.Chat, Content: a.Content})
+			return b.Loopback.Send(ctx, relay.Send{Chat: a.Chat, Content: a.Content})
 		}
 	}},
 	"names the first part of a question": {"15", "has buttons for []", func(_ *loop, b *broken) {
 		b.prompt = func(ctx context.Context, a relay.Prompt) (relay.Result, error) {
-			res, err := b.Platform.Prompt(ctx, a)
+			res, err := b.Loopback.Prompt(ctx, a)
 			if len(res.MessageIDs) > 0 {
 				res.MessageID = res.MessageIDs[0]
 			}
@@ -234,13 +234,13 @@ var talkBreakages = map[string]breakage{
 	"cuts a long question": {"15", "want them on the last part", func(_ *loop, b *broken) {
 		b.prompt = func(ctx context.Context, a relay.Prompt) (relay.Result, error) {
 			a.Content = a.Content[:min(len(a.Content), 1000)]
-			return b.Platform.Prompt(ctx, a)
+			return b.Loopback.Prompt(ctx, a)
 		}
 	}},
 	"leaves out the buttons that are too many": {"15", "a question with 101 options", func(_ *loop, b *broken) {
 		b.prompt = func(ctx context.Context, a relay.Prompt) (relay.Result, error) {
 			a.Options = a.Options[:min(len(a.Options), 25)]
-			return b.Platform.Prompt(ctx, a)
+			return b.Loopback.Prompt(ctx, a)
 		}
 	}},
 	"gives every press one message id": {"15", "want each its own", func(_ *loop, b *broken) {
@@ -275,7 +275,7 @@ var talkBreakages = map[string]breakage{
 			if h.net.Buttons(chat, message) == nil {
 				return errors.New("not modified")
 			}
-			return b.Platform.Unprompt(context.Background(), chat, message)
+			return b.Loopback.Unprompt(context.Background(), chat, message)
 		}
 	}},
 	"tells what was said before the bot spoke": {"16", `want ["line one" "line two"]`, func(_ *loop, b *broken) {
@@ -309,7 +309,7 @@ var talkBreakages = map[string]breakage{
 	}},
 	"makes a message of a draft": {"17", "became the messages", func(_ *loop, b *broken) {
 		b.draft = func(ctx context.Context, a relay.Draft) (relay.Result, error) {
-			return b.Platform.Send(ctx, relay.Send{Chat: a.Chat, Content: a.Content})
+			return b.Loopback.Send(ctx, relay.Send{Chat: a.Chat, Content: a.Content})
 		}
 	}},
 	"takes a final draft": {"17", "a final draft", func(_ *loop, b *broken) {

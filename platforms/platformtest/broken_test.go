@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // broken is loopback with one thing wrong: every func that is not nil replaces what it is named for.
 type broken struct {
-	*loopback.Platform
+	*local.Loopback
 	h     *loop
 	run   func(ctx context.Context, in platforms.Inbox) error
 	send  func(ctx context.Context, a relay.Send) (relay.Result, error)
@@ -36,77 +36,77 @@ func (b *broken) Run(ctx context.Context, in platforms.Inbox) error {
 	if b.run != nil {
 		return b.run(ctx, in)
 	}
-	return b.Platform.Run(ctx, in)
+	return b.Loopback.Run(ctx, in)
 }
 
 func (b *broken) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	if b.send != nil {
 		return b.send(ctx, a)
 	}
-	return b.Platform.Send(ctx, a)
+	return b.Loopback.Send(ctx, a)
 }
 
 func (b *broken) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	if b.edit != nil {
 		return b.edit(ctx, a)
 	}
-	return b.Platform.Edit(ctx, a)
+	return b.Loopback.Edit(ctx, a)
 }
 
 func (b *broken) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	if b.react != nil {
 		return b.react(ctx, a)
 	}
-	return b.Platform.React(ctx, a)
+	return b.Loopback.React(ctx, a)
 }
 
 func (b *broken) Reaction(a relay.React) relay.Reaction {
 	if b.which != nil {
 		return b.which(a)
 	}
-	return b.Platform.Reaction(a)
+	return b.Loopback.Reaction(a)
 }
 
 func (b *broken) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	if b.see != nil {
 		return b.see(place)
 	}
-	return b.Platform.CanSee(ctx, place, user)
+	return b.Loopback.CanSee(ctx, place, user)
 }
 
 func (b *broken) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	if b.lead != nil {
 		return b.lead(place, user)
 	}
-	return b.Platform.CanManage(ctx, place, user)
+	return b.Loopback.CanManage(ctx, place, user)
 }
 
 func (b *broken) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
 	if b.where != nil {
 		return b.where(chat)
 	}
-	return b.Platform.Locate(ctx, chat)
+	return b.Loopback.Locate(ctx, chat)
 }
 
 func (b *broken) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	if b.whose != nil {
 		return b.whose(chat)
 	}
-	return b.Platform.DirectUser(chat)
+	return b.Loopback.DirectUser(chat)
 }
 
 func (b *broken) Descriptor() relay.Descriptor {
 	if b.desc != nil {
-		return b.desc(b.Platform.Descriptor())
+		return b.desc(b.Loopback.Descriptor())
 	}
-	return b.Platform.Descriptor()
+	return b.Loopback.Descriptor()
 }
 
 func (b *broken) Status() platforms.Status {
 	if b.stat != nil {
-		return b.stat(b.Platform.Status())
+		return b.stat(b.Loopback.Status())
 	}
-	return b.Platform.Status()
+	return b.Loopback.Status()
 }
 
 // door is an Inbox between a platform and the suite's.
@@ -120,7 +120,7 @@ func (d door) Accept(ctx context.Context, b platforms.Batch) error { return d.ac
 // through runs the platform against an inbox that accept stands in front of.
 func through(b *broken, accept func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error) {
 	b.run = func(ctx context.Context, in platforms.Inbox) error {
-		return b.Platform.Run(ctx, door{in, func(ctx context.Context, batch platforms.Batch) error {
+		return b.Loopback.Run(ctx, door{in, func(ctx context.Context, batch platforms.Batch) error {
 			return accept(ctx, in, batch)
 		}})
 	}
@@ -148,17 +148,17 @@ var breakages = map[string]breakage{
 	"run leaves a goroutine": {"01", "unexpected goroutines", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			go func() { <-h.over }() // ends with the test, not with Run
-			return b.Platform.Run(ctx, in)
+			return b.Loopback.Run(ctx, in)
 		}
 	}},
 	"run returns the context's error": {"01", "context canceled", func(_ *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
-			return errors.Join(b.Platform.Run(ctx, in), ctx.Err())
+			return errors.Join(b.Loopback.Run(ctx, in), ctx.Err())
 		}
 	}},
 	"run does not return": {"01", "has not returned", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
-			err := b.Platform.Run(ctx, in)
+			err := b.Loopback.Run(ctx, in)
 			h.hangs()
 			<-h.over
 			return err
@@ -169,7 +169,7 @@ var breakages = map[string]breakage{
 			if ctx.Err() != nil {
 				return errors.New("too late")
 			}
-			return b.Platform.Run(ctx, in)
+			return b.Loopback.Run(ctx, in)
 		}
 	}},
 	"confirms before Accept answered": {"02", `another one|want ["first" "second"]`, func(_ *loop, b *broken) {
@@ -287,13 +287,13 @@ var breakages = map[string]breakage{
 	}},
 	"ends quietly when the credential is revoked": {"07", "want an error that wraps", func(_ *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
-			_ = b.Platform.Run(ctx, in)
+			_ = b.Loopback.Run(ctx, in)
 			return nil
 		}
 	}},
 	"goes on trying with a revoked credential": {"07", "has not returned", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
-			_ = b.Platform.Run(ctx, in)
+			_ = b.Loopback.Run(ctx, in)
 			h.hangs()
 			<-ctx.Done()
 			return nil
@@ -304,12 +304,12 @@ var breakages = map[string]breakage{
 	}},
 	"sends on a cancelled context": {"08", "no error", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			return b.Platform.Send(context.WithoutCancel(ctx), a)
+			return b.Loopback.Send(context.WithoutCancel(ctx), a)
 		}
 	}},
 	"sends on a cancelled context, and denies it": {"08", "carried out", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			res, err := b.Platform.Send(context.WithoutCancel(ctx), a)
+			res, err := b.Loopback.Send(context.WithoutCancel(ctx), a)
 			if ctx.Err() != nil {
 				return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: cancelled"}
 			}
@@ -321,12 +321,12 @@ var breakages = map[string]breakage{
 			if err := ctx.Err(); err != nil {
 				return relay.Result{}, err
 			}
-			return b.Platform.Send(ctx, a)
+			return b.Loopback.Send(ctx, a)
 		}
 	}},
 	"takes a broken connection for not sent": {"09", "counts as not sent", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			res, err := b.Platform.Send(ctx, a)
+			res, err := b.Loopback.Send(ctx, a)
 			if err != nil {
 				err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: broken"}
 			}
@@ -335,7 +335,7 @@ var breakages = map[string]breakage{
 	}},
 	"invites the gateway to send again": {"09", "public words", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			res, err := b.Platform.Send(ctx, a)
+			res, err := b.Loopback.Send(ctx, a)
 			if err != nil {
 				err = &relay.ActionError{Public: "network: broken"}
 			}
@@ -344,18 +344,18 @@ var breakages = map[string]breakage{
 	}},
 	"sends again after a broken connection, hoping": {"09", "no error", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			res, err := b.Platform.Send(ctx, a)
+			res, err := b.Loopback.Send(ctx, a)
 			if err != nil {
-				return b.Platform.Send(ctx, a)
+				return b.Loopback.Send(ctx, a)
 			}
 			return res, err
 		}
 	}},
 	"sends again after a broken connection, quietly": {"09", "carried out", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			res, err := b.Platform.Send(ctx, a)
+			res, err := b.Loopback.Send(ctx, a)
 			if err != nil {
-				_, _ = b.Platform.Send(ctx, a)
+				_, _ = b.Loopback.Send(ctx, a)
 			}
 			return res, err
 		}
@@ -373,14 +373,14 @@ var breakages = map[string]breakage{
 	}},
 	"does not name what it sent": {"10", "without naming a message", func(_ *loop, b *broken) {
 		b.edit = func(ctx context.Context, a relay.Edit) (relay.Result, error) {
-			_, err := b.Platform.Edit(ctx, a)
+			_, err := b.Loopback.Edit(ctx, a)
 			return relay.Result{}, err
 		}
 	}},
 	"acts in another chat": {"10", "in chat park/garden the network saw only", func(_ *loop, b *broken) {
 		b.react = func(ctx context.Context, a relay.React) (relay.Result, error) {
 			a.Chat = "@ann"
-			return b.Platform.React(ctx, a)
+			return b.Loopback.React(ctx, a)
 		}
 	}},
 	"describes another platform": {"10", "the descriptor is for", func(_ *loop, b *broken) {
@@ -409,7 +409,7 @@ var breakages = map[string]breakage{
 	}},
 	"locates a chat in another scope": {"10", "is located at", func(_ *loop, b *broken) {
 		b.where = func(chat relay.ChatID) (relay.Place, error) {
-			return relay.Place{Platform: loopback.ID, Scope: "yard", Chat: chat}, nil
+			return relay.Place{Platform: local.LoopbackID, Scope: "yard", Chat: chat}, nil
 		}
 	}},
 	"does not know whose direct chat it is": {"10", "the direct chat", func(_ *loop, b *broken) {
@@ -431,18 +431,18 @@ var breakages = map[string]breakage{
 	}},
 	"cuts off what is too long": {"11", "lost something", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			if r := []rune(a.Content); len(r) > loopback.MaxLength {
-				a.Content = string(r[:loopback.MaxLength])
+			if r := []rune(a.Content); len(r) > local.MaxLength {
+				a.Content = string(r[:local.MaxLength])
 			}
-			return b.Platform.Send(ctx, a)
+			return b.Loopback.Send(ctx, a)
 		}
 	}},
 	"refuses what is too long": {"11", "is to be split", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			if len([]rune(a.Content)) > loopback.MaxLength {
+			if len([]rune(a.Content)) > local.MaxLength {
 				return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "message is too long"}
 			}
-			return b.Platform.Send(ctx, a)
+			return b.Loopback.Send(ctx, a)
 		}
 	}},
 	"logs the credential": {"12", "the credential stands in log", func(h *loop, b *broken) {
@@ -450,7 +450,7 @@ var breakages = map[string]breakage{
 	}},
 	"puts the credential into an inner error": {"12", "the credential stands in", func(h *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
-			res, err := b.Platform.Send(ctx, a)
+			res, err := b.Loopback.Send(ctx, a)
 			if err != nil {
 				err = &relay.ActionError{Outcome: relay.Explain(err).Outcome, Public: "timed out", Err: errors.New(h.Credential())}
 			}
@@ -465,7 +465,7 @@ var breakages = map[string]breakage{
 	}},
 	"puts the credential into the error Run returns": {"12", "the credential stands in run", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
-			if err := b.Platform.Run(ctx, in); err != nil {
+			if err := b.Loopback.Run(ctx, in); err != nil {
 				return fmt.Errorf("%s: %w", h.Credential(), err)
 			}
 			return nil
@@ -480,7 +480,7 @@ var breakages = map[string]breakage{
 	"logs what the agent answers": {"12", "what people wrote stands in the log", func(h *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			h.log.Logger().Info("send", "text", a.Content)
-			return b.Platform.Send(ctx, a)
+			return b.Loopback.Send(ctx, a)
 		}
 	}},
 	"hands in an event without an author": {"05", "lacks an author", func(_ *loop, b *broken) {
@@ -503,8 +503,8 @@ func TestBrokenPlatformsAreFound(t *testing.T) {
 			if tc.check != "01" { // which counts goroutines
 				t.Parallel()
 			}
-			h := newLoop(func(h *loop, p *loopback.Platform) platforms.Platform {
-				b := &broken{Platform: p, h: h}
+			h := newLoop(func(h *loop, p *local.Loopback) platforms.Platform {
+				b := &broken{Loopback: p, h: h}
 				tc.do(h, b)
 				return b
 			})

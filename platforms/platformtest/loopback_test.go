@@ -8,28 +8,28 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // loop is the harness of the loopback platform. wrap, when not nil, breaks the platform.
 type loop struct {
-	net    *loopback.Network
+	net    *local.Network
 	log    Log
 	lines  []line     // said in shared chats and elsewhere, in order
 	drafts []Received // shown
-	wrap   func(h *loop, p *loopback.Platform) platforms.Platform
-	place  map[Place]loopback.Message
+	wrap   func(h *loop, p *local.Loopback) platforms.Platform
+	place  map[Place]local.Message
 	// Of a test of a broken platform: over is closed at its end, and hangs is called where the platform
 	// begins to wait for ever, which ends the check's time: nothing else would.
 	over  chan struct{}
 	hangs context.CancelFunc
 }
 
-func newLoop(wrap func(*loop, *loopback.Platform) platforms.Platform) *loop {
-	net := loopback.NewNetwork()
+func newLoop(wrap func(*loop, *local.Loopback) platforms.Platform) *loop {
+	net := local.NewNetwork()
 	net.Appoint("park/garden", "ann")
-	return &loop{net: net, wrap: wrap, over: make(chan struct{}), place: map[Place]loopback.Message{
+	return &loop{net: net, wrap: wrap, over: make(chan struct{}), place: map[Place]local.Message{
 		Direct: {},
 		Group:  {Chat: "park/garden"},
 		Twin:   {Chat: "yard/garden"},
@@ -38,7 +38,7 @@ func newLoop(wrap func(*loop, *loopback.Platform) platforms.Platform) *loop {
 }
 
 func (h *loop) Open() (platforms.Platform, error) {
-	p := loopback.New(h.net, h.log.Logger())
+	p := local.NewLoopback(h.net, h.log.Logger())
 	if h.wrap != nil {
 		return h.wrap(h, p), nil
 	}
@@ -55,7 +55,7 @@ func (h *loop) Say(_ context.Context, who Person, where Place, text string) erro
 
 // line is what was said, and after how many acts of the bot's.
 type line struct {
-	loopback.Message
+	local.Message
 	acts int
 }
 
@@ -63,7 +63,7 @@ var names = map[Person]relay.UserID{Ann: "ann", Bob: "bob"}
 
 func (h *loop) Echo(_ context.Context, where Place, text string) error {
 	m := h.place[where]
-	m.User, m.Text, m.Own = loopback.Handle, text, true
+	m.User, m.Text, m.Own = local.Handle, text, true
 	if where == Direct {
 		m.Chat = "@ann"
 	}
@@ -107,7 +107,7 @@ func (h *loop) BreakNextFile(ctx context.Context) error { return h.BreakNextSend
 func (h *loop) Show(_ context.Context, who Person, where Place, text string, f Shown) error {
 	m := h.place[where]
 	m.User, m.Text = names[who], text
-	m.Files = []loopback.File{{Kind: f.Kind, Name: f.Name, Content: f.Content}}
+	m.Files = []local.File{{Kind: f.Kind, Name: f.Name, Content: f.Content}}
 	h.net.Post(m)
 	return nil
 }
@@ -119,13 +119,13 @@ func (h *loop) Buttons(chat relay.ChatID, message relay.MessageID) []string {
 		return nil
 	}
 	acts := h.net.Acts()
-	i := slices.IndexFunc(acts, func(a loopback.Act) bool { return a.Op == relay.OpPrompt && a.Chat == chat && a.Message == message })
+	i := slices.IndexFunc(acts, func(a local.Act) bool { return a.Op == relay.OpPrompt && a.Chat == chat && a.Message == message })
 	return strings.Fields(acts[i].Options)
 }
 
 func (h *loop) Press(_ context.Context, who Person, where Place, message relay.MessageID, prompt, option string) error {
 	m := h.place[where]
-	m.User, m.Press = names[who], &loopback.Press{Message: message, Prompt: prompt, Option: option}
+	m.User, m.Press = names[who], &local.Press{Message: message, Prompt: prompt, Option: option}
 	h.net.Post(m)
 	return nil
 }
@@ -142,7 +142,7 @@ func TestLoopback(t *testing.T) {
 // TestTalkingLoopback is loopback with context and drafts, as the broken ones below begin.
 func TestTalkingLoopback(t *testing.T) {
 	Run(t, func(*testing.T) Harness {
-		return newLoop(func(h *loop, p *loopback.Platform) platforms.Platform { return &broken{Platform: p, h: h} })
+		return newLoop(func(h *loop, p *local.Loopback) platforms.Platform { return &broken{Loopback: p, h: h} })
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -21,45 +21,45 @@ import (
 func TestWhoReceives(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set  func(r *rig)
-		say  loopback.Message
+		say  local.Message
 		want map[relay.InstanceID]gate.Reason
 	}{
 		"a stranger reaches nobody": {
-			say:  loopback.Message{User: "eve", Text: "hi"},
+			say:  local.Message{User: "eve", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"": gate.NoBinding},
 		},
 		"a bound person reaches their instance": {
-			say:  loopback.Message{User: "ann", Text: "hi"},
+			say:  local.Message{User: "ann", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
 		},
 		"the bot does not hear itself": {
-			say:  loopback.Message{User: "ann", Text: "hi", Own: true},
+			say:  local.Message{User: "ann", Text: "hi", Own: true},
 			want: map[relay.InstanceID]gate.Reason{"": gate.OwnMessage},
 		},
 		"a command for another bot is not ours": {
-			say:  loopback.Message{User: "ann", Text: "/new@other"},
+			say:  local.Message{User: "ann", Text: "/new@other"},
 			want: map[relay.InstanceID]gate.Reason{"": gate.OtherCommand},
 		},
 		"a wrong link code is consumed": {
-			say:  loopback.Message{User: "eve", Text: "/link AAAA-BBBB"},
+			say:  local.Message{User: "eve", Text: "/link AAAA-BBBB"},
 			want: map[relay.InstanceID]gate.Reason{"": gate.Control},
 		},
 		"a bound person's own message in a shared chat needs no address": {
-			say:  loopback.Message{User: "ann", Chat: "garden", Text: "hi"},
+			say:  local.Message{User: "ann", Chat: "garden", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
 		},
 		"unless they turned that off": {
 			set: func(r *rig) {
 				r.update("home", func(i *store.Instance) {
-					i.Relevance = map[relay.PlatformID]store.Relevance{loopback.ID: {RequireAddress: true, OwnerMustAddress: true}}
+					i.Relevance = map[relay.PlatformID]store.Relevance{local.LoopbackID: {RequireAddress: true, OwnerMustAddress: true}}
 				})
 			},
-			say:  loopback.Message{User: "ann", Chat: "garden", Text: "hi"},
+			say:  local.Message{User: "ann", Chat: "garden", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.NotAddressed},
 		},
 		"a guest in a granted chat is no principal by default": {
 			set:  func(r *rig) { r.claim("home", "garden"); r.net.Join("garden", "ann") },
-			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			say:  local.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.NotPrincipal},
 		},
 		"a guest may speak where anyone may": {
@@ -68,7 +68,7 @@ func TestWhoReceives(t *testing.T) {
 				r.net.Join("garden", "ann")
 				r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
-			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			say:  local.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
 		},
 		"a guest who does not address the bot is chatter": {
@@ -77,7 +77,7 @@ func TestWhoReceives(t *testing.T) {
 				r.net.Join("garden", "ann")
 				r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
-			say:  loopback.Message{User: "eve", Chat: "garden", Text: "hi"},
+			say:  local.Message{User: "eve", Chat: "garden", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.NotAddressed},
 		},
 		"in a free-response chat nobody needs to": {
@@ -87,11 +87,11 @@ func TestWhoReceives(t *testing.T) {
 				r.update("home", func(i *store.Instance) {
 					i.Principal.Policy = relay.AnyOne
 					i.Relevance = map[relay.PlatformID]store.Relevance{
-						loopback.ID: {RequireAddress: true, FreeResponseScopes: []relay.ChatID{"garden"}},
+						local.LoopbackID: {RequireAddress: true, FreeResponseScopes: []relay.ChatID{"garden"}},
 					}
 				})
 			},
-			say:  loopback.Message{User: "eve", Chat: "garden", Text: "hi"},
+			say:  local.Message{User: "eve", Chat: "garden", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
 		},
 		"nothing from a chat the owner cannot see": {
@@ -99,7 +99,7 @@ func TestWhoReceives(t *testing.T) {
 				r.claim("home", "garden")
 				r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
-			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			say:  local.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.NotVisible},
 		},
 		"an instance without an owner sees nothing": {
@@ -108,7 +108,7 @@ func TestWhoReceives(t *testing.T) {
 				r.claim("empty", "garden")
 				r.update("empty", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
-			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			say:  local.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"empty": gate.NotVisible},
 		},
 		"a listed guest may speak": {
@@ -116,10 +116,10 @@ func TestWhoReceives(t *testing.T) {
 				r.claim("home", "garden")
 				r.net.Join("garden", "ann")
 				r.update("home", func(i *store.Instance) {
-					i.Principal = store.Principal{Policy: relay.AllowList, Allow: []store.Person{{Platform: loopback.ID, User: "eve"}}}
+					i.Principal = store.Principal{Policy: relay.AllowList, Allow: []store.Person{{Platform: local.LoopbackID, User: "eve"}}}
 				})
 			},
-			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			say:  local.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
 		},
 		"an owner's instance and a foreign holder may both receive": {
@@ -129,7 +129,7 @@ func TestWhoReceives(t *testing.T) {
 				r.net.Join("garden", "bob")
 				r.update("kids", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
-			say:  loopback.Message{User: "ann", Chat: "garden", Text: "@loopback hi"},
+			say:  local.Message{User: "ann", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered, "kids": gate.Delivered},
 		},
 		"of two own instances the holder of the chat receives": {
@@ -137,17 +137,17 @@ func TestWhoReceives(t *testing.T) {
 				r.enroll("kids", "ann")
 				r.claim("kids", "garden")
 			},
-			say:  loopback.Message{User: "ann", Chat: "garden", Text: "hi"},
+			say:  local.Message{User: "ann", Chat: "garden", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"kids": gate.Delivered},
 		},
 		"of two own instances the default receives direct messages": {
 			set: func(r *rig) {
 				r.enroll("kids", "ann")
-				if err := r.db.SetDMDefault(r.t.Context(), nil, "kids", loopback.ID, "ann"); err != nil {
+				if err := r.db.SetDMDefault(r.t.Context(), nil, "kids", local.LoopbackID, "ann"); err != nil {
 					r.t.Fatal(err)
 				}
 			},
-			say:  loopback.Message{User: "ann", Text: "hi"},
+			say:  local.Message{User: "ann", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"kids": gate.Delivered},
 		},
 		"only one of an author's own instances receives, whoever holds the chat": {
@@ -156,7 +156,7 @@ func TestWhoReceives(t *testing.T) {
 				r.claim("kids", "@ann")
 				r.update("kids", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
-			say:  loopback.Message{User: "ann", Text: "hi"},
+			say:  local.Message{User: "ann", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
 		},
 	} {
@@ -184,7 +184,7 @@ func TestADroppedEventWritesNothing(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	before := r.db.Stats().Commits
-	r.say(loopback.Message{User: "eve", Text: "hi"})
+	r.say(local.Message{User: "eve", Text: "hi"})
 	if after := r.db.Stats().Commits; after != before {
 		t.Errorf("%d commits for an event nobody may see, want none", after-before)
 	}
@@ -196,7 +196,7 @@ func TestARepeatedEventEndsAtTheSeenMark(t *testing.T) {
 	in := r.hub.in.Inbox(r.bot)
 	ev := relay.Event{
 		ID: "e1", Bot: r.bot, MessageID: "1", Type: relay.TypeText, Text: "hi", At: time.Now(),
-		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
 	for range 2 {
 		if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
@@ -236,7 +236,7 @@ func TestAnOversizedEventLosesContextFirstAndIsBuriedThen(t *testing.T) {
 	in := r.hub.in.Inbox(r.bot)
 	ev := relay.Event{
 		ID: "e1", Bot: r.bot, MessageID: "1", Type: relay.TypeText, Text: "hi", At: time.Now(),
-		Source:  relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+		Source:  relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 		Context: []relay.ContextLine{{UserName: "old", Text: strings.Repeat("a", 800<<10)}, {UserName: "new", Text: strings.Repeat("b", 800<<10)}},
 	}
 	huge := ev
@@ -264,12 +264,12 @@ func TestLinkCodeInADirectMessageBindsAndIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.say(loopback.Message{User: "ann", Text: "/link " + code})
+	r.say(local.Message{User: "ann", Text: "/link " + code})
 	act, err := r.net.Act(t.Context(), 0)
 	if err != nil || act.Chat != "@ann" || !strings.Contains(act.Text, "home") {
 		t.Fatalf("answer = %+v, %v, want one that names the instance", act, err)
 	}
-	r.say(loopback.Message{User: "ann", Text: "hi"})
+	r.say(local.Message{User: "ann", Text: "hi"})
 	if got := r.texts("home"); !slices.Equal(got, []string{"hi"}) {
 		t.Errorf("buffer = %q, want only the message behind the code", got)
 	}
@@ -283,7 +283,7 @@ func TestAMovedChatTakesItsGrantAlong(t *testing.T) {
 	if err := in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
 		t.Fatal(err)
 	}
-	g, ok, err := store.First(r.db.Grants(t.Context(), store.GrantFilter{Covering: &relay.Place{Platform: loopback.ID, Chat: "new"}}))
+	g, ok, err := store.First(r.db.Grants(t.Context(), store.GrantFilter{Covering: &relay.Place{Platform: local.LoopbackID, Chat: "new"}}))
 	if err != nil || !ok || g.Instance != "home" {
 		t.Errorf("grant on the new id = %+v, %v, %v, want home's", g, ok, err)
 	}
@@ -297,7 +297,7 @@ func TestVisibilityIsForgottenWhenThePlatformSaysSo(t *testing.T) {
 	r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 	say := func(want gate.Reason) {
 		t.Helper()
-		r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"})
+		r.say(local.Message{User: "eve", Chat: "garden", Text: "@loopback hi"})
 		if got := r.reasons()["home"]; got != want {
 			t.Errorf("verdict = %s, want %s", got, want)
 		}
@@ -314,7 +314,7 @@ func TestVisibilityIsForgottenWhenThePlatformSaysSo(t *testing.T) {
 
 // interrupted is the loopback bot, which does something else before it says that everybody sees.
 type interrupted struct {
-	*loopback.Platform
+	*local.Loopback
 	first func()
 }
 
@@ -326,7 +326,7 @@ func (p *interrupted) CanSee(context.Context, relay.Place, relay.UserID) (bool, 
 // TestAnInstanceThatIsRevokedMeanwhileReceivedNothing: nor is that said of it.
 func TestAnInstanceThatIsRevokedMeanwhileReceivedNothing(t *testing.T) {
 	p := &interrupted{}
-	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p })
+	r := newRigWith(t, func(l *local.Loopback) platforms.Platform { p.Loopback = l; return p })
 	p.first = func() {
 		if _, err := r.db.Revoke(t.Context(), nil, "home"); err != nil {
 			t.Error(err)
@@ -335,7 +335,7 @@ func TestAnInstanceThatIsRevokedMeanwhileReceivedNothing(t *testing.T) {
 	r.enroll("home", "ann")
 	r.claim("home", "garden")
 	r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
-	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"})
+	r.say(local.Message{User: "eve", Chat: "garden", Text: "@loopback hi"})
 	if got := r.reasons()["home"]; got != gate.NoBinding {
 		t.Errorf("verdict = %s, want %s", got, gate.NoBinding)
 	}

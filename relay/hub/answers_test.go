@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -37,7 +37,7 @@ type moody struct {
 func newMoodyRig(t *testing.T) (*rig, *moody) {
 	t.Helper()
 	p := &moody{}
-	return newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p }), p
+	return newRigWith(t, func(l *local.Loopback) platforms.Platform { p.Loopback = l; return p }), p
 }
 
 func (p *moody) Respond(ctx context.Context, c platforms.Capability, a relay.Send, first bool) (relay.Result, error) {
@@ -128,8 +128,8 @@ func TestOneOfManyAnswersAtOnceIsTheFirst(t *testing.T) {
 		text := string(id)
 		all = append(all,
 			relay.Request{ID: "a" + id, Action: relay.Send{Chat: "@ann", Content: text, ReplyTo: "i1"}},
-			relay.Request{ID: "b" + id, Platform: loopback.ID, Action: relay.Send{Chat: "@ann", Content: text, ReplyTo: "i1"}},
-			relay.Request{ID: "c" + id, Platform: loopback.ID, Bot: loopback.Handle, Action: relay.Send{Chat: "@ann", Content: text, ReplyTo: "i1"}},
+			relay.Request{ID: "b" + id, Platform: local.LoopbackID, Action: relay.Send{Chat: "@ann", Content: text, ReplyTo: "i1"}},
+			relay.Request{ID: "c" + id, Platform: local.LoopbackID, Bot: local.Handle, Action: relay.Send{Chat: "@ann", Content: text, ReplyTo: "i1"}},
 			relay.Request{ID: "d" + id, Action: relay.FollowUp{Session: key, Kind: slashKind, Content: text}},
 		)
 	}
@@ -187,7 +187,7 @@ func TestADuplicateTakesNoCapabilityAway(t *testing.T) {
 	in := r.hub.in.Inbox(r.bot)
 	ev := relay.Event{
 		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
-		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
 	c := platforms.Capability{
 		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
@@ -208,11 +208,11 @@ func TestADuplicateTakesNoCapabilityAway(t *testing.T) {
 
 func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
 	p := &responder{}
-	r := newRigOn(t, store.Options{MaxSize: 1 << 20}, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p })
+	r := newRigOn(t, store.Options{MaxSize: 1 << 20}, func(l *local.Loopback) platforms.Platform { p.Loopback = l; return p })
 	r.enroll("home", "ann")
 	ev := relay.Event{
 		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
-		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
 	c := platforms.Capability{
 		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -19,7 +19,7 @@ func benchEvent(r *rig, n int) relay.Event {
 	return relay.Event{
 		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeText, At: time.Now(),
 		Text:   strings.Repeat("x", 1<<10),
-		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann", UserName: "Ann"},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann", UserName: "Ann"},
 	}
 }
 

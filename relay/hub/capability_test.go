@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/facts"
@@ -207,7 +207,7 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 			}
 			defer db.Close()
 			p := &truthful{dice: rand.New(rand.NewPCG(seed, 1)), place: map[string]string{}}
-			p.Platform = loopback.New(loopback.NewNetwork(), nil)
+			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
 			h := New(db, nil, &bus.Local{}, []platforms.Platform{p}, Options{Seal: plainSeal{}})
 			r := &rig{t: t, db: db, bot: p.Bot(), hub: h}
 			r.enroll("home", "ann")
@@ -268,7 +268,7 @@ func TestTwoTenantsWithOneSessionKey(t *testing.T) {
 		if err := r.db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: "others", CreatedAt: time.Now()}, i); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: name, Tenant: "others", BoundAt: time.Now()}); err != nil {
+		if err := r.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: name, Tenant: "others", BoundAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -369,7 +369,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 		"no longer honoured": {give: func(r *rig, p *responder) { r.give(mine, "t"); p.gone = true }},
 		"no longer allowed": {give: func(r *rig, _ *responder) {
 			r.give(mine, "t")
-			if err := r.db.Unbind(r.t.Context(), nil, "home", loopback.ID, "ann"); err != nil {
+			if err := r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
 				r.t.Fatal(err)
 			}
 		}},
@@ -377,7 +377,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &responder{}
-			p.Platform = loopback.New(loopback.NewNetwork(), nil)
+			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
 			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -424,7 +424,7 @@ func TestAFollowUpCountsNoTags(t *testing.T) {
 	r.command("ann", "i1", "/ask", "tok1", true)
 	g := r.dial("home")
 	g.inbound()
-	for _, tag := range []relay.Bot{{}, {Platform: "owl", ID: "9"}, {Platform: loopback.ID, ID: "9"}, {ID: "9"}} {
+	for _, tag := range []relay.Bot{{}, {Platform: "owl", ID: "9"}, {Platform: local.LoopbackID, ID: "9"}, {ID: "9"}} {
 		res := g.do(relay.Request{Platform: tag.Platform, Bot: tag.ID, Action: relay.FollowUp{Session: annsKey, Kind: slashKind, Content: "x"}})
 		if res.Err != nil {
 			t.Errorf("tagged %v: %+v", tag, res.Err)
@@ -467,8 +467,8 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			}
 			defer db.Close()
 			p := &responder{}
-			r := &rig{t: t, db: db, net: loopback.NewNetwork(), bus: &bus.Local{}}
-			p.Platform = loopback.New(r.net, nil)
+			r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
+			p.Loopback = local.NewLoopback(r.net, nil)
 			r.bot = p.Bot()
 			r.enroll("home", "ann")
 			r.claim("home", "garden")
@@ -479,7 +479,7 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			p.think("tok1")
 			ev := relay.Event{
 				ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/ask", At: time.Now(), Traits: relay.Traits{Addressed: true},
-				Source: relay.Source{Platform: loopback.ID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "eve"},
+				Source: relay.Source{Platform: local.LoopbackID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "eve"},
 			}
 			c := platforms.Capability{
 				Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true, ExpiresAt: time.Now().Add(15 * time.Minute),
@@ -529,7 +529,7 @@ func TestCapabilitiesCostNoCommits(t *testing.T) {
 		}
 		defer db.Close()
 		p := &responder{}
-		p.Platform = loopback.New(loopback.NewNetwork(), nil)
+		p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
 		r := &rig{t: t, db: db, bot: p.Bot()}
 		r.hub = New(db, nil, &bus.Local{}, []platforms.Platform{p}, Options{Seal: plainSeal{}})
 		r.enroll("home", "ann")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -38,7 +38,7 @@ func TestContextIsReadWhenTheEntrySettles(t *testing.T) {
 			}
 			// What holds when it is pushed counts.
 			g.update("home", func(i *store.Instance) {
-				i.Relevance = map[relay.PlatformID]store.Relevance{loopback.ID: {Context: tc.policy}}
+				i.Relevance = map[relay.PlatformID]store.Relevance{local.LoopbackID: {Context: tc.policy}}
 			})
 			got := g.come("home").takes()
 			if diff := cmp.Diff(tc.want, got.Context); diff != "" || got.ContextError != tc.wantErr || got.Text != "what now?" {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -19,7 +19,7 @@ func TestSeenOfTheDirectory(t *testing.T) {
 	r.enroll("home", "ann")
 	var events []relay.EventID
 	for _, user := range []relay.UserID{"eve", "ann"} {
-		r.say(loopback.Message{User: user, Text: "hi"})
+		r.say(local.Message{User: user, Text: "hi"})
 		all := r.hub.Decisions()
 		events = append(events, all[len(all)-1].Event)
 	}
@@ -34,12 +34,12 @@ func TestSeenOfTheDirectory(t *testing.T) {
 func TestAWholeScopeIsInTheDirectory(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
-	g := store.Grant{Platform: loopback.ID, Scope: "park", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
+	g := store.Grant{Platform: local.LoopbackID, Scope: "park", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
 	if err := r.db.Claim(t.Context(), nil, g); err != nil {
 		t.Fatal(err)
 	}
 	got, err := r.hub.in.Inbox(r.bot).(platforms.Directory).Chats(t.Context())
-	if err != nil || !slices.Contains(got, relay.Place{Platform: loopback.ID, Scope: "park"}) {
+	if err != nil || !slices.Contains(got, relay.Place{Platform: local.LoopbackID, Scope: "park"}) {
 		t.Errorf("chats %v, %v", got, err)
 	}
 }

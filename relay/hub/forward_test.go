@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -21,7 +21,7 @@ func (r *rig) request(user relay.UserID, chat relay.ChatID, id string, until tim
 	r.t.Helper()
 	ev := relay.Event{
 		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeCommand, Text: "/" + id, At: time.Now(),
-		Source: relay.Source{Platform: loopback.ID, ChatID: chat, ChatType: relay.ChatGroup, UserID: user},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: chat, ChatType: relay.ChatGroup, UserID: user},
 		Traits: relay.Traits{Addressed: true, Press: press},
 	}
 	if chat == "" {
@@ -70,7 +70,7 @@ func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
 	first := r.request("ann", "", "i1", soon(), true)
-	r.say(loopback.Message{User: "ann", Text: "between"})
+	r.say(local.Message{User: "ann", Text: "between"})
 	second := r.request("ann", "", "i2", soon(), false)
 	g := r.dial("home")
 	id := g.forwarded(first)
@@ -116,7 +116,7 @@ func TestAForwardThatCannotGoAsOne(t *testing.T) {
 	g.send(wire.InboundAck{Buffer: in.Buffer})
 	ev := relay.Event{
 		ID: "large", Bot: r.bot, MessageID: "large", Text: "/large", At: time.Now(),
-		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
 	f := relay.Forward{Event: ev, Method: "POST", Path: "/", Body: make([]byte, wire.MaxFrame), Until: soon()}
 	if err := r.hub.in.Inbox(r.bot).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}); err != nil {
@@ -139,13 +139,13 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 	if err := r.db.Enroll(t.Context(), nil, store.Gateway{ID: "kids", Instance: "kids", Tenant: "other", CreatedAt: time.Now()}, kids); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.db.Bind(t.Context(), nil, store.Binding{Tenant: "other", Platform: loopback.ID, User: "bob", Instance: "kids", BoundAt: time.Now()}); err != nil {
+	if err := r.db.Bind(t.Context(), nil, store.Binding{Tenant: "other", Platform: local.LoopbackID, User: "bob", Instance: "kids", BoundAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: loopback.ID, Chat: "park", Instance: "kids", Tenant: "other", GrantedAt: time.Now()}); err != nil {
+	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Chat: "park", Instance: "kids", Tenant: "other", GrantedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	r.say(loopback.Message{User: "bob", Chat: "park", Text: "hi"}) // so it is known that Bob sees the chat
+	r.say(local.Message{User: "bob", Chat: "park", Text: "hi"}) // so it is known that Bob sees the chat
 	for n, tc := range []struct {
 		user  relay.UserID
 		press bool
@@ -178,10 +178,10 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 
 // TestAForwardInDeadLettersComesBack as one.
 func TestAForwardInDeadLettersComesBack(t *testing.T) {
-	r := newRigOn(t, store.Options{Limits: store.Limits{MaxEntries: 1}}, func(p *loopback.Platform) platforms.Platform { return p })
+	r := newRigOn(t, store.Options{Limits: store.Limits{MaxEntries: 1}}, func(p *local.Loopback) platforms.Platform { return p })
 	r.enroll("home", "ann")
 	f := r.request("ann", "", "i1", soon(), false)
-	r.say(loopback.Message{User: "ann", Text: "pushes it out"})
+	r.say(local.Message{User: "ann", Text: "pushes it out"})
 	g := r.dial("home")
 	g.send(wire.InboundAck{Buffer: g.inbound().Buffer})
 	eventually(t, "an empty lane", func() bool { return len(r.texts("home")) == 0 })

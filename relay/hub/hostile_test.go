@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
@@ -45,7 +45,7 @@ func hostileMessage(line string) []byte { return hostileFrame(0x81, line) }
 const hostileUpgrade = "GET /?as=evil HTTP/1.1\r\nHost: connector\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 
-const hostileHello = `{"type":"hello","platform":"loopback","botId":"` + loopback.Handle + `"}`
+const hostileHello = `{"type":"hello","platform":"loopback","botId":"` + local.Handle + `"}`
 
 // hostile gateways by name. Each is what one does with its connection until that ends; it is
 // started again then, as long as the measurement lasts.

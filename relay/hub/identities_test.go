@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
@@ -13,13 +13,13 @@ import (
 func TestWhatASessionDoesNotFrontWaitsForTheHelloThatDoes(t *testing.T) {
 	for name, first := range map[string]wire.Hello{
 		"another platform": {Platform: "telegram", BotID: "1"},
-		"another bot":      {Platform: loopback.ID, BotID: "other"},
+		"another bot":      {Platform: local.LoopbackID, BotID: "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.enroll("home", "ann", "bob")
-			r.say(loopback.Message{User: "ann", Text: "one"})
-			r.say(loopback.Message{User: "bob", Text: "two"})
+			r.say(local.Message{User: "ann", Text: "one"})
+			r.say(local.Message{User: "bob", Text: "two"})
 			g := r.dialOnly("home")
 			g.send(first)
 			if _, ok := g.read().(wire.Descriptor); !ok {
@@ -33,7 +33,7 @@ func TestWhatASessionDoesNotFrontWaitsForTheHelloThatDoes(t *testing.T) {
 				t.Error("what is fronted is not what hellos said")
 			}
 			g.send(wire.Hello{Platform: r.bot.Platform})
-			if d, ok := g.read().(wire.Descriptor); !ok || d.Platform != loopback.ID {
+			if d, ok := g.read().(wire.Descriptor); !ok || d.Platform != local.LoopbackID {
 				t.Fatal("what waited came before the descriptor of its platform")
 			}
 			for _, want := range []string{"one", "two"} {

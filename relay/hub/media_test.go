@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
@@ -74,8 +74,8 @@ func newPosterRig(t *testing.T, has map[string]string) (*rig, *poster, *drawer) 
 	t.Helper()
 	p := &poster{&responder{}}
 	files := &drawer{has: has, slow: make(chan struct{})}
-	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform {
-		p.Platform = l
+	r := newRigWith(t, func(l *local.Loopback) platforms.Platform {
+		p.Loopback = l
 		return p
 	}, with(files))
 	return r, p, files
@@ -128,7 +128,7 @@ func TestASlowFileHoldsUpItsChatOnly(t *testing.T) {
 // TestABotWithoutFilesIsAskedForNone: the gateway is told at once, and no server is.
 func TestABotWithoutFilesIsAskedForNone(t *testing.T) {
 	files := &drawer{}
-	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform {
+	r := newRigWith(t, func(l *local.Loopback) platforms.Platform {
 		return struct {
 			platforms.Platform
 			platforms.DirectChats

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
@@ -21,7 +21,7 @@ func newPoliteRig(t *testing.T, replies inbound.Replies) *rig {
 }
 
 // hears says m and returns what the bot answered since.
-func (r *rig) hears(m loopback.Message) (answers []string) {
+func (r *rig) hears(m local.Message) (answers []string) {
 	r.t.Helper()
 	before := len(r.net.Acts())
 	r.say(m)
@@ -49,24 +49,24 @@ func (r *rig) again(id relay.EventID, user relay.UserID) int {
 func TestAStrangerIsToldOnceADay(t *testing.T) {
 	r := newPoliteRig(t, inbound.Replies{Unbound: "ask for a code"})
 	r.enroll("home", "ann")
-	for name, m := range map[string]loopback.Message{
+	for name, m := range map[string]local.Message{
 		"in a group":             {User: "zoe", Chat: "garden", Text: "hello"},
 		"in a group, to the bot": {User: "zoe", Chat: "garden", Text: "hello @loopback"},
 		"a bot":                  {User: "robot", IsBot: true, Text: "hello"},
 		"somebody bound":         {User: "ann", Text: "hello"},
-		"a press on nothing":     {User: "yan", Press: &loopback.Press{Message: "m1", Prompt: "none", Option: "once"}},
+		"a press on nothing":     {User: "yan", Press: &local.Press{Message: "m1", Prompt: "none", Option: "once"}},
 	} {
 		if got := r.hears(m); slices.Contains(got, "ask for a code") {
 			t.Errorf("%s is told %q", name, got)
 		}
 	}
-	if got := r.hears(loopback.Message{User: "eve", Text: "/start"}); len(got) != 1 || got[0] != "ask for a code" {
+	if got := r.hears(local.Message{User: "eve", Text: "/start"}); len(got) != 1 || got[0] != "ask for a code" {
 		t.Errorf("a stranger is told %q", got)
 	}
 	if why := r.reasons()[""]; why != gate.NoBinding {
 		t.Errorf("the verdict is %s", why)
 	}
-	if got := r.hears(loopback.Message{User: "eve", Text: "hello?"}); len(got) > 0 {
+	if got := r.hears(local.Message{User: "eve", Text: "hello?"}); len(got) > 0 {
 		t.Errorf("a stranger is told a second time: %q", got)
 	}
 	if n := r.again("later", "eve"); n != 0 {
@@ -79,7 +79,7 @@ func TestAStrangerIsToldOnceADay(t *testing.T) {
 
 func TestSilenceForStrangers(t *testing.T) {
 	r := newPoliteRig(t, inbound.Replies{})
-	if got := r.hears(loopback.Message{User: "eve", Text: "hello"}); len(got) > 0 {
+	if got := r.hears(local.Message{User: "eve", Text: "hello"}); len(got) > 0 {
 		t.Errorf("a stranger is told %q", got)
 	}
 	if n := r.again("later", "eve"); n != 0 {
@@ -95,7 +95,7 @@ func TestWhoWritesToAnAbsentGatewayIsToldOnce(t *testing.T) {
 	}
 	says := func(user relay.UserID, want int, when string) {
 		t.Helper()
-		if got := r.hears(loopback.Message{User: user, Text: "hello"}); len(got) != want || want == 1 && !strings.HasSuffix(got[0], "` is not reachable; your message is kept.") {
+		if got := r.hears(local.Message{User: user, Text: "hello"}); len(got) != want || want == 1 && !strings.HasSuffix(got[0], "` is not reachable; your message is kept.") {
 			t.Errorf("%s, %s is told %q", when, user, got)
 		}
 	}
@@ -108,7 +108,7 @@ func TestWhoWritesToAnAbsentGatewayIsToldOnce(t *testing.T) {
 	if n := r.again("later", "bob"); n != 0 {
 		t.Errorf("after a restart, %d answers in the same time.Minute", n)
 	}
-	if got := r.hears(loopback.Message{User: "bob", Chat: "garden", Text: "hello"}); len(got) > 0 {
+	if got := r.hears(local.Message{User: "bob", Chat: "garden", Text: "hello"}); len(got) > 0 {
 		t.Errorf("in a group, bob is told %q", got)
 	}
 	gone(time.Now().Add(-3 * time.Minute))
@@ -125,11 +125,11 @@ func TestNobodyIsToldOfARestart(t *testing.T) {
 	r := newRig(t, func(_ *store.DB, o *Options) { o.Replies = inbound.Replies{Away: true} })
 	r.enroll("home", "ann")
 	r.update("home", func(i *store.Instance) { i.LastSeenAt = time.Now().Add(-time.Hour) })
-	if got := r.hears(loopback.Message{User: "ann", Text: "hello"}); len(got) > 0 {
+	if got := r.hears(local.Message{User: "ann", Text: "hello"}); len(got) > 0 {
 		t.Errorf("just after the start, ann is told %q", got)
 	}
 	r.enroll("attic", "cat")
-	if got := r.hears(loopback.Message{User: "cat", Text: "hello"}); len(got) != 1 {
+	if got := r.hears(local.Message{User: "cat", Text: "hello"}); len(got) != 1 {
 		t.Errorf("just after the start, of a gateway that never came, cat is told %q", got)
 	}
 }

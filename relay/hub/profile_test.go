@@ -3,7 +3,7 @@ package hub
 import (
 	"testing"
 
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -67,7 +67,7 @@ func TestAProfileIsKeptWithItsConversation(t *testing.T) {
 	}
 
 	// Its gateway runs it under a key of that profile.
-	src := relay.Source{Platform: loopback.ID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "ann"}
+	src := relay.Source{Platform: local.LoopbackID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "ann"}
 	key := sessionkey.Build(src, sessionkey.Options{Profile: "writer"})
 	home.send(wire.Interrupt{Session: key})
 	if f, ok := home.read().(wire.InterruptInbound); !ok || f.Session != key {

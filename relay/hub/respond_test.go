@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -23,7 +23,7 @@ import (
 
 // responder is the loopback bot with capabilities, commands and places.
 type responder struct {
-	*loopback.Platform
+	*local.Loopback
 
 	mu       sync.Mutex // guards the fields below
 	did      []string
@@ -87,7 +87,7 @@ func (p *responder) Locate(_ context.Context, chat relay.ChatID) (relay.Place, e
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.located = append(p.located, chat)
-	return relay.Place{Platform: loopback.ID, Scope: "park", Chat: chat, Parent: "park/lawn"}, nil
+	return relay.Place{Platform: local.LoopbackID, Scope: "park", Chat: chat, Parent: "park/lawn"}, nil
 }
 
 // command hands in a slash command of user in their direct messages, with a capability of that token.
@@ -96,7 +96,7 @@ func (r *rig) command(user relay.UserID, id, text, token string, placeholder boo
 	in := r.hub.in.Inbox(r.bot)
 	ev := relay.Event{
 		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeCommand, Text: text, At: time.Now(),
-		Source: relay.Source{Platform: loopback.ID, ChatID: "@" + relay.ChatID(user), ChatType: relay.ChatDM, UserID: user},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: "@" + relay.ChatID(user), ChatType: relay.ChatDM, UserID: user},
 		Traits: relay.Traits{Addressed: true},
 	}
 	c := platforms.Capability{
@@ -145,7 +145,7 @@ func (r *rig) give(c capability.Record, token string) capability.Record {
 func newResponderRig(t *testing.T) (*rig, *responder) {
 	t.Helper()
 	p := &responder{}
-	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p })
+	r := newRigWith(t, func(l *local.Loopback) platforms.Platform { p.Loopback = l; return p })
 	return r, p
 }
 
@@ -253,7 +253,7 @@ func TestACapabilityIsNoneOnceTheOwnerIsGone(t *testing.T) {
 	r.command("ann", "i1", "/status", "tok1", true)
 	g := r.dial("home")
 	g.inbound()
-	if err := r.db.Unbind(t.Context(), nil, "home", loopback.ID, "ann"); err != nil {
+	if err := r.db.Unbind(t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	res := g.do(relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}})
@@ -310,7 +310,7 @@ func TestCommandsAreUnitedByName(t *testing.T) {
 	hello := func(name string, manifest ...string) {
 		t.Helper()
 		g := r.dialOnly(name)
-		f := wire.Hello{Platform: loopback.ID, BotID: loopback.Handle}
+		f := wire.Hello{Platform: local.LoopbackID, BotID: local.Handle}
 		for _, m := range manifest {
 			f.Manifest = append(f.Manifest, json.RawMessage(m))
 		}
@@ -343,7 +343,7 @@ func TestAThreadIsPlacedForItsGrant(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
 	r.enroll("kids", "bob")
-	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: loopback.ID, Scope: "park", Chat: "park/lawn", Instance: "home"}); err != nil {
+	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: local.LoopbackID, Scope: "park", Chat: "park/lawn", Instance: "home"}); err != nil {
 		t.Fatal(err)
 	}
 	if res := r.dial("home").do(send("thread7", "x")); res.Err != nil {
@@ -363,14 +363,14 @@ func TestChatsOfTheDirectory(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	r.claim("home", "garden")
-	r.say(loopback.Message{User: "ann", Text: "hi"})
-	r.say(loopback.Message{User: "ann", Chat: "garden", Text: "hi"})
+	r.say(local.Message{User: "ann", Text: "hi"})
+	r.say(local.Message{User: "ann", Chat: "garden", Text: "hi"})
 	in := r.hub.in.Inbox(r.bot).(platforms.Directory)
 	got, err := in.Chats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []relay.Place{{Platform: loopback.ID, Chat: "garden"}, {Platform: loopback.ID, Chat: "@ann"}}
+	want := []relay.Place{{Platform: local.LoopbackID, Chat: "garden"}, {Platform: local.LoopbackID, Chat: "@ann"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("chats (-want +got):\n%s", diff)
 	}

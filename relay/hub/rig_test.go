@@ -17,7 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
@@ -35,7 +35,7 @@ const patience = time.Minute
 type rig struct {
 	t    testing.TB
 	db   *store.DB
-	net  *loopback.Network
+	net  *local.Network
 	bot  relay.Bot
 	hub  *Hub
 	bus  bus.Bus
@@ -78,17 +78,17 @@ func with(f Files) setting { return func(_ *store.DB, o *Options) { o.Files = f 
 
 func newRig(t testing.TB, set ...setting) *rig {
 	t.Helper()
-	return newRigWith(t, func(p *loopback.Platform) platforms.Platform { return p }, set...)
+	return newRigWith(t, func(p *local.Loopback) platforms.Platform { return p }, set...)
 }
 
 // newRigWith is newRig with the loopback bot wrapped.
-func newRigWith(t testing.TB, wrap func(*loopback.Platform) platforms.Platform, set ...setting) *rig {
+func newRigWith(t testing.TB, wrap func(*local.Loopback) platforms.Platform, set ...setting) *rig {
 	t.Helper()
 	return newRigOn(t, store.Options{}, wrap, set...)
 }
 
 // newRigOn is newRigWith with a database of those options.
-func newRigOn(t testing.TB, o store.Options, wrap func(*loopback.Platform) platforms.Platform, set ...setting) *rig {
+func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platforms.Platform, set ...setting) *rig {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), o)
 	if err != nil {
@@ -99,8 +99,8 @@ func newRigOn(t testing.TB, o store.Options, wrap func(*loopback.Platform) platf
 			t.Error(err)
 		}
 	})
-	r := &rig{t: t, db: db, net: loopback.NewNetwork(), bus: &bus.Local{}}
-	p := loopback.New(r.net, nil)
+	r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
+	p := local.NewLoopback(r.net, nil)
 	r.bot = p.Bot()
 	r.desk = link.NewDesk(db, plainMAC{}, time.Now)
 	options := Options{Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)}
@@ -156,7 +156,7 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 		r.t.Fatal(err)
 	}
 	for _, u := range people {
-		if err := r.db.Bind(r.t.Context(), nil, store.Binding{Platform: loopback.ID, User: u, Instance: i.ID, BoundAt: time.Now()}); err != nil {
+		if err := r.db.Bind(r.t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: u, Instance: i.ID, BoundAt: time.Now()}); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 
 func (r *rig) claim(name string, chat relay.ChatID) {
 	r.t.Helper()
-	g := store.Grant{Platform: loopback.ID, Chat: chat, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
+	g := store.Grant{Platform: local.LoopbackID, Chat: chat, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
 	if err := r.db.Claim(r.t.Context(), nil, g); err != nil {
 		r.t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func (r *rig) update(name string, change func(*store.Instance)) {
 }
 
 // say speaks on the network and waits until the hub has decided who gets it.
-func (r *rig) say(m loopback.Message) {
+func (r *rig) say(m local.Message) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
@@ -249,7 +249,7 @@ func (r *rig) dial(name string, query ...string) *gateway {
 	r.t.Helper()
 	g := r.dialOnly(name, query...)
 	g.send(wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID})
-	if d, ok := g.read().(wire.Descriptor); !ok || d.Platform != loopback.ID {
+	if d, ok := g.read().(wire.Descriptor); !ok || d.Platform != local.LoopbackID {
 		r.t.Fatalf("answer to the hello = %+v, want the loopback descriptor", d)
 	}
 	return g

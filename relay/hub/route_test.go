@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -48,13 +48,13 @@ func (p *threaded) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 func newThreadedRig(t *testing.T) (*rig, *threaded) {
 	t.Helper()
 	p := &threaded{}
-	return newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform, p.bot = l, l.Bot(); return p }), p
+	return newRigWith(t, func(l *local.Loopback) platforms.Platform { p.Loopback, p.bot = l, l.Bot(); return p }), p
 }
 
 // talked makes ann have said something in the chat that home received.
 func (r *rig) talked(chat relay.ChatID) {
 	r.t.Helper()
-	r.say(loopback.Message{User: "ann", Chat: chat, Text: "hi"})
+	r.say(local.Message{User: "ann", Chat: chat, Text: "hi"})
 }
 
 // Issue 9, point 10: text for a thread landed in its parent, with success.
@@ -165,7 +165,7 @@ func TestAFollowUpForAThreadGoesThere(t *testing.T) {
 func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 	r, p := newThreadedRig(t)
 	second := &threaded{bot: relay.Bot{Platform: "parrot", ID: "2"}}
-	second.Platform = p.Platform
+	second.Loopback = p.Loopback
 	h := New(r.db, r.desk, r.bus, []platforms.Platform{p, second}, Options{}) // does not run
 	r.enroll("home", "ann")
 	r.talked("garden")

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -38,12 +38,12 @@ func TestAPersonsStopInterruptsFirst(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	home := r.dial("home")
-	r.say(loopback.Message{User: "ann", Text: "/stop"}) // nothing can run
+	r.say(local.Message{User: "ann", Text: "/stop"}) // nothing can run
 	home.wantStop()
 	// The /stop before counts as a delivery like any other.
-	r.say(loopback.Message{User: "ann", Text: "/Stop@" + loopback.Handle + " now"})
+	r.say(local.Message{User: "ann", Text: "/Stop@" + local.Handle + " now"})
 	home.wantStop("agent:main:loopback:dm:@ann @ann")
-	r.say(loopback.Message{User: "ann", Text: "stop"})
+	r.say(local.Message{User: "ann", Text: "stop"})
 	if got, text := home.frames(); text != "stop" || got != nil {
 		t.Errorf("before %q: %q", text, got)
 	}
@@ -54,14 +54,14 @@ func TestAStopOvertakesTheBacklog(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	home := r.dial("home")
-	r.say(loopback.Message{User: "ann", Text: "work"})
+	r.say(local.Message{User: "ann", Text: "work"})
 	first, ok := home.read().(wire.Inbound)
 	if !ok || first.Event.Text != "work" {
 		t.Fatalf("frame = %+v", first)
 	}
 	texts := []string{"and this", "and that", "/stop"}
 	for _, text := range texts {
-		r.say(loopback.Message{User: "ann", Text: text})
+		r.say(local.Message{User: "ann", Text: text})
 	}
 	if f, ok := home.read().(wire.InterruptInbound); !ok || f.Session != "agent:main:loopback:dm:@ann" {
 		t.Fatalf("frame = %+v, want the interrupt before what waits", f)
@@ -82,28 +82,28 @@ func TestAStopInAGroup(t *testing.T) {
 	r.claim("home", "hall")
 	home, kids := r.dial("home"), r.dial("kids")
 	const anns, everyones = "agent:main:loopback:group:hall:ann hall", "agent:main:loopback:group:hall hall"
-	r.say(loopback.Message{User: "ann", Chat: "hall", Text: "work"})
+	r.say(local.Message{User: "ann", Chat: "hall", Text: "work"})
 	home.frames()
-	r.say(loopback.Message{User: "ann", Chat: "hall", Text: "/stop"})
+	r.say(local.Message{User: "ann", Chat: "hall", Text: "/stop"})
 	home.wantStop(anns, everyones)
-	r.say(loopback.Message{User: "ann", Chat: "hall", Thread: "t1", Text: "/stop"}) // nothing was said there
+	r.say(local.Message{User: "ann", Chat: "hall", Thread: "t1", Text: "/stop"}) // nothing was said there
 	home.wantStop()
-	r.say(loopback.Message{User: "ann", Chat: "hall", Thread: "t1", Text: "/stop"})
+	r.say(local.Message{User: "ann", Chat: "hall", Thread: "t1", Text: "/stop"})
 	home.wantStop("agent:main:loopback:group:hall:t1 hall", "agent:main:loopback:group:hall:t1:ann hall")
 
 	// A gateway that was given forwards of the network's own requests has keys of its own for them.
 	home.send(wire.InboundAck{Buffer: home.forwarded(r.request("ann", "hall", "f1", soon(), true))})
-	r.say(loopback.Message{User: "ann", Chat: "hall", Text: "/stop"})
+	r.say(local.Message{User: "ann", Chat: "hall", Text: "/stop"})
 	home.wantStop(anns, everyones, "agent:main:relay:channel:hall:ann hall", "agent:main:relay:channel:hall hall")
-	r.say(loopback.Message{User: "ann", Chat: "hall", Thread: "t1", Text: "/stop"}) // another conversation
+	r.say(local.Message{User: "ann", Chat: "hall", Thread: "t1", Text: "/stop"}) // another conversation
 	home.wantStop("agent:main:loopback:group:hall:t1 hall", "agent:main:loopback:group:hall:t1:ann hall")
 
 	// Bob has an instance of his own. What runs for home is not that instance's, and has another's key.
-	r.say(loopback.Message{User: "bob", Text: "hello"})
+	r.say(local.Message{User: "bob", Text: "hello"})
 	kids.frames()
-	r.say(loopback.Message{User: "bob", Text: "/stop"})
+	r.say(local.Message{User: "bob", Text: "/stop"})
 	kids.wantStop("agent:main:loopback:dm:@bob @bob")
-	r.say(loopback.Message{User: "ann", Chat: "hall", Text: "go on"})
+	r.say(local.Message{User: "ann", Chat: "hall", Text: "go on"})
 	if got, text := home.frames(); text != "go on" || got != nil {
 		t.Errorf("home got %q before %q", got, text)
 	}
@@ -114,13 +114,13 @@ func TestAStopDoesNotReachWhoSleeps(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	home := r.dial("home")
-	r.say(loopback.Message{User: "ann", Text: "work"})
+	r.say(local.Message{User: "ann", Text: "work"})
 	home.frames()
 	home.send(wire.GoingIdle{})
 	if f := home.read(); f != (wire.GoingIdleAck{}) {
 		t.Fatalf("frame = %T, want going_idle_ack", f)
 	}
-	r.say(loopback.Message{User: "ann", Text: "/stop"})
+	r.say(local.Message{User: "ann", Text: "/stop"})
 	if res := home.do(send("@ann", "still there")); res.Err != nil { // the next frame is its result
 		t.Errorf("send = %+v", res)
 	}

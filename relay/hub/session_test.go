@@ -12,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/session"
@@ -45,7 +45,7 @@ func TestAMessageReachesTheGatewayAndTheAnswerThePerson(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	g := r.dial("home")
-	r.say(loopback.Message{User: "ann", Text: "hello"})
+	r.say(local.Message{User: "ann", Text: "hello"})
 	in := g.inbound()
 	if in.Event.Text != "hello" || in.Event.Source.ChatID != "@ann" || in.Buffer == "" {
 		t.Fatalf("inbound = %+v, want ann's hello with a buffer id", in)
@@ -70,7 +70,7 @@ func TestABacklogIsDrainedInOrderOneByOne(t *testing.T) {
 	}
 	r.enroll("home", people...)
 	for i, person := range people {
-		r.say(loopback.Message{User: person, Text: fmt.Sprint(i)})
+		r.say(local.Message{User: person, Text: fmt.Sprint(i)})
 	}
 	g := r.dial("home")
 	for i := range 20 {
@@ -92,7 +92,7 @@ func TestABacklogIsDrainedInOrderOneByOne(t *testing.T) {
 func TestTheUnacknowledgedEntryComesAgain(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
-	r.say(loopback.Message{User: "ann", Text: "one"})
+	r.say(local.Message{User: "ann", Text: "one"})
 	g := r.dial("home")
 	first := g.inbound()
 	_ = g.conn.CloseNow()
@@ -107,7 +107,7 @@ func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	for _, text := range []string{"one", "poison", "fine"} {
-		r.say(loopback.Message{User: "ann", Text: text})
+		r.say(local.Message{User: "ann", Text: text})
 	}
 	dies := func(want string) {
 		t.Helper()
@@ -154,13 +154,13 @@ func TestEgress(t *testing.T) {
 		"a chat never heard of":                   {req: send("nowhere", "x"), want: declined},
 		"a granted chat":                          {set: func(r *rig) { r.claim("home", "garden") }, req: send("garden", "x")},
 		"a chat granted to another":               {set: func(r *rig) { r.enroll("kids"); r.claim("kids", "garden") }, req: send("garden", "x"), want: declined},
-		"a chat an event was delivered from":      {set: func(r *rig) { r.say(loopback.Message{User: "ann", Chat: "garden", Text: "x"}) }, req: send("garden", "x")},
+		"a chat an event was delivered from":      {set: func(r *rig) { r.say(local.Message{User: "ann", Chat: "garden", Text: "x"}) }, req: send("garden", "x")},
 		"once the binding behind it is gone":      {set: heardThenUnbound, req: send("garden", "x"), want: declined},
 		"an unknown operation":                    {req: relay.Request{Action: relay.UnknownAction{Name: "dance", Chat: "@ann"}}, want: "unsupported op dance"},
 		"an operation the bot cannot do":          {req: relay.Request{Action: relay.Draft{Chat: "@ann", DraftID: 1, Content: "?"}}, want: "unsupported op draft"},
 		"a platform that is not an identity":      {req: relay.Request{Platform: "telegram", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: "telegram egress declined: target is not an approved destination for this connection"},
-		"a bot that is not an identity":           {req: relay.Request{Platform: loopback.ID, Bot: "other", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: declined},
-		"the identity by name":                    {req: relay.Request{Platform: loopback.ID, Bot: loopback.Handle, Action: relay.Send{Chat: "@ann", Content: "x"}}},
+		"a bot that is not an identity":           {req: relay.Request{Platform: local.LoopbackID, Bot: "other", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: declined},
+		"the identity by name":                    {req: relay.Request{Platform: local.LoopbackID, Bot: local.Handle, Action: relay.Send{Chat: "@ann", Content: "x"}}},
 		"chat info of a stranger is the same no":  {req: relay.Request{Action: relay.GetChatInfo{Chat: "@eve"}}, want: declined},
 		"a follow-up with nothing to wield":       {req: relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}}, want: "follow_up declined: no capability for this session"},
 		"a send without a chat":                   {req: relay.Request{Action: relay.UnknownAction{Name: relay.OpSend, Reason: "chat_id"}}, want: "invalid send: chat_id is missing or not an id"},
@@ -239,15 +239,15 @@ func TestTheIdentityOfEveryBotNamesNone(t *testing.T) {
 }
 
 func heardThenUnbound(r *rig) {
-	r.say(loopback.Message{User: "ann", Chat: "garden", Text: "x"})
-	if err := r.db.Unbind(r.t.Context(), nil, "home", loopback.ID, "ann"); err != nil {
+	r.say(local.Message{User: "ann", Chat: "garden", Text: "x"})
+	if err := r.db.Unbind(r.t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func grantedThenReleased(r *rig) {
 	r.claim("home", "garden")
-	if err := r.db.Release(r.t.Context(), nil, "home", loopback.ID, "", "garden"); err != nil {
+	if err := r.db.Release(r.t.Context(), nil, "home", local.LoopbackID, "", "garden"); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -258,8 +258,8 @@ func TestHello(t *testing.T) {
 		want  relay.PlatformID
 		ops   bool
 	}{
-		"a hosted bot":                {wire.Hello{Platform: loopback.ID, BotID: loopback.Handle}, loopback.ID, true},
-		"a platform without a bot id": {wire.Hello{Platform: loopback.ID}, loopback.ID, true},
+		"a hosted bot":                {wire.Hello{Platform: local.LoopbackID, BotID: local.Handle}, local.LoopbackID, true},
+		"a platform without a bot id": {wire.Hello{Platform: local.LoopbackID}, local.LoopbackID, true},
 		"relay has the least common":  {wire.Hello{Platform: relay.RelayPlatform}, relay.RelayPlatform, true},
 		"a platform nobody hosts":     {wire.Hello{Platform: "irc", BotID: "7"}, "irc", false},
 	} {
@@ -283,7 +283,7 @@ func TestHello(t *testing.T) {
 func TestANewerSessionTakesOver(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
-	r.say(loopback.Message{User: "ann", Text: "one"})
+	r.say(local.Message{User: "ann", Text: "one"})
 	old := r.dial("home")
 	old.inbound()
 	newer := r.dial("home")
@@ -397,9 +397,9 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 
 // TestAGatewayIsHeardThoughItsCommandsCannotBeStored: there is no room for them.
 func TestAGatewayIsHeardThoughItsCommandsCannotBeStored(t *testing.T) {
-	r := newRigOn(t, store.Options{MaxSize: 256 << 10}, func(p *loopback.Platform) platforms.Platform { return p })
+	r := newRigOn(t, store.Options{MaxSize: 256 << 10}, func(p *local.Loopback) platforms.Platform { return p })
 	r.enroll("home", "ann")
-	r.say(loopback.Message{User: "ann", Text: "hello"})
+	r.say(local.Message{User: "ann", Text: "hello"})
 	large, err := json.Marshal(map[string]string{"name": "x", "description": strings.Repeat("x", 900<<10)})
 	if err != nil {
 		t.Fatal(err)
@@ -451,7 +451,7 @@ func TestGoingIdle(t *testing.T) {
 	if f := g.read(); f != (wire.GoingIdleAck{}) {
 		t.Fatalf("frame = %T, want going_idle_ack", f)
 	}
-	r.say(loopback.Message{User: "ann", Text: "while asleep"})
+	r.say(local.Message{User: "ann", Text: "while asleep"})
 	i, err := store.Only(r.db.Instances(t.Context(), "home"))
 	if err != nil || !i.Asleep {
 		t.Fatalf("instance = %+v, %v, want asleep", i, err)
@@ -486,7 +486,7 @@ func TestAnInterruptComesToTheInstanceThatRunsTheKey(t *testing.T) {
 	r.enroll("home", "ann")
 	r.enroll("kids", "bob")
 	home, kids := r.dial("home"), r.dial("kids")
-	r.say(loopback.Message{User: "ann", Text: "work"})
+	r.say(local.Message{User: "ann", Text: "work"})
 	home.inbound()
 	key := relay.SessionKey("agent:main:loopback:dm:@ann")
 	kids.send(wire.Interrupt{Session: "agent:main:loopback:dm:@nobody"}) // a no-op

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -113,7 +113,7 @@ type gallery struct {
 
 // past is a bot that knows what was said, and whose pictures have addresses.
 type past struct {
-	*loopback.Platform
+	*local.Loopback
 	mu    sync.Mutex
 	lines []relay.ContextLine
 	part  bool // there was more
@@ -134,8 +134,8 @@ func (p *past) PublicURL(a relay.Attachment) (string, bool) {
 
 func newGallery(t testing.TB) *gallery {
 	g := &gallery{files: newCabinet(), past: &past{}}
-	g.rig = newRigWith(t, func(p *loopback.Platform) platforms.Platform {
-		g.past.Platform = p
+	g.rig = newRigWith(t, func(p *local.Loopback) platforms.Platform {
+		g.past.Loopback = p
 		return g.past
 	}, with(g.files))
 	return g
@@ -146,7 +146,7 @@ func (g *gallery) brings(id, text string, chat relay.ChatID, files ...relay.Medi
 	g.t.Helper()
 	ev := relay.Event{
 		ID: relay.EventID(id), Bot: g.bot, MessageID: relay.MessageID(id), Type: relay.TypeText, Text: text, At: time.Now(),
-		Source: relay.Source{Platform: loopback.ID, ChatID: chat, ChatType: relay.ChatGroup, UserID: "ann"},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: chat, ChatType: relay.ChatGroup, UserID: "ann"},
 		Traits: relay.Traits{Addressed: true},
 	}
 	if chat == "" {
@@ -210,8 +210,8 @@ func TestAnEntryWaitsForItsFiles(t *testing.T) {
 	open := g.files.shut()
 	home, other := g.come("home"), g.come("other")
 	g.brings("e1", "look", "", aPhoto)
-	g.say(loopback.Message{User: "ann", Text: "behind"})
-	g.say(loopback.Message{User: "bob", Text: "elsewhere"})
+	g.say(local.Message{User: "ann", Text: "behind"})
+	g.say(local.Message{User: "bob", Text: "elsewhere"})
 	if got := other.takes(); got.Text != "elsewhere" {
 		t.Errorf("another instance got %q", got.Text)
 	}
@@ -277,7 +277,7 @@ func TestAPlainEventIsItsFrame(t *testing.T) {
 	g.enroll("home", "ann")
 	g.claim("home", "garden")
 	g.brings("e1", "hello", "")
-	g.say(loopback.Message{User: "ann", Chat: "garden", Text: "not addressed"})
+	g.say(local.Message{User: "ann", Chat: "garden", Text: "not addressed"})
 	es, err := g.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{})
 	if err != nil || len(es) != 2 {
 		t.Fatalf("%d entries, %v", len(es), err)

@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -54,7 +54,7 @@ func (s *soak) now() time.Time { return s.began.Add(time.Since(s.began) * soakSp
 // that order is kept, and that goroutines, memory and the file end as they were.
 func TestSoak(t *testing.T) {
 	s := &soak{began: time.Now(), modes: make(map[string]int)}
-	s.r = newRigOn(t, store.Options{Now: s.now}, func(p *loopback.Platform) platforms.Platform { return p })
+	s.r = newRigOn(t, store.Options{Now: s.now}, func(p *local.Loopback) platforms.Platform { return p })
 	for i := range soakGateways {
 		s.r.enroll(fmt.Sprint("g", i), relay.UserID(fmt.Sprint("u", i)))
 	}
@@ -113,7 +113,7 @@ func (s *soak) churn(ctx context.Context) {
 		err := s.r.db.Enroll(long, nil, store.Gateway{ID: name, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Newer: true},
 			store.Instance{ID: relay.InstanceID(name), Tenant: relay.DefaultTenant})
 		if err == nil {
-			err = s.r.db.Bind(long, nil, store.Binding{Platform: loopback.ID, User: "gus", Instance: relay.InstanceID(name), BoundAt: s.now()})
+			err = s.r.db.Bind(long, nil, store.Binding{Platform: local.LoopbackID, User: "gus", Instance: relay.InstanceID(name), BoundAt: s.now()})
 		}
 		if err == nil {
 			err = in.Accept(long, platforms.Batch{Events: []relay.Event{soakEvent(s.r, fmt.Sprint("guest", n), "gus", "hi")}})

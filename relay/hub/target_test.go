@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -19,7 +19,7 @@ func TestOldIdInMidTurn(t *testing.T) {
 		r.net.Join(c, "ann")
 	}
 	home, eve := r.dial("home"), r.dial("eve")
-	r.say(loopback.Message{User: "ann", Chat: "old", Text: "hello"})
+	r.say(local.Message{User: "ann", Chat: "old", Text: "hello"})
 	if in := home.inbound(); in.Event.Source.ChatID != "old" {
 		t.Fatalf("inbound = %+v", in)
 	}
@@ -51,7 +51,7 @@ func TestOldIdInMidTurn(t *testing.T) {
 		t.Errorf("a reaction to what was said under the old id = %+v; want it refused", res)
 	}
 
-	if err := r.db.MoveChat(t.Context(), store.Move{Platform: loopback.ID, From: "new", To: "newest"}); err != nil {
+	if err := r.db.MoveChat(t.Context(), store.Move{Platform: local.LoopbackID, From: "new", To: "newest"}); err != nil {
 		t.Fatal(err)
 	}
 	r.net.Join("newest", "ann")
@@ -77,14 +77,14 @@ func TestBotOfAMovedChat(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	r.claim("home", "old")
-	if err := r.db.MoveChat(t.Context(), store.Move{Platform: loopback.ID, From: "old", To: "new"}); err != nil {
+	if err := r.db.MoveChat(t.Context(), store.Move{Platform: local.LoopbackID, From: "old", To: "new"}); err != nil {
 		t.Fatal(err)
 	}
 	g := r.dial("home")
 	if res := g.do(send("old", "x")); res.Err != nil || res.Result.MovedTo != "new" {
 		t.Errorf("result = %+v", res)
 	}
-	if err := r.db.Release(t.Context(), nil, "home", loopback.ID, "", "new"); err != nil {
+	if err := r.db.Release(t.Context(), nil, "home", local.LoopbackID, "", "new"); err != nil {
 		t.Fatal(err)
 	}
 	if res := g.do(send("old", "x")); res.Err == nil || res.Err.Code != relay.CodeEgressDeclined {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -20,17 +20,17 @@ import (
 // night is a gateway that comes to what was said while it was away, in virtual time, and the network where it was said.
 type night struct {
 	*socketFlip
-	network *loopback.Network
+	network *local.Network
 	bot     relay.Bot
 	in      platforms.Inbox
 }
 
 func atNight(t *testing.T, test func(t *testing.T, n *night)) {
 	t.Helper()
-	network := loopback.NewNetwork()
-	p := loopback.New(network, nil)
+	network := local.NewNetwork()
+	p := local.NewLoopback(network, nil)
 	inBubble(t, true, []platforms.Platform{p}, func(t *testing.T, f *socketFlip, _ bus.Bus) {
-		if err := f.db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
+		if err := f.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		test(t, &night{f, network, p.Bot(), f.hub.in.Inbox(p.Bot())})
@@ -49,7 +49,7 @@ func (n *night) said(chat relay.ChatID, texts ...string) {
 		}
 		ev := relay.Event{
 			ID: relay.EventID(id), MessageID: id, Bot: n.bot, At: time.Now(), Type: relay.TypeText, Text: text,
-			Source: relay.Source{Platform: loopback.ID, ChatID: chat, ChatType: typ, UserID: "ann", MessageID: id},
+			Source: relay.Source{Platform: local.LoopbackID, ChatID: chat, ChatType: typ, UserID: "ann", MessageID: id},
 			Traits: relay.Traits{Forwarded: strings.HasPrefix(text, "fwd ")},
 		}
 		if err := n.in.Accept(n.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {

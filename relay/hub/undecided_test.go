@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
@@ -376,9 +376,9 @@ func TestAGuestIsUndecidedOnce(t *testing.T) {
 	r.claim("home", "garden")
 	r.net.Join("garden", "ann")
 	r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
-	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback one"})
+	r.say(local.Message{User: "eve", Chat: "garden", Text: "@loopback one"})
 	before := r.db.Stats().Commits
-	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback two"})
+	r.say(local.Message{User: "eve", Chat: "garden", Text: "@loopback two"})
 	if n := r.db.Stats().Commits - before; n != 1 {
 		t.Errorf("the second message took %d commits, want 1", n)
 	}

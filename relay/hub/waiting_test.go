@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -31,7 +31,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 			}
 			ev := relay.Event{
 				ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/ask", At: time.Now(), Traits: relay.Traits{Addressed: true},
-				Source: relay.Source{Platform: loopback.ID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "eve"},
+				Source: relay.Source{Platform: local.LoopbackID, ChatID: "garden", ChatType: relay.ChatGroup, UserID: "eve"},
 			}
 			c := platforms.Capability{
 				Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true, ExpiresAt: time.Now().Add(15 * time.Minute),

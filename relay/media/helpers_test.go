@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"go.uber.org/goleak"
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // network is a bot whose files are what the test says.
 type network struct {
-	*loopback.Platform
+	*local.Loopback
 
 	mu     sync.Mutex
 	files  map[string]func(ctx context.Context) (io.ReadCloser, error) // by reference
@@ -34,7 +34,7 @@ type network struct {
 
 func newNetwork() *network {
 	return &network{
-		Platform: loopback.New(loopback.NewNetwork(), nil),
+		Loopback: local.NewLoopback(local.NewNetwork(), nil),
 		files:    make(map[string]func(context.Context) (io.ReadCloser, error)), opened: make(map[string]int),
 	}
 }
@@ -172,7 +172,7 @@ func (r *rig) accept(to []relay.InstanceID, size int64, refs ...string) (ev rela
 	id := fmt.Sprintf("e%d", r.n)
 	ev = relay.Event{
 		ID: relay.EventID(id), Bot: r.net.Bot(), At: time.Now(), Type: relay.TypePhoto, MessageID: relay.MessageID(id),
-		Source: relay.Source{Platform: loopback.ID, ChatID: "c", ChatType: relay.ChatDM, UserID: "u"},
+		Source: relay.Source{Platform: local.LoopbackID, ChatID: "c", ChatType: relay.ChatDM, UserID: "u"},
 	}
 	for _, ref := range refs {
 		ev.Attachments = append(ev.Attachments, relay.Attachment{ID: relay.NewMediaID(), Ref: ref, Kind: relay.TypePhoto, Name: ref, Size: size})

@@ -28,7 +28,8 @@ type Row struct {
 	Command string // how the operator types it, behind the program's name, with its arguments; empty: it is not the operator's
 	Route   string // method and path where a gateway asks for it; empty: it is not a gateway's
 	Changes bool   // it changes the database
-	carry   func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error)
+	// Carry carries the operation out, with arguments in JSON. Refusals are *manage.Error.
+	Carry func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error)
 }
 
 // Op is an operation with arguments A and the result R.
@@ -55,11 +56,6 @@ func (r *Row) Words() (words, args []string) {
 		n = len(all)
 	}
 	return all[:n], all[n:]
-}
-
-// Carry carries the operation out with arguments in JSON. Refusals are *manage.Error.
-func (r *Row) Carry(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error) {
-	return r.carry(ctx, svc, by, args)
 }
 
 // rows are all operations. Each adds itself while the package is set up, and nothing changes them after that.
@@ -92,7 +88,7 @@ func look[A, R any](name, command, route string, do func(*manage.Service, contex
 }
 
 func enter[A, R any](r *Row, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
-	r.carry = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
+	r.Carry = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
 		var args A
 		if json.Unmarshal(raw, &args) != nil {
 			return nil, ErrMalformed

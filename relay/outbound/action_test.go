@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/facts"
@@ -37,10 +37,10 @@ func TestARightThatWentWhileTheFileCame(t *testing.T) {
 	if err := db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: i.ID, Tenant: i.Tenant, CreatedAt: i.CreatedAt}, i); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
+	if err := db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	p := &answerer{Platform: loopback.New(loopback.NewNetwork(), nil)}
+	p := &answerer{Loopback: local.NewLoopback(local.NewNetwork(), nil)}
 	file := &slowFile{asked: make(chan struct{}), found: make(chan struct{})}
 	out := New(Options{
 		DB: db, Facts: &facts.Facts{Stored: db}, Bots: hosts{p}, Counters: new(count.Totals), Files: file, Log: slog.New(slog.DiscardHandler),
@@ -57,7 +57,7 @@ func TestARightThatWentWhileTheFileCame(t *testing.T) {
 		done <- err
 	}()
 	<-file.asked
-	if err := db.Unbind(t.Context(), nil, "home", loopback.ID, "ann"); err != nil {
+	if err := db.Unbind(t.Context(), nil, "home", local.LoopbackID, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	close(file.found)

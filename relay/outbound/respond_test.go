@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/count"
@@ -30,9 +30,9 @@ func TestTheConnectorsOwnAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				net := loopback.NewNetwork()
+				net := local.NewNetwork()
 				tries := 0
-				p := &answerer{Platform: loopback.New(net, nil), answer: func() error {
+				p := &answerer{Loopback: local.NewLoopback(net, nil), answer: func() error {
 					tries++
 					if tries <= len(tc.errs) {
 						return tc.errs[tries-1]

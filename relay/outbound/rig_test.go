@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 )
@@ -33,7 +33,7 @@ func (attached) Heard(delivery.Conversation, delivery.Sign) {}
 
 // answerer is the loopback bot with capabilities, and with files.
 type answerer struct {
-	*loopback.Platform
+	*local.Loopback
 	answer func() error
 	files  int // sent
 }

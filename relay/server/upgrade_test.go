@@ -17,7 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
@@ -42,7 +42,7 @@ type rig struct {
 	db     *store.DB
 	auth   *token.Authority
 	svc    *manage.Service
-	net    *loopback.Network
+	net    *local.Network
 	hub    *hub.Hub
 	addr   string
 	secret relay.Secret
@@ -65,20 +65,20 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, db: db, net: loopback.NewNetwork(), auth: token.NewAuthority(db, v, time.Now)}
+	r := &rig{t: t, db: db, net: local.NewNetwork(), auth: token.NewAuthority(db, v, time.Now)}
 	cred, g := r.auth.Issue("home")
 	r.secret = cred.Secret
 	g.Instance, g.Tenant = "home", relay.DefaultTenant
 	if err := db.Enroll(t.Context(), nil, g, store.Instance{ID: "home", Tenant: g.Tenant, CreatedAt: g.CreatedAt}); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
+	if err := db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	desk, b := link.NewDesk(db, v, time.Now), &bus.Local{}
-	h := hub.New(db, desk, b, []platforms.Platform{loopback.New(r.net, nil)}, hub.Options{})
+	h := hub.New(db, desk, b, []platforms.Platform{local.NewLoopback(r.net, nil)}, hub.Options{})
 	r.hub = h
-	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Kinds: []platforms.Kind{loopback.Kind}, IdentityURLs: true})
+	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Kinds: []platforms.Kind{local.LoopbackKind}, IdentityURLs: true})
 	id, err := identity.New(db.Codes, v, db, identity.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestARefusedDialIsRemembered(t *testing.T) {
 // hello introduces the loopback bot's gateway and reads the descriptor.
 func hello(t *testing.T, conn *websocket.Conn) {
 	t.Helper()
-	line, err := wire.Encode(wire.Hello{Platform: loopback.ID, BotID: loopback.Handle})
+	line, err := wire.Encode(wire.Hello{Platform: local.LoopbackID, BotID: local.Handle})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestRoutes(t *testing.T) {
 			if tc.path == "/readyz" { // the bot connects in the background
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				if err := r.net.Say(ctx, loopback.Message{User: "eve", Text: "x"}); err != nil {
+				if err := r.net.Say(ctx, local.Message{User: "eve", Text: "x"}); err != nil {
 					t.Fatal(err)
 				}
 			}

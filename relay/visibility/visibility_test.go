@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // witness answers CanSee as told, and counts.
 type witness struct {
-	*loopback.Platform
+	*local.Loopback
 	asked atomic.Int32
 	fails atomic.Int32 // how many of the next answers are errors
 
@@ -35,7 +35,7 @@ func (w *witness) CanSee(context.Context, relay.Place, relay.UserID) (bool, erro
 
 func TestVisibilityIsAskedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &witness{Platform: loopback.New(loopback.NewNetwork(), nil)}
+		w := &witness{Loopback: local.NewLoopback(local.NewNetwork(), nil)}
 		var c Cache
 		key := Of{Bot: w.Bot(), Place: relay.Place{Chat: "garden"}, User: "ann"}
 		expect := func(what string, want bool, asked int32) {
@@ -100,7 +100,7 @@ func TestAnAnswerFromBeforeAChangeDoesNotCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &witness{Platform: loopback.New(loopback.NewNetwork(), nil)}
+				w := &witness{Loopback: local.NewLoopback(local.NewNetwork(), nil)}
 				var c Cache
 				w.during = func() {
 					if w.asked.Load() == 1 {

@@ -1,5 +1,5 @@
 // Package chat is the part of the web pages where the operator talks to the gateways. What is said goes the way of every
-// message: through platforms/web, the gate, the gateway's lane on the disk and its socket; so an answer proves all of it.
+// message: through platforms/local, the gate, the gateway's lane on the disk and its socket; so an answer proves all of it.
 //
 // Invariants:
 //
@@ -18,7 +18,7 @@ import (
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -62,7 +62,7 @@ type Options struct {
 
 // Section is the pages. It satisfies web.Section.
 type Section struct {
-	rooms    *web.Rooms
+	rooms    *local.Rooms
 	gateways Gateways
 	o        Options
 	streams  page.Streams
@@ -74,7 +74,7 @@ type Section struct {
 const maxStreams = 16
 
 // New makes the pages of rooms.
-func New(rooms *web.Rooms, g Gateways, o Options) *Section {
+func New(rooms *local.Rooms, g Gateways, o Options) *Section {
 	return &Section{rooms: rooms, gateways: g, o: o, streams: page.NewStreams(maxStreams)}
 }
 

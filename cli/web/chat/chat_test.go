@@ -20,7 +20,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -84,8 +84,8 @@ func (w *world) is(st manage.InstanceStatus) {
 }
 
 // rig is the pages of a world with the gateway home. Its bot runs.
-func rig(t *testing.T) (*world, *web.Platform, http.Handler) {
-	w, bot := &world{}, web.New(web.NewRooms(), nil)
+func rig(t *testing.T) (*world, *local.Web, http.Handler) {
+	w, bot := &world{}, local.NewWeb(local.NewRooms(), nil)
 	w.is(manage.InstanceStatus{ID: "home", State: manage.Connected})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -149,7 +149,7 @@ func TestSaying(t *testing.T) {
 	if r := post(h, "/chat/home/say", "text/plain", "text", "", "a/b\\cat.png", "\x89PNG", "evil\u202e.html", "<script>"); r.Code != http.StatusNoContent {
 		t.Errorf("showing: %d %s", r.Code, r.Body)
 	}
-	if len(w.binds) != 1 || w.binds[0] != (manage.Bind{Name: "home", Platform: web.ID, User: "home"}) {
+	if len(w.binds) != 1 || w.binds[0] != (manage.Bind{Name: "home", Platform: local.WebID, User: "home"}) {
 		t.Errorf("bound: %+v", w.binds)
 	}
 	if len(w.events) != 2 || w.events[0].Text != "Grüße\n<b>" || w.events[0].Source.UserID != "home" {
@@ -182,14 +182,14 @@ func TestSaying(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	w, bot, h := rig(t)
-	large := strings.Repeat("x", web.MaxFile+1)
+	large := strings.Repeat("x", local.MaxWebFile+1)
 	for name, tc := range map[string]struct {
 		answer *httptest.ResponseRecorder
 		status int
 		words  string
 	}{
 		"nothing":         {post(h, "/chat/home/say", "text/plain", "text", " "), 400, "Write something"},
-		"a long text":     {post(h, "/chat/home/say", "text/plain", "text", strings.Repeat("x", web.MaxLength+1)), 413, "16,000"},
+		"a long text":     {post(h, "/chat/home/say", "text/plain", "text", strings.Repeat("x", local.MaxWebLength+1)), 413, "16,000"},
 		"a large file":    {post(h, "/chat/home/say", "text/plain", "a.bin", large), 413, "10 MB"},
 		"a huge post":     {post(h, "/chat/home/say", "text/plain", "a.bin", large, "b.bin", large), 413, "10 MB"},
 		"11 files":        {post(h, "/chat/home/say", "text/plain", strings.Split(strings.Repeat("a.bin x ", 11), " ")[:22]...), 413, "10 files"},
@@ -251,7 +251,7 @@ func TestFilesCostTheirSize(t *testing.T) {
 			t.Errorf("file %d came as something else", i)
 		}
 	}
-	if got := cost(2 * web.MaxFile); got > 1<<20 {
+	if got := cost(2 * local.MaxWebFile); got > 1<<20 {
 		t.Errorf("what is refused costs %d bytes", got)
 	}
 }

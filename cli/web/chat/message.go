@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // message is one of a room's, for the template of that name.
 type message struct {
-	web.Message
+	local.Posted
 	Room relay.InstanceID
 }
 

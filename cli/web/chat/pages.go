@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -81,7 +81,7 @@ func (s *Section) room(w http.ResponseWriter, _ *http.Request, i manage.Instance
 }
 
 // messages are those of a view, for their template.
-func messages(room relay.InstanceID, v web.View) []message {
+func messages(room relay.InstanceID, v local.View) []message {
 	all := make([]message, len(v.Messages))
 	for n, m := range v.Messages {
 		all[n] = message{m, room}

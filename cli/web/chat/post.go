@@ -12,16 +12,16 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/cli/words"
-	"github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 const (
-	maxPost = web.MaxFile + 256<<10 // bytes of all that is posted at once
-	maxText = 4*web.MaxLength + 1   // bytes of a text, and one more that shows that there were more
-	maxName = 200                   // bytes of a file's name
+	maxPost = local.MaxWebFile + 256<<10 // bytes of all that is posted at once
+	maxText = 4*local.MaxWebLength + 1   // bytes of a text, and one more that shows that there were more
+	maxName = 200                        // bytes of a file's name
 	// comeWithin is how long a post may take to come in.
 	comeWithin = 5 * time.Minute
 	// storedWithin is how long an answer waits for what was said to be stored. Later the page says when it is.
@@ -78,11 +78,11 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 		fail(w, r, http.StatusConflict, "That was not sent", sentence(refused.Message+words.Help(refused)))
 	default:
 		switch {
-		case errors.Is(err, web.ErrBusy), errors.Is(err, errBind):
+		case errors.Is(err, local.ErrBusy), errors.Is(err, errBind):
 			status = http.StatusServiceUnavailable
-		case errors.Is(err, web.ErrFiles), errors.Is(err, web.ErrTooLong):
+		case errors.Is(err, local.ErrFiles), errors.Is(err, local.ErrTooLong):
 			status = http.StatusRequestEntityTooLarge
-		case errors.Is(err, web.ErrGone):
+		case errors.Is(err, local.ErrGone):
 			status = http.StatusConflict
 		}
 		fail(w, r, status, "That was not sent", sentence(err.Error()))
@@ -97,7 +97,7 @@ func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 	bound, err := s.o.Bound(ctx, id)
 	if err == nil && !bound {
 		_, err = s.gateways.Bind(ctx, audit.Actor{Kind: audit.ActorWeb},
-			manage.Bind{Name: string(id), Platform: web.ID, User: relay.UserID(id)})
+			manage.Bind{Name: string(id), Platform: local.WebID, User: relay.UserID(id)})
 	}
 	if refused := (*manage.Error)(nil); err != nil && !errors.As(err, &refused) {
 		return errBind // why is in the log of whoever could not write
@@ -106,7 +106,7 @@ func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 }
 
 // read reads what is posted, part by part.
-func (s *Section) read(w http.ResponseWriter, r *http.Request) (said web.Said, err error) {
+func (s *Section) read(w http.ResponseWriter, r *http.Request) (said local.Said, err error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxPost)
 	if r.ContentLength > maxPost { // it is read as far as the bound, for a browser shows no answer before that
 		_, err := io.Copy(io.Discard, r.Body)
@@ -133,14 +133,14 @@ func (s *Section) read(w http.ResponseWriter, r *http.Request) (said web.Said, e
 			said.Text = string(text)
 		case part.FormName() == "files" && part.FileName() != "":
 			if len(said.Files) == relay.MaxAttachments {
-				return said, web.ErrFiles
+				return said, local.ErrFiles
 			}
 			from := files.Len()
 			if _, err := files.ReadFrom(part); err != nil {
 				return said, tooLarge(err)
 			}
 			content := files.Bytes()[from:files.Len():files.Len()]
-			said.Files = append(said.Files, web.Upload{Name: fileName(part.FileName()), Facts: s.o.Facts(content), Content: content})
+			said.Files = append(said.Files, local.Upload{Name: fileName(part.FileName()), Facts: s.o.Facts(content), Content: content})
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (s *Section) read(w http.ResponseWriter, r *http.Request) (said web.Said, e
 // tooLarge tells a post that is too large from one that cannot be read.
 func tooLarge(err error) error {
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return web.ErrFiles
+		return local.ErrFiles
 	}
 	return errForm
 }

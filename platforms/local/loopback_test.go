@@ -1,4 +1,4 @@
-package loopback
+package local
 
 import (
 	"context"
@@ -29,6 +29,7 @@ type inbox struct {
 	offers  int
 	batches []platforms.Batch
 	cursor  []byte
+	words   string // said to whoever presses a button
 }
 
 func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
@@ -42,6 +43,9 @@ func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
 	in.batches = append(in.batches, b)
 	if b.Cursor != nil {
 		in.cursor = b.Cursor
+	}
+	if in.words != "" {
+		b.Refused(b.Events[0].ID, in.words)
 	}
 	return nil
 }
@@ -64,7 +68,7 @@ func (in *inbox) events() []relay.Event {
 }
 
 // start runs p against in until the test, or stop, ends it.
-func start(t *testing.T, p *Platform, in platforms.Inbox) (stop func()) {
+func start(t *testing.T, p platforms.Platform, in platforms.Inbox) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -81,10 +85,10 @@ func start(t *testing.T, p *Platform, in platforms.Inbox) (stop func()) {
 
 func TestMessageBecomesEvent(t *testing.T) {
 	direct := relay.Source{
-		Platform: ID, ChatID: "@ann", ChatType: relay.ChatDM, ChatName: "ann", UserID: "ann", UserName: "ann", MessageID: "m2",
+		Platform: LoopbackID, ChatID: "@ann", ChatType: relay.ChatDM, ChatName: "ann", UserID: "ann", UserName: "ann", MessageID: "m2",
 	}
 	group := relay.Source{
-		Platform: ID, ChatID: "garden", ChatType: relay.ChatGroup, ChatName: "garden", UserID: "ann", UserName: "ann", MessageID: "m2",
+		Platform: LoopbackID, ChatID: "garden", ChatType: relay.ChatGroup, ChatName: "garden", UserID: "ann", UserName: "ann", MessageID: "m2",
 	}
 	scoped := group
 	scoped.ChatID, scoped.ChatName, scoped.Scope, scoped.ThreadID = "park/garden", "park/garden", "park", "roses"
@@ -112,7 +116,7 @@ func TestMessageBecomesEvent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			net, in := NewNetwork(), &inbox{}
-			p := New(net, nil)
+			p := NewLoopback(net, nil)
 			if _, err := p.Send(t.Context(), relay.Send{Chat: "@ann", Content: "first"}); err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +146,7 @@ func TestMessageBecomesEvent(t *testing.T) {
 func TestRefusedEventsWait(t *testing.T) { // invariant 1
 	synctest.Test(t, func(t *testing.T) {
 		net, in := NewNetwork(), &inbox{refuse: 3}
-		stop := start(t, New(net, nil), in)
+		stop := start(t, NewLoopback(net, nil), in)
 		net.Post(Message{User: "ann", Text: "one"})
 		synctest.Wait()
 		net.Post(Message{User: "ann", Text: "two"}) // does not shorten the pause
@@ -152,7 +156,7 @@ func TestRefusedEventsWait(t *testing.T) { // invariant 1
 		}
 		// The next process goes on where this one stopped.
 		stop()
-		start(t, New(net, nil), in)
+		start(t, NewLoopback(net, nil), in)
 		if err := net.Say(t.Context(), Message{User: "ann", Text: "three"}); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +181,7 @@ func TestSayGivesUpWithItsContext(t *testing.T) {
 func TestStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := NewNetwork()
-		p := New(net, nil)
+		p := NewLoopback(net, nil)
 		is := func(want platforms.State) {
 			t.Helper()
 			synctest.Wait()
@@ -193,7 +197,7 @@ func TestStates(t *testing.T) {
 		stop()
 		is(platforms.Stopped)
 		net.Revoke()
-		p = New(net, nil)
+		p = NewLoopback(net, nil)
 		if err := p.Run(t.Context(), &inbox{}); !errors.Is(err, relay.ErrBadCredentials) {
 			t.Errorf("run, revoked: %v", err)
 		}
@@ -203,7 +207,7 @@ func TestStates(t *testing.T) {
 
 func TestActs(t *testing.T) {
 	net := NewNetwork()
-	p := New(net, nil)
+	p := NewLoopback(net, nil)
 	ctx := t.Context()
 	long := strings.Repeat("ä", MaxLength) + "b"
 	for _, a := range []relay.Action{
@@ -250,7 +254,6 @@ func TestActs(t *testing.T) {
 }
 
 func TestResults(t *testing.T) {
-	p := New(NewNetwork(), nil)
 	ctx := t.Context()
 	for name, tc := range map[string]struct {
 		do   relay.Action
@@ -263,8 +266,7 @@ func TestResults(t *testing.T) {
 		"only showing": {relay.Typing{Chat: "@ann"}, relay.Result{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p.net = NewNetwork()
-			got, err := platforms.Do(ctx, p, tc.do)
+			got, err := platforms.Do(ctx, NewLoopback(NewNetwork(), nil), tc.do)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -279,7 +281,7 @@ func TestRefusals(t *testing.T) {
 	maybe := &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
 	not := &relay.ActionError{Outcome: relay.NotSent, Public: "network: down"}
 	said := func(n *Network) { // m1, to bob
-		if _, err := New(n, nil).Send(t.Context(), relay.Send{Chat: "@bob", Content: "hi"}); err != nil {
+		if _, err := NewLoopback(n, nil).Send(t.Context(), relay.Send{Chat: "@bob", Content: "hi"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -305,7 +307,7 @@ func TestRefusals(t *testing.T) {
 			if tc.before != nil {
 				tc.before(net)
 			}
-			_, err := platforms.Do(t.Context(), New(net, nil), tc.do)
+			_, err := platforms.Do(t.Context(), NewLoopback(net, nil), tc.do)
 			ae := relay.Explain(err)
 			if ae == nil || ae.Public != tc.want || ae.Outcome != tc.outcome || len(net.Acts()) != tc.acts {
 				t.Errorf("%+v gives %+v after %d acts; want %q, outcome %d, %d acts", tc.do, ae, len(net.Acts()), tc.want, tc.outcome, tc.acts)
@@ -316,7 +318,7 @@ func TestRefusals(t *testing.T) {
 
 func TestFailNextLetsOthersPass(t *testing.T) {
 	net := NewNetwork()
-	p := New(net, nil)
+	p := NewLoopback(net, nil)
 	down := &relay.ActionError{Outcome: relay.NotSent, Public: "network: down"}
 	net.FailNext(nil, down)
 	for i, want := range []bool{true, false, true} {
@@ -328,7 +330,7 @@ func TestFailNextLetsOthersPass(t *testing.T) {
 
 func TestCanSee(t *testing.T) {
 	net, in := NewNetwork(), &inbox{}
-	p := New(net, nil)
+	p := NewLoopback(net, nil)
 	start(t, p, in)
 	if err := net.Say(t.Context(), Message{User: "ann", Chat: "garden", Text: "hi"}); err != nil {
 		t.Fatal(err)
@@ -351,7 +353,7 @@ func TestCanSee(t *testing.T) {
 		"somebody else's direct chat": {"@ann", "bob", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := p.CanSee(t.Context(), relay.Place{Platform: ID, Chat: tc.chat}, tc.user)
+			got, err := p.CanSee(t.Context(), relay.Place{Platform: LoopbackID, Chat: tc.chat}, tc.user)
 			if err != nil || got != tc.want {
 				t.Errorf("CanSee = %t, %v; want %t", got, err, tc.want)
 			}

@@ -1,4 +1,4 @@
-package lan
+package netaddr
 
 import (
 	"net"

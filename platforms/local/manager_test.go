@@ -1,4 +1,4 @@
-package loopback
+package local
 
 import (
 	"os"
@@ -14,7 +14,7 @@ func TestCanManage(t *testing.T) {
 	net.Appoint("park/pond", "bob")
 	net.Appoint("park/", "cat")
 	net.Appoint("@dan", "dan")
-	inMemory := New(net, nil)
+	inMemory := NewLoopback(net, nil)
 
 	dir := t.TempDir()
 	inFile := open(t, dir)
@@ -22,7 +22,7 @@ func TestCanManage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, managersFile), []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for how, p := range map[string]*Platform{"in memory": inMemory, "in a file": inFile} {
+	for how, p := range map[string]*Loopback{"in memory": inMemory, "in a file": inFile} {
 		for name, tc := range map[string]struct {
 			place relay.Place
 			user  relay.UserID
@@ -67,11 +67,11 @@ func TestManagersFileThatCannotBeRead(t *testing.T) {
 }
 
 func TestLocate(t *testing.T) {
-	p := New(NewNetwork(), nil)
+	p := NewLoopback(NewNetwork(), nil)
 	for chat, want := range map[relay.ChatID]relay.Place{
-		"garden":      {Platform: ID, Chat: "garden"},
-		"park/garden": {Platform: ID, Scope: "park", Chat: "park/garden"},
-		"@ann":        {Platform: ID, Chat: "@ann"},
+		"garden":      {Platform: LoopbackID, Chat: "garden"},
+		"park/garden": {Platform: LoopbackID, Scope: "park", Chat: "park/garden"},
+		"@ann":        {Platform: LoopbackID, Chat: "@ann"},
 	} {
 		if got, err := p.Locate(t.Context(), chat); got != want || err != nil {
 			t.Errorf("Locate(%q) = %+v, %v; want %+v", chat, got, err, want)

@@ -1,6 +1,4 @@
-// Package systemd tells the service manager how the server is: ready, reloading, stopping, and alive. Without a service
-// manager that asks for it ($NOTIFY_SOCKET) nothing is told.
-package systemd
+package service
 
 import (
 	"context"
@@ -13,14 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Manager is the way to the service manager. The zero value tells nobody. Its methods may be called from any goroutine.
+// Manager is the way to the service manager, which is told how the server is: ready, reloading, stopping, and alive. Where none asks
+// for it ($NOTIFY_SOCKET), and of the zero value, nothing is told. Its methods may be called from any goroutine.
 type Manager struct {
 	socket string        // empty: nobody asked
 	alive  time.Duration // how often it wants to hear that this process is alive; 0: not at all
 }
 
-// Of is the manager that started a process with such an environment.
-func Of(env func(name string) string) Manager {
+// ManagerOf is the manager that started a process with such an environment.
+func ManagerOf(env func(name string) string) Manager {
 	m := Manager{socket: env("NOTIFY_SOCKET")}
 	pid := env("WATCHDOG_PID")
 	if us, err := strconv.ParseInt(env("WATCHDOG_USEC"), 10, 64); err == nil && us > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {

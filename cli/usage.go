@@ -1,5 +1,4 @@
-// Package usage says in plain words how a command line was wrong: what the libraries report, without their words.
-package usage
+package cli
 
 import (
 	"errors"
@@ -10,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Misused says why cmd did not take its command line: what the libraries report, without their own words for the
+// misused says why cmd did not take its command line: what the libraries report, without their own words for the
 // values of flags and the number of arguments.
-func Misused(cmd *cobra.Command, err error) string {
+func misused(cmd *cobra.Command, err error) string {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := wrong.GetFlag()
 		return fmt.Sprintf("--%s wants %s, not %q", f.Name, flagWants(f), wrong.GetValue())
@@ -47,8 +46,8 @@ func flagWants(f *pflag.Flag) string {
 	return "a value: --" + f.Name + " " + name
 }
 
-// Meant is " (did you mean X?)" for the commands of c that are nearly called name, or empty.
-func Meant(c *cobra.Command, name string) string {
+// meant is " (did you mean X?)" for the commands of c that are nearly called name, or empty.
+func meant(c *cobra.Command, name string) string {
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(name); len(near) > 0 {
 		return " (did you mean " + strings.Join(near, " or ") + "?)"

@@ -1,4 +1,4 @@
-package loopback
+package local
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,8 +37,11 @@ const (
 	// what becomes of that. Of a line that says nothing, the first maxGarbled are kept.
 	maxLine    = 4 << 20
 	maxGarbled = 4 << 10
-	// maxTexts is how many of its own messages a configured bot remembers, for edits and answers.
+	// maxTexts is how many of its own messages in a chat a configured bot remembers, for edits and answers.
 	maxTexts = 256
+
+	filesFolder = "files" // what people show the bot lies there
+	sentFolder  = "sent"  // what the bot posts is put there
 )
 
 // wantsDir refuses a bot that nobody could talk to.
@@ -48,7 +52,7 @@ func wantsDir(v string) error {
 	return nil
 }
 
-// Kind lets a configuration have a loopback bot, for trying things out from a shell. It needs no
+// LoopbackKind lets a configuration have a loopback bot, for trying things out from a shell. It needs no
 // token. With
 //
 //	[[bots]]
@@ -72,20 +76,40 @@ func wantsDir(v string) error {
 //
 //	echo 'ann@park/garden' >>/tmp/loop/managers         # the chat "garden" in scope "park"
 //	echo 'ann@park/' >>/tmp/loop/managers               # the whole scope "park"
-var Kind = platforms.Kind{
-	Name:  ID,
+var LoopbackKind = platforms.Kind{
+	Name:  LoopbackID,
 	Label: "Loopback",
 	Keys: []platforms.Key{{
 		Name: keyDir, Path: true, Check: wantsDir,
 		Help: `folder: lines appended to its file "say" (PERSON[@CHAT[#THREAD]] [photo:NAME] TEXT) are said with files from "files", what the bot does is appended to "posted"`,
 	}},
 	Open: func(o platforms.Options) (platforms.Platform, error) {
-		p := New(NewNetwork(), o.Log)
+		p := NewLoopback(NewNetwork(), o.Log)
 		if dir := o.Values[keyDir]; dir != "" {
-			p.file, p.net.keep = &follower{dir: dir}, maxTexts
+			p.follow(&follower{dir: dir})
 		}
 		return p, nil
 	},
+}
+
+// follow has f drive the bot, which is not running yet.
+func (p *Loopback) follow(f *follower) {
+	p.file, p.net.face.messages = f, maxTexts
+	p.net.face.fails = func(a *Act, content []byte) error {
+		if a.Op != relay.OpSendMedia {
+			return nil
+		}
+		a.File.Saved = fmt.Sprintf("m%d%s", p.net.minted+1, filepath.Ext(a.File.Name))
+		if err := f.save(a.File.Saved, content); err != nil {
+			return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the file cannot be kept", Err: err}
+		}
+		return nil
+	}
+	p.net.face.did = func(acts []Act) {
+		if err := f.append(acts); err != nil {
+			p.log.Warn("writing down what the bot did failed; it is not in the file", "acts", len(acts), "err", err)
+		}
+	}
 }
 
 // follower says what is appended to a file, and writes down what the bot does. The bot's cursor is the offset behind
@@ -207,7 +231,7 @@ func (n *Network) line(line string, offset int64) (accepted <-chan struct{}) {
 	} else {
 		b.Events = []relay.Event{n.eventLocked(m, fmt.Sprintf("line%d", offset))}
 	}
-	return n.enqueueLocked(b)
+	return n.enqueueLocked(b, "").accepted
 }
 
 // parseLine reads PERSON[@CHAT[#THREAD]] TEXT.
@@ -268,4 +292,81 @@ func (f *follower) managers() ([]manager, error) {
 		}
 	}
 	return out, nil
+}
+
+// open is a file in the folder "files"; tooLarge is said of one that is.
+func (f *follower) open(name string, tooLarge error) (io.ReadCloser, error) {
+	root, err := os.OpenRoot(filepath.Join(f.dir, filesFolder))
+	if err != nil {
+		return nil, missing(err)
+	}
+	defer root.Close()
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, missing(err)
+	}
+	switch info, err := file.Stat(); {
+	case err != nil || !info.Mode().IsRegular():
+		return nil, errors.Join(deleted, file.Close())
+	case info.Size() > MaxFile:
+		return nil, errors.Join(tooLarge, file.Close())
+	}
+	return file, nil
+}
+
+var deleted = &platforms.MediaError{State: relay.MediaGone, Why: "deleted"}
+
+// missing tells what is not there for good from what may come back.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return deleted
+	}
+	return fmt.Errorf("file: %w", err)
+}
+
+// save puts what the bot posted into the folder "sent".
+func (f *follower) save(name string, content []byte) error {
+	dir := filepath.Join(f.dir, sentFolder)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.WriteFile(name, content, 0o600)
+}
+
+// kinds are what a line may call a file.
+var kinds = []relay.MessageType{
+	relay.TypePhoto, relay.TypeVideo, relay.TypeAudio, relay.TypeVoice, relay.TypeDocument, relay.TypeSticker,
+}
+
+// parseFiles takes words like photo:cat.jpg off the beginning of a line's text.
+func parseFiles(text string) (files []File, rest string, err error) {
+	for {
+		word, after, _ := strings.Cut(text, " ")
+		kind, name, named := strings.Cut(word, ":")
+		if !named || name == "" || !slices.Contains(kinds, relay.MessageType(kind)) {
+			return files, text, nil
+		}
+		if strings.ContainsAny(name, `/\`) {
+			return nil, "", errors.New("a file's name has a slash")
+		}
+		files, text = append(files, File{Kind: relay.MessageType(kind), Name: name, Ref: name}), strings.TrimSpace(after)
+	}
+}
+
+// parsePress reads press:MESSAGE:PROMPT:OPTION.
+func parsePress(text string) (*Press, error) {
+	rest, is := strings.CutPrefix(text, "press:")
+	if !is {
+		return nil, nil
+	}
+	parts := strings.Split(rest, ":")
+	if len(parts) != 3 {
+		return nil, errors.New("line is not PERSON[@CHAT[#THREAD]] press:MESSAGE:PROMPT:OPTION")
+	}
+	return &Press{relay.MessageID(parts[0]), parts[1], parts[2]}, nil
 }

@@ -1,4 +1,4 @@
-package systemd
+package service
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func listening(t *testing.T) (env map[string]string, hear func() string) {
 
 func TestWhatIsTold(t *testing.T) {
 	env, hear := listening(t)
-	m := Of(func(name string) string { return env[name] })
+	m := ManagerOf(func(name string) string { return env[name] })
 	if !m.Asked() {
 		t.Fatal("nobody asked")
 	}
@@ -57,7 +57,7 @@ func TestWhatIsTold(t *testing.T) {
 func TestWatch(t *testing.T) {
 	env, hear := listening(t)
 	env["WATCHDOG_USEC"], env["WATCHDOG_PID"] = "2000", strconv.Itoa(os.Getpid())
-	m := Of(func(name string) string { return env[name] })
+	m := ManagerOf(func(name string) string { return env[name] })
 	ctx, cancel := context.WithCancel(t.Context())
 	hangs := make(chan struct{})
 	checks := 0
@@ -90,7 +90,7 @@ func TestNobodyAsked(t *testing.T) {
 		"another process's": {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"},
 		"no sense":          {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "soon"},
 	} {
-		m := Of(func(name string) string { return env[name] })
+		m := ManagerOf(func(name string) string { return env[name] })
 		m.Ready("nobody hears it")
 		m.Watch(t.Context(), func(context.Context) { t.Errorf("%s: checked", name) }) // returns at once
 	}

@@ -1,63 +1,21 @@
-package web
+package local
 
 import (
 	"context"
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// refusing is an Inbox that refuses the first batches.
-type refusing struct {
-	mu     sync.Mutex // guards the fields below
-	times  int
-	events []relay.Event
-	words  string // said to whoever presses
-}
-
-func (in *refusing) Accept(_ context.Context, b platforms.Batch) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.times > 0 {
-		in.times--
-		return errors.New("the disk is full")
-	}
-	in.events = append(in.events, b.Events...)
-	if b.Refused != nil && in.words != "" {
-		b.Refused(b.Events[0].ID, in.words)
-	}
-	return nil
-}
-
-func (in *refusing) Cursor(context.Context) ([]byte, error) { return nil, nil }
-
-// running runs p until the test ends.
-func running(t *testing.T, p *Platform, in platforms.Inbox) {
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx, in) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestWhatCannotBeStoredWaitsAndShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, in := New(NewRooms(), nil), &refusing{times: 2}
+		p, in := NewWeb(NewRooms(), nil), &inbox{refuse: 2}
 		r := p.Rooms()
 		said := make(chan error, 1)
 		go func() { said <- r.Say(t.Context(), "home", Said{Text: "hello"}) }()
@@ -65,7 +23,7 @@ func TestWhatCannotBeStoredWaitsAndShows(t *testing.T) {
 		if m := r.View("home", "").Messages; len(m) != 1 || !m[0].Waiting || !m[0].Mine {
 			t.Fatalf("before it is stored: %+v", m)
 		}
-		running(t, p, in)
+		start(t, p, in)
 		synctest.Wait()
 		if s := p.Status(); s.State != platforms.Degraded || s.Reason == "" {
 			t.Errorf("while nothing can be stored: %+v", s)
@@ -91,9 +49,9 @@ func TestWhatCannotBeSaid(t *testing.T) {
 		want error
 	}{
 		"nothing":        {Said{Text: " \n"}, ErrEmpty},
-		"too much":       {Said{Text: strings.Repeat("ä", MaxLength+1)}, ErrTooLong},
+		"too much":       {Said{Text: strings.Repeat("ä", MaxWebLength+1)}, ErrTooLong},
 		"too many files": {Said{Files: make([]Upload, 11)}, ErrFiles},
-		"a large file":   {Said{Files: []Upload{{Content: make([]byte, MaxFile+1)}}}, ErrFiles},
+		"a large file":   {Said{Files: []Upload{{Content: make([]byte, MaxWebFile+1)}}}, ErrFiles},
 	} {
 		if err := r.Say(now, "home", tc.said); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
@@ -110,9 +68,9 @@ func TestWhatCannotBeSaid(t *testing.T) {
 }
 
 func TestOfARoom(t *testing.T) {
-	p := New(NewRooms(), nil)
+	p := NewWeb(NewRooms(), nil)
 	r := p.Rooms()
-	running(t, p, &refusing{})
+	start(t, p, &inbox{})
 	if err := r.Say(t.Context(), "home", Said{Text: "Grüße\nund mehr"}); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +136,7 @@ func TestOfARoom(t *testing.T) {
 
 func TestTypingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(NewRooms(), nil)
+		p := NewWeb(NewRooms(), nil)
 		typing := func() bool { return p.Rooms().View("home", "").Typing }
 		must := func(_ relay.Result, err error) {
 			if err != nil {
@@ -204,9 +162,9 @@ func TestTypingEnds(t *testing.T) {
 func TestPresses(t *testing.T) {
 	ask := relay.Prompt{Chat: "home", Content: "go on?", PromptID: "p1", Options: []relay.PromptOption{{ID: "yes", Label: "Ja, bitte"}}}
 	for _, words := range []string{"", "This question is closed."} {
-		p := New(NewRooms(), nil)
+		p := NewWeb(NewRooms(), nil)
 		r := p.Rooms()
-		running(t, p, &refusing{words: words})
+		start(t, p, &inbox{words: words})
 		res, err := p.Prompt(t.Context(), ask)
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +189,7 @@ func TestPresses(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	p := New(NewRooms(), nil)
+	p := NewWeb(NewRooms(), nil)
 	r := p.Rooms()
 	for range maxMessages + 50 {
 		if _, err := p.Send(t.Context(), relay.Send{Chat: "home", Content: "x"}); err != nil {
@@ -241,7 +199,7 @@ func TestBounds(t *testing.T) {
 	if n := len(r.View("home", "").Messages); n != maxMessages {
 		t.Errorf("%d messages are kept", n)
 	}
-	big := strings.Repeat("😀", MaxLength)
+	big := strings.Repeat("😀", MaxWebLength)
 	for range 20 {
 		if _, err := p.Send(t.Context(), relay.Send{Chat: "home", Content: big}); err != nil {
 			t.Fatal(err)
@@ -261,10 +219,10 @@ func TestBounds(t *testing.T) {
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 4 { // of which only two fit
-		_ = r.Say(now, "home", Said{Files: []Upload{{Name: "a.bin", Content: make([]byte, MaxFile)}}})
+		_ = r.Say(now, "home", Said{Files: []Upload{{Name: "a.bin", Content: make([]byte, MaxWebFile)}}})
 	}
-	if s := r.rooms["home"].shelf; s.bytes > maxFiles || len(s.kept) != 2 {
-		t.Errorf("%d files of %d bytes are kept", len(s.kept), s.bytes)
+	if in := r.rooms["home"]; in.fileBytes > maxFiles || len(in.files) != 2 || len(r.kept) != 2 {
+		t.Errorf("%d files of %d bytes are kept", len(r.kept), in.fileBytes)
 	}
 	lost := 0
 	for _, m := range r.View("home", "").Messages {
@@ -281,7 +239,7 @@ func TestBounds(t *testing.T) {
 
 // TestARoomsFilesTakeNothingFromAnother: however many files come into one room, another's stay. (invariant 3)
 func TestARoomsFilesTakeNothingFromAnother(t *testing.T) {
-	p := New(NewRooms(), nil)
+	p := NewWeb(NewRooms(), nil)
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = p.Rooms().Say(now, "home", Said{Files: []Upload{{Name: "said.txt", Content: []byte("the person's")}}})
@@ -294,7 +252,7 @@ func TestARoomsFilesTakeNothingFromAnother(t *testing.T) {
 		}
 	}
 	post("home", "the bot's")
-	large := strings.Repeat("x", MaxFile)
+	large := strings.Repeat("x", MaxWebFile)
 	for range 5 {
 		post("mallory", large)
 	}
@@ -308,7 +266,7 @@ func TestARoomsFilesTakeNothingFromAnother(t *testing.T) {
 }
 
 func TestChatsAreNames(t *testing.T) {
-	p := New(NewRooms(), nil)
+	p := NewWeb(NewRooms(), nil)
 	for _, chat := range []relay.ChatID{"", "a/b", "a b", relay.ChatID(strings.Repeat("x", relay.MaxName+1))} {
 		if _, ok := p.DirectUser(chat); ok {
 			t.Errorf("%q is a chat", chat)

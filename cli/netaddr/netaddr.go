@@ -1,5 +1,5 @@
-// Package lan knows under which addresses other machines reach this one, and listens on them. It sends nothing.
-package lan
+// Package netaddr knows under which addresses other machines reach this one, and listens on them. It sends nothing.
+package netaddr
 
 import (
 	"net"

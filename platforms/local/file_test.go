@@ -1,4 +1,4 @@
-package loopback
+package local
 
 import (
 	"context"
@@ -65,13 +65,13 @@ func FuzzParseLine(f *testing.F) {
 }
 
 // open makes a bot that follows dir, as a configuration would.
-func open(t *testing.T, dir string) *Platform {
+func open(t *testing.T, dir string) *Loopback {
 	t.Helper()
-	p, err := Kind.Open(platforms.Options{Values: map[string]string{keyDir: dir}})
+	p, err := LoopbackKind.Open(platforms.Options{Values: map[string]string{keyDir: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.(*Platform)
+	return p.(*Loopback)
 }
 
 // write appends to the file of what is said.
@@ -182,7 +182,7 @@ func TestAConfiguredBotDoesNotGrow(t *testing.T) {
 		}
 		synctest.Wait()
 		stop()
-		if acts, texts := len(p.net.acts), len(p.net.texts); acts != 0 || texts > maxTexts {
+		if acts, texts := len(p.net.acts), len(p.net.rooms["@ann"].standing); acts != 0 || texts > maxTexts {
 			t.Errorf("%d acts and %d texts are remembered, want none and %d", acts, texts, maxTexts)
 		}
 	})

@@ -1,4 +1,4 @@
-package loopback
+package local
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func posting(chat relay.ChatID, caption, content string) relay.SendMedia {
 
 func TestFilesIn(t *testing.T) {
 	net, in := NewNetwork(), &inbox{}
-	p := New(net, nil)
+	p := NewLoopback(net, nil)
 	start(t, p, in)
 	err := net.Say(t.Context(), Message{User: "ann", Files: []File{{Kind: relay.TypePhoto, Name: "a.png", Content: []byte("AAA"), Caption: "look"}, {Content: []byte("B")}}})
 	if err != nil {
@@ -61,7 +61,7 @@ func TestFilesIn(t *testing.T) {
 	}
 }
 
-func fetch(t *testing.T, p *Platform, a relay.Attachment) (string, error) {
+func fetch(t *testing.T, p *Loopback, a relay.Attachment) (string, error) {
 	t.Helper()
 	r, err := p.FetchMedia(t.Context(), a)
 	if err != nil {
@@ -73,7 +73,7 @@ func fetch(t *testing.T, p *Platform, a relay.Attachment) (string, error) {
 
 func TestFilesOut(t *testing.T) {
 	net := NewNetwork()
-	p := New(net, nil)
+	p := NewLoopback(net, nil)
 	long := strings.Repeat("x", MaxLength) + "y"
 	res, err := p.SendMedia(t.Context(), posting("@ann", long, "PNG"))
 	if err != nil || res.MessageID != "m1" || len(res.MessageIDs) != 2 {
@@ -102,7 +102,7 @@ func TestFilesOut(t *testing.T) {
 
 func TestButtons(t *testing.T) {
 	net, in := NewNetwork(), &inbox{}
-	p := New(net, nil)
+	p := NewLoopback(net, nil)
 	start(t, p, in)
 	ask := relay.Prompt{Chat: "park/garden", Content: strings.Repeat("x", MaxLength) + "go on?", Kind: "choice", PromptID: "k.1",
 		Options: []relay.PromptOption{{ID: "y", Label: "Yes"}, {ID: "n", Label: "No"}}, Meta: relay.Metadata{ThreadID: "roses"}}
