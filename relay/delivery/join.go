@@ -100,7 +100,12 @@ func (p *Pump) following(ctx context.Context, e *load) (next store.Entry, ok boo
 	if e.waited {
 		return p.followingWaiting(ctx, e)
 	}
-	l, seq := p.lane, e.Buffer.Seq+1
+	return p.from(ctx, e.Buffer.Seq+1)
+}
+
+// from is the first entry of the lane from seq on, before which all was looked at.
+func (p *Pump) from(ctx context.Context, seq uint64) (next store.Entry, ok bool, err error) {
+	l := p.lane
 	l.mu.Lock()
 	if len(l.offered) > 0 && l.offered[0].Buffer.Seq == seq {
 		defer l.mu.Unlock()
@@ -120,7 +125,7 @@ func (p *Pump) following(ctx context.Context, e *load) (next store.Entry, ok boo
 	return next, ok, err
 }
 
-// followingWaiting is the entry behind e that waits with it.
+// followingWaiting is the entry behind e that waits with it; behind the last of them, what was not looked at yet.
 func (p *Pump) followingWaiting(ctx context.Context, e *load) (next store.Entry, ok bool, err error) {
 	l := p.lane
 	for {
@@ -128,8 +133,9 @@ func (p *Pump) followingWaiting(ctx context.Context, e *load) (next store.Entry,
 		t := p.talks[e.where]
 		i, _ := t.find(e.Buffer.Seq + 1)
 		if i == len(t.waiting) {
+			seq := max(p.last, e.Buffer.Seq) + 1
 			l.mu.Unlock()
-			return next, false, nil
+			return p.from(ctx, seq)
 		}
 		seq := t.waiting[i].seq
 		l.mu.Unlock()

@@ -96,6 +96,27 @@ func TestWhatIsSaidMeanwhileIsJoined(t *testing.T) {
 	})
 }
 
+// TestWhatWaitedIsJoinedToWhatWasNotLookedAt: its bot is fronted before the pump has seen what was said next.
+func TestWhatWaitedIsJoinedToWhatWasNotLookedAt(t *testing.T) {
+	said := numbered(3, "strange@a/x")
+	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		wantGiven(t, s)
+		for _, text := range said[1:] {
+			m.append(text)
+		}
+		l.mu.Lock() // so that it looks only when the bot is fronted
+		l.told = 3
+		l.mu.Unlock()
+		s.widen()
+		wantGiven(t, s, lines(said...))
+		mustAck(t, s, 3, true)
+		wantGiven(t, s, lines(said...))
+		wantLeft(t, m)
+		lose(t, s)
+	}, said[0])
+}
+
 // TestWhatIsOfferedIsJoinedFromMemory.
 func TestWhatIsOfferedIsJoinedFromMemory(t *testing.T) {
 	entries(t, Options{Window: 2}, func(t *testing.T, m *memory, l *Lane) {
