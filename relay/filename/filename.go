@@ -34,7 +34,7 @@ func Clean(name string) string {
 	if utf8.RuneCountInString(name) > Max {
 		ext := Ext(name)
 		stem := []rune(strings.TrimSuffix(name, ext))
-		name = strings.TrimRight(string(stem[:Max-utf8.RuneCountInString(ext)]), " ") + ext
+		name = strings.TrimRight(string(stem[:Max-utf8.RuneCountInString(ext)]), ". ") + ext
 	}
 	return name
 }

@@ -29,6 +29,7 @@ func TestClean(t *testing.T) {
 		"no text at all":         {"\xff\xfe.txt", "\uFFFD.txt"},
 		"of the longest":         {strings.Repeat("ü", Max), strings.Repeat("ü", Max)},
 		"longer":                 {strings.Repeat("ü", Max) + ".pdf", strings.Repeat("ü", Max-4) + ".pdf"},
+		"cut behind a dot":       {"a." + strings.Repeat(" ", Max) + "b c", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Clean(tc.in); got != tc.want {
