@@ -153,8 +153,8 @@ func (s *sweep) moves() error {
 	}
 	talked, held := chatsInUse(s.t.Tx)
 	return dropDue(s, BucketMoves, nil, func(m Move) bool {
-		to := string(moveKey(m.Platform, m.To))
-		return !talked[to] && (!held[to] || s.now.Sub(m.At) > keepSilent)
+		to := moveKey(m.Platform, m.To)
+		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(m.At) > keepSilent)
 	})
 }
 
