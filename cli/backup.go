@@ -20,8 +20,8 @@ func newBackupCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the database into a new file, also while the server runs",
-		Long: `Writes a verified copy of the database into FILE, which must not exist yet; a running server goes
-on delivering meanwhile. With a recipient in the [backup] section, or --recipient, the copy is
+		Long: `Writes a verified copy of the database into FILE, which must not exist yet. A running server keeps
+delivering meanwhile. With a recipient in the [backup] section, or --recipient, the copy is
 encrypted with age. The key of the vault (vault.key) is not in it: keep that in another place.`,
 		Args: cobra.ExactArgs(1),
 	}
@@ -34,7 +34,7 @@ encrypted with age. The key of the vault (vault.key) is not in it: keep that in 
 		}
 		cfg := f.cfg
 		if cfg == nil {
-			return errors.New("the configuration has faults (hermes-connector check lists them), and it says for whom backups are encrypted")
+			return errors.New("the configuration has faults (hermes-connector check lists them), and it names the key that encrypts backups")
 		}
 		*recipient = cmp.Or(*recipient, cfg.Backup.Recipient)
 		if err := backup.CheckRecipient(*recipient); err != nil {
@@ -46,7 +46,7 @@ encrypted with age. The key of the vault (vault.key) is not in it: keep that in 
 			return err
 		})
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s exists, and no file is overwritten: give another name", args[0])
+			return fmt.Errorf("%s exists and is not overwritten: give another name", args[0])
 		}
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ encrypted with age. The key of the vault (vault.key) is not in it: keep that in 
 
 // keepVaultKey says what a backup is worth without the key.
 func keepVaultKey(cfg *config.Config) string {
-	return cmp.Or(cfg.Vault.KeyFile, "The vault's key") + " is not in a backup: keep a copy of it elsewhere. No backup can be used without it."
+	return cmp.Or(cfg.Vault.KeyFile, "The vault's key") + " is not in the backup: keep a copy of it elsewhere. Without it no backup can be used."
 }
 
 // withSource calls do with the running server or, when none runs, with the database opened for

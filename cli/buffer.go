@@ -72,7 +72,7 @@ func entryRow(e manage.Entry) []any {
 }
 
 func (a *app) bufferDead() *cobra.Command {
-	return command(a, ops.Dead, "List the messages that were given up, and why").asking(nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
+	return command(a, ops.Dead, "List the messages that were given up (dead letters), and why").asking(nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
 		list(a, w, all, n.Name+" has no dead letters.", slices.Concat(entryHead, []any{"REASON"}), func(d manage.DeadEntry) []any {
 			return append(entryRow(d.Entry), d.Reason)
 		})
@@ -90,7 +90,7 @@ func letters(pos []string) (manage.Letters, error) {
 }
 
 func (a *app) bufferReplay() *cobra.Command {
-	return command(a, ops.Replay, "Deliver dead letters after all: those named, or all").asking(letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
+	return command(a, ops.Replay, "Deliver dead letters again: the named ones, or all").asking(letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
 		switch {
 		case moved.Count > 0:
 			_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
@@ -98,17 +98,17 @@ func (a *app) bufferReplay() *cobra.Command {
 			a.say("%s has no dead letters.", moved.Instance)
 		}
 		if moved.Oversize > 0 {
-			_, _ = fmt.Fprintf(w, "%s cannot be delivered: over 1 MiB, which is more than a gateway takes. Ask for the text in parts, or as a file; hermes-connector buffer drop %s BUFFERID deletes a message\n",
+			_, _ = fmt.Fprintf(w, "%s cannot be delivered: a gateway takes 1 MiB at most. Ask for the text in parts, or as a file; hermes-connector buffer drop %s BUFFERID deletes a message\n",
 				manage.Counted(moved.Oversize, "message", "messages"), moved.Instance)
 		}
 		if moved.Left > 0 {
-			_, _ = fmt.Fprintf(w, "%d stay dead letters: the buffer is full until the gateway has taken some of it\n", moved.Left)
+			_, _ = fmt.Fprintf(w, "%d stay dead letters, because the buffer is full; try again when the gateway has taken some messages\n", moved.Left)
 		}
 	})
 }
 
 func (a *app) bufferDrop() *cobra.Command {
-	c := command(a, ops.Drop, "Delete messages for good: those named, or all dead letters")
+	c := command(a, ops.Drop, "Delete messages for good: the named ones, or all dead letters")
 	yes := c.Flags().Bool("yes", false, "do not ask")
 	args := func(pos []string) (manage.Letters, error) {
 		what := "all dead letters"
@@ -116,7 +116,7 @@ func (a *app) bufferDrop() *cobra.Command {
 			what = manage.Counted(len(pos)-1, "message", "messages")
 		}
 		if !*yes && !a.confirmed(fmt.Sprintf("Delete %s of %s for good?", what, pos[0])) {
-			return manage.Letters{}, errors.New("nothing was deleted: answer y, or give --yes")
+			return manage.Letters{}, errors.New("nothing was deleted: answer y, or use --yes")
 		}
 		return letters(pos)
 	}
@@ -126,8 +126,8 @@ func (a *app) bufferDrop() *cobra.Command {
 }
 
 func (a *app) bufferQuarantine() *cobra.Command {
-	c := command(a, ops.Quarantine, "List what could not be read and was put aside, without showing it")
-	return listing(c, noArgs, "Nothing was put aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
+	c := command(a, ops.Quarantine, "List records that could not be read and were set aside, without their content")
+	return listing(c, noArgs, "Nothing was set aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
 		bot := "-" // a record of ours
 		if q.Platform != "" {
 			bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()

@@ -22,9 +22,9 @@ type checked struct {
 func newCheckCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Judge the configuration as a whole",
-		Long: "Judges the configuration as a whole and lists everything wrong with it. Exits with 2 when there is\n" +
-			"anything, but for warnings.\n\n" + config.Reference(configurable()),
+		Short: "Check the whole configuration",
+		Long: "Checks the whole configuration and lists everything that is wrong. Exits with 2 if something is, and with\n" +
+			"0 if there are only warnings.\n\n" + config.Reference(configurable()),
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(c)
@@ -46,7 +46,7 @@ func newCheckCmd(a *app) *cobra.Command {
 		}
 		out.File, out.Warnings = cfg.File, cfg.Doubts()
 		return a.print(*asJSON, out, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "✓ %s\n", cmp.Or(cfg.File, "no configuration file: the defaults hold"))
+			_, _ = fmt.Fprintf(w, "✓ %s\n", cmp.Or(cfg.File, "there is no configuration file: the defaults apply"))
 			_, _ = fmt.Fprintf(w, "  data in %s, listening on %s\n", cfg.DataDir, cfg.Listen)
 			for _, b := range cfg.Bots {
 				called := ""

@@ -40,12 +40,12 @@ func newDemoCmd(a *app) *cobra.Command {
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the whole path in one process, without a bot and without a network",
-		Long: `Runs the real connector over a chat network in memory, and a small gateway that dials its door
-with a real token and answers every message with itself. What you type is said by ann; every hop
-is printed with its time. The link it prints opens a chat with the same gateway in a browser, which
-also takes files and shows buttons; the status page is beside it. It ends with its input, or, if
-there is none, when it is stopped. Nothing is kept: the data folder is a temporary one.`,
+		Short: "Try everything in one process, without a bot or a network",
+		Long: `Runs the real connector over a chat network in memory, and a small gateway that connects
+with a real token and repeats every message. You type as a person called ann; every step is printed
+with its time. The printed link opens a chat with the same gateway in a browser, which also takes
+files and shows buttons, and the status page. The demo ends with its input, or when you stop it. It
+keeps nothing: its data folder is temporary.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, hurry, release := signals(cmd.Context(), nil)
@@ -53,7 +53,7 @@ there is none, when it is stopped. Nothing is kept: the data folder is a tempora
 			return demo(ctx, hurry, once, a.stdin, &hops{w: a.stdout})
 		},
 	}
-	cmd.Flags().BoolVar(&once, "once", false, "say one message, print each hop, and end when the answer is back")
+	cmd.Flags().BoolVar(&once, "once", false, "send one message, print each step, and end when the answer is back")
 	return cmd
 }
 
@@ -159,7 +159,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	if err != nil {
 		return err
 	}
-	out.print("demo", "open %s&%s=%s in a browser: it is good for one login", link.URL, page.Next, url.QueryEscape(page.Chat+"/"+demoName))
+	out.print("demo", "open %s&%s=%s in a browser: it logs you in once", link.URL, page.Next, url.QueryEscape(page.Chat+"/"+demoName))
 	return demoTalk(ctx, network, out, stdin)
 }
 
@@ -189,7 +189,7 @@ func demoTalk(ctx context.Context, network *local.Network, out *hops, stdin io.R
 	in, isFile := stdin.(*os.File)
 	somebody := isFile && terminal.Is(in)
 	if somebody {
-		out.print("demo", "or type a message here and press return; end with ctrl-d")
+		out.print("demo", "or type a message here and press Enter; Ctrl-D ends it")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -225,7 +225,7 @@ func demoTalk(ctx context.Context, network *local.Network, out *hops, stdin io.R
 		case !ok && somebody:
 			return <-ends
 		case !ok:
-			out.print("demo", "nobody types here: it runs until it is stopped")
+			out.print("demo", "there is no terminal to type in: it runs until you stop it")
 			<-ctx.Done()
 			return ended(ctx)
 		case strings.TrimSpace(line) == "":

@@ -32,14 +32,14 @@ import (
 )
 
 func newDoctorCmd(a *app) *cobra.Command {
-	c := command(a, ops.Diagnose, "Find what is wrong, and say what mends it")
-	c.Long = `Looks, within five seconds, for what is wrong: with the configuration, the bots at their networks, the
-addresses and the certificate, the clock, the data folder and its disk, the snapshots, and the gateways. It changes
-nothing, and works whether or not the server runs. Each finding has a code that never changes, and says what it means
-for people's messages and what mends it; the worst comes first.
+	c := command(a, ops.Diagnose, "Find what is wrong and how to fix it")
+	c.Long = `Checks everything within five seconds: the configuration, the bots at their networks, the addresses and the
+certificate, the clock, the data folder and its disk, the snapshots, and the gateways. It changes nothing, and works
+with and without a running server. Each finding says what is wrong, what that means for messages, and how to fix it;
+the worst comes first. Its code never changes, so you can search for it.
 
 Exits with 0 when nothing is wrong, with 1 when something is, and with 2 when the configuration has faults.`
-	offline := c.Flags().Bool("offline", false, "ask no network")
+	offline := c.Flags().Bool("offline", false, "do not ask the networks")
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), *offline, *c.asJSON) }
 	return c.Command
 }

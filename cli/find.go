@@ -74,7 +74,7 @@ func ownData(cfg *config.Config) error {
 	case who == "", root && cfg.DataDirGiven:
 		return nil
 	case root:
-		return fmt.Errorf("the data folder %s belongs to the user %s: --data-dir %[1]s uses it all the same", cfg.DataDir, who)
+		return fmt.Errorf("the data folder %s belongs to the user %s: to use it anyway, add --data-dir %[1]s", cfg.DataDir, who)
 	}
 	return fmt.Errorf("the data folder %s belongs to the user %s: run this command as that user, or as root", cfg.DataDir, who)
 }
@@ -170,18 +170,18 @@ func clientOf(all []other, s pointer.Server) *admin.Client {
 func errNoDatabase(cfg *config.Config, may bool) error {
 	hint := ""
 	if may {
-		hint = ", --new makes a database there"
+		hint = "; --new makes a database there"
 	}
 	next := "hermes-connector serve starts a server"
 	if len(cfg.Bots) == 0 {
-		next = "hermes-connector setup asks for what is needed"
+		next = "hermes-connector setup makes one"
 	}
-	return fmt.Errorf("no server is running, and there is no database in %s: %s%s, and --config or --data-dir name another place", cfg.DataDir, next, hint)
+	return fmt.Errorf("no server is running, and there is no database in %s: %s%s; --config or --data-dir names another place", cfg.DataDir, next, hint)
 }
 
 // maker lets c make a database, if it is told to.
 func (a *app) maker(c *cobra.Command) *cobra.Command {
-	may := c.Flags().Bool("new", false, "make the database if there is none and no server runs")
+	may := c.Flags().Bool("new", false, "make the database if there is none and no server is running")
 	before := c.PreRun
 	c.PreRun = func(c *cobra.Command, args []string) {
 		a.makes = may

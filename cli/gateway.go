@@ -26,21 +26,21 @@ func newEnrollCmd(a *app) *cobra.Command {
 	c := command(a, ops.Enroll, "Make credentials for a new gateway")
 	c.Args, c.ValidArgsFunction = cobra.MaximumNArgs(1), nil // it is a new name
 	c.Long = `Makes a gateway and prints its credentials as the lines of its .env file. The credentials are
-shown this once, and gateways of every age take them.
+shown only once. Every Hermes gateway since June 2026 takes them.
 
-With --token the command makes no gateway yet, and prints a single-use token. A gateway of August
-2026 or newer turns the token into credentials by itself:
+With --token the command makes no gateway yet but prints a single-use token. A gateway of August
+2026 or newer exchanges the token for credentials by itself:
 
   hermes gateway enroll --token TOKEN
 
-For that the gateway must know where to prove who it is: from GATEWAY_RELAY_URL and
-GATEWAY_RELAY_IDP_TOKEN_URL, which are printed too unless [identity] in the configuration names
-another service. A gateway that has these two lines needs no token: it gets fresh credentials at
-every start. Without NAME any gateway may use the token, and the second line expires with it.`
+For that the gateway needs GATEWAY_RELAY_URL and GATEWAY_RELAY_IDP_TOKEN_URL, where it proves who it
+is. Both are printed too, unless [identity] in the configuration names another service. With these two
+lines a gateway needs no token: it gets fresh credentials at every start. Without NAME any gateway may
+use the token, and the second line expires with it.`
 	c.Example = "  hermes-connector enroll home >> ~/.hermes/.env\n" +
 		"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
 		"  hermes-connector enroll attic --token"
-	c.Flags().StringVar(&args.Tenant, "tenant", "", "isolation domain (default home)")
+	c.Flags().StringVar(&args.Tenant, "tenant", "", "the `TENANT` it belongs to (default home); tenants see nothing of each other")
 	c.Flags().StringVar(&args.WakeURL, "wake-url", "", "`URL` to GET when messages wait and the gateway is away")
 	tokenOnly := c.Flags().Bool("token", false, "print a single-use enrollment token")
 	a.maker(c.Command)
@@ -61,7 +61,7 @@ every start. Without NAME any gateway may use the token, and the second line exp
 // printToken prints the token and the .env lines on stdout and everything else on stderr.
 func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
 	whom := cmp.Or(string(t.Gateway), "any new gateway")
-	a.say("✓ an enrollment token for %s%s; good once, until %s:\n", whom, ofTenant(t.Tenant), clock(t.ExpiresAt))
+	a.say("✓ an enrollment token for %s%s, valid once, until %s:\n", whom, ofTenant(t.Tenant), clock(t.ExpiresAt))
 	_, _ = fmt.Fprintln(w, t.Token)
 	if t.IdentityURL == "" {
 		a.say(`
@@ -74,25 +74,25 @@ The gateway must be able to prove who it is, as [identity] in the configuration 
 	if t.Gateway == "" {
 		a.say(`
 Then run there: hermes gateway enroll --token TOKEN
-The second line expires with the token; an enrolled gateway goes on without that line.`)
+The second line expires with the token; an enrolled gateway no longer needs it.`)
 	} else {
 		a.say(`
-Then restart the gateway: it gets its credentials by itself at every start, and the token is not needed.
-Or get the credentials once and for all, and run there: hermes gateway enroll --token TOKEN
+Then restart the gateway: it gets its credentials by itself at every start and does not need the token.
+Or get lasting credentials, by running there: hermes gateway enroll --token TOKEN
 The second line is a secret; hermes-connector gateway identity %s --revoke revokes the URL in it.`, t.Gateway)
 	}
-	a.say("Gateways older than August 2026 can do neither: they take the lines that hermes-connector enroll NAME prints.")
+	a.say("Gateways older than August 2026 can do neither: they need the lines that hermes-connector enroll NAME prints.")
 	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
 }
 
 // warnLocal says so when other machines cannot reach what a gateway is told to dial, or may know it by another name.
 func (a *app) warnLocal(dialed string) {
 	if u, err := url.Parse(dialed); err == nil && u.Port() == "0" {
-		a.say("! The port is not known until the server runs: write the one that hermes-connector serve prints into GATEWAY_RELAY_URL, or name one as listen.")
+		a.say("! The port is known only when the server runs: write the port that hermes-connector serve prints into GATEWAY_RELAY_URL, or set one as listen.")
 	} else if err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
-		a.say("! %s can be reached from this machine only. For a gateway on another one: hermes-connector setup --reach lan (or internet).", dialed)
+		a.say("! Only this machine can reach %s. For a gateway on another machine: hermes-connector setup --reach lan (or internet).", dialed)
 	} else if err == nil && u.Scheme == "http" && u.Hostname() == netaddr.Address().String() {
-		a.say("! %s is this machine's address in its network. Where gateways know it by another name, set public_url.", dialed)
+		a.say("! %s is this machine's address in its network. If gateways reach it by another name, set public_url.", dialed)
 	}
 }
 
@@ -129,12 +129,12 @@ func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled],
 		_, _ = fmt.Fprintln(w, a.below()+strings.Join(e.EnvLines(), "\n"))
 		a.say("\nThe secret is not shown again. %s", terminal.Text(next(e)))
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
-			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
+			a.say("! No bot is configured, so the lines name no bot. When there is one, hermes-connector gateway rotate %s prints new lines.", e.Gateway)
 		}
 		a.warnLocal(e.URL)
 	})
 	if err != nil {
-		return fmt.Errorf("the credentials are made, but could not be printed (hermes-connector gateway rotate %s makes new ones): %w", e.Gateway, err)
+		return fmt.Errorf("the credentials were made but could not be printed (hermes-connector gateway rotate %s makes new ones): %w", e.Gateway, err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled],
 // afterEnroll is what is next when there is a new gateway.
 func afterEnroll(e manage.Enrolled) string {
 	return "Next: hermes-connector link " + string(e.Instance) +
-		"\nDoes that gateway run a bot of its own already? Then first: hermes-connector help moving"
+		"\nDoes that gateway already run a bot of its own? Then read first: hermes-connector help moving"
 }
 
 // afterRotate is what is next when a gateway has a new secret, and how long the old one is good.
@@ -173,7 +173,7 @@ func gatewayRow(g manage.Gateway) []any {
 }
 
 func (a *app) gatewayRotate() *cobra.Command {
-	c := command(a, ops.Rotate, "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
+	c := command(a, ops.Rotate, "Give a gateway a new secret; the old one works until the new one is used, at most a day")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		return newCredentials(cmd.Context(), c, manage.Named{Name: pos[0]}, "has a new secret", afterRotate)
 	}
@@ -181,7 +181,7 @@ func (a *app) gatewayRotate() *cobra.Command {
 }
 
 func (a *app) gatewayRevoke() *cobra.Command {
-	c := command(a, ops.Revoke, "Kill a gateway's credentials at once; with it goes what was bound and granted to it")
+	c := command(a, ops.Revoke, "Revoke a gateway: its credentials, links and chats end at once")
 	yes := c.Flags().Bool("yes", false, "do not ask")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}
@@ -190,12 +190,12 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		goes := losses(g.Holds)
-		question := fmt.Sprintf("Revoke %s? Its credentials die at once", terminal.Plain(string(g.ID)))
+		question := fmt.Sprintf("Revoke %s? Its credentials end at once", terminal.Plain(string(g.ID)))
 		if goes != "" {
-			question += ". With them go: " + goes
+			question += ". Also removed: " + goes
 		}
 		if !*yes && !a.confirmed(question+".") {
-			return errors.New("nothing was revoked: answer y, or give --yes")
+			return errors.New("nothing was revoked: answer y, or use --yes")
 		}
 		if g, err = ask(cmd.Context(), a, c.op, n); err != nil {
 			return err
@@ -203,7 +203,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 		return a.print(*c.asJSON, g, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
 			if goes != "" {
-				_, _ = fmt.Fprintf(w, "  gone with it: %s\n", goes)
+				_, _ = fmt.Fprintf(w, "  also removed: %s\n", goes)
 			}
 		})
 	}
@@ -211,13 +211,13 @@ func (a *app) gatewayRevoke() *cobra.Command {
 }
 
 func (a *app) gatewayIdentity() *cobra.Command {
-	c := command(a, ops.Identity, "Make a new identity URL, with which a gateway gets credentials at every start; the former URL dies")
-	revoke := c.Flags().Bool("revoke", false, "make no new URL, and revoke the one there is")
+	c := command(a, ops.Identity, "Make a new identity URL, from which a gateway gets credentials at every start; the old URL ends")
+	revoke := c.Flags().Bool("revoke", false, "revoke the URL without making a new one")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}
 		if *revoke {
 			return show(cmd.Context(), a, ops.DropIdentity, n, *c.asJSON, func(w io.Writer, moved manage.Moved) {
-				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
+				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the gateway's current credentials stay valid\n", moved.Instance)
 			})
 		}
 		return show(cmd.Context(), a, c.op, n, *c.asJSON, func(w io.Writer, u manage.IdentityURL) {

@@ -49,7 +49,7 @@ func TestHangups(t *testing.T) {
 	send(syscall.SIGTERM)
 	wait("the stop", stop.Done())
 	release() // it waits for the reload
-	if got := context.Cause(stop).Error(); got != "told to stop (SIGTERM)" {
+	if got := context.Cause(stop).Error(); got != "asked to stop (SIGTERM)" {
 		t.Errorf("cause %q", got)
 	}
 }

@@ -76,7 +76,7 @@ func (l *machineLook) shared(afresh bool, look func() (finding.List, int64)) (fi
 		select {
 		case <-looking:
 		case <-time.After(hostWithin):
-			return finding.NotLookedAt.Alone(l.cfg.DataDir, "the data folder did not answer in time", "look at the disk it lies on"), -1
+			return finding.NotLookedAt.Alone(l.cfg.DataDir, "the data folder did not answer in time", "check the disk it is on"), -1
 		}
 	}
 	l.mu.Lock()
@@ -87,21 +87,21 @@ func (l *machineLook) shared(afresh bool, look func() (finding.List, int64)) (fi
 func (l *machineLook) database() (out finding.List) {
 	file, db := l.cfg.Database(), l.core.db
 	if err := db.Probe(); err != nil {
-		out.Add(finding.DatabaseStopped, file, "no message is accepted: "+err.Error(), "make room on its disk; if there is room, start the server again: what the start says tells more")
+		out.Add(finding.DatabaseStopped, file, "no message is accepted: "+err.Error(), "make room on its disk; if there is room, restart the server: its start says more")
 	}
 	st := db.Stats()
 	if st.FellBack {
 		out.Add(finding.FellBack, file,
-			"the newest commit was not whole at the start, and the one before it is used: after a power cut nobody was told of it; otherwise compare with the last snapshot",
-			"nothing is to be done after a power cut; else `hermes-connector restore FILE`")
+			"at the start the newest commit was incomplete, so the one before it is used: after a power cut nothing is lost; otherwise compare with the last snapshot",
+			"after a power cut you need do nothing; otherwise run `hermes-connector restore FILE`")
 	}
 	if st.Leftover {
-		out.Add(finding.Leftover, file, "what a rekey replaced is still in its free pages: no copy without them could be made at the start, and the log says why",
-			"make room on its disk and start the server again")
+		out.Add(finding.Leftover, file, "data that a rekey replaced is still in its free pages: the start could not make a copy without them, and the log says why",
+			"make room on its disk and restart the server")
 	}
 	if st.Damaged > 0 {
 		out.Add(finding.SetAside, file,
-			fmt.Sprintf("damaged when the database was opened: %d of its records, which were set aside; the log and buffer quarantine name them", st.Damaged),
+			fmt.Sprintf("%d of its records were damaged when it was opened, and were set aside; the log and buffer quarantine name them", st.Damaged),
 			"hermes-connector buffer quarantine")
 	}
 	return out
@@ -113,7 +113,7 @@ func (l *machineLook) snapshots(now time.Time) finding.List {
 	}
 	st := l.core.keeper.Stats()
 	if st.Err != nil {
-		return finding.SnapshotFailed.Alone(l.cfg.Backup.Dir, "the last nightly snapshot failed: "+st.Err.Error(), "mend that; it is tried again every hour")
+		return finding.SnapshotFailed.Alone(l.cfg.Backup.Dir, "the last nightly snapshot failed: "+st.Err.Error(), "fix that; it is retried every hour")
 	}
 	return doctor.Overdue(l.cfg, st.CoveredAt, l.began, now)
 }
@@ -154,7 +154,7 @@ func changes(log *slog.Logger, known map[[2]string]bool, found finding.List) map
 	}
 	for k := range known {
 		if !now[k] {
-			log.Info("mended", "code", k[0], "about", k[1])
+			log.Info("fixed", "code", k[0], "about", k[1])
 		}
 	}
 	return now

@@ -122,7 +122,7 @@ func TestTheWorstInOneLine(t *testing.T) {
 		"not looked at": {[]finding.Finding{finding.NotLookedAt.Of("it", "what", "fix")}, ""},
 		"one":           {[]finding.Finding{finding.NoBot.Of("", "no bot", "make one")}, "! HC504  no bot; make one"},
 		"more": {[]finding.Finding{finding.DeadToken.Of("telegram:1", "dead\x1b[2J", "get another"), finding.NoBot.Of("", "no bot", "make one"),
-			finding.NotLookedAt.Of("it", "what", "fix")}, `✗ HC101  telegram:1: dead\x1b[2J; get another (1 more: hermes-connector doctor)`},
+			finding.NotLookedAt.Of("it", "what", "fix")}, `✗ HC101  telegram:1: dead\x1b[2J; get another (1 more finding: hermes-connector doctor)`},
 	} {
 		if got := worstLine(tc.found); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)

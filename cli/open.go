@@ -97,10 +97,7 @@ func settings(cfg *config.Config, addr string, bots []platforms.Bot, g *guard.Gu
 	return manage.Settings{
 		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Networks: networks(), Words: words.Words{},
 		IdentityURLs: cfg.Identity.Mode == identity.None,
-		CheckWake: func(raw string) error {
-			_, err := g.CheckURL(raw)
-			return err
-		},
+		CheckWake:    func(raw string) error { return config.Outside(g, raw) },
 	}
 }
 

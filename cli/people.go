@@ -114,7 +114,7 @@ func (a *app) gatewayAccess() *cobra.Command {
   any          everybody in the chat`
 	c.Example = "  hermes-connector gateway access home\n" +
 		"  hermes-connector gateway access home allow-list --allow telegram:4242 --allow telegram:4343"
-	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:PERSON` to admit; may be repeated; the list replaces the former one")
+	allow := c.Flags().StringArray("allow", nil, "also listen to `PLATFORM:PERSON`; may be repeated; replaces the former list")
 	args := func(pos []string) (manage.SetPrincipal, error) {
 		p := manage.SetPrincipal{Name: pos[0]}
 		if len(pos) == 2 {
@@ -130,11 +130,11 @@ func (a *app) gatewayAccess() *cobra.Command {
 		return p, nil
 	}
 	return c.asking(args, func(w io.Writer, set manage.SetPrincipal, p manage.Principal) {
-		verb := "hears"
+		verb := "listens"
 		if set.Policy != "" {
-			verb = "now hears"
+			verb = "now listens"
 		}
-		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", p.Instance, verb, terminal.Plain(heard(p)), p.Policy)
+		_, _ = fmt.Fprintf(w, "✓ %s %s in its group chats to: %s (%s)\n", p.Instance, verb, terminal.Plain(heard(p)), p.Policy)
 		warn(w, p.Warnings)
 	})
 }
@@ -144,16 +144,16 @@ func (a *app) gatewayPolicy() *cobra.Command {
 	c.Example = "  hermes-connector gateway policy home --platform telegram --require-address=false\n" +
 		"  hermes-connector gateway policy home --platform telegram --free -100123 --owner-must-address"
 	f := c.Flags()
-	platform := f.String("platform", "", "the `PLATFORM` that the policy is about")
-	requireAddress := f.Bool("require-address", true, "only messages that mention the bot, answer it or command it")
-	free := f.StringArray("free", nil, "`CHAT` in which no address is needed; may be repeated; replaces the former list (--free= empties it)")
-	allowBots := f.Bool("allow-bots", false, "messages of other bots too")
-	ownerMust := f.Bool("owner-must-address", false, "the owner's own messages follow --require-address too")
-	context := f.String("context", "granted", "which messages to the bot bring along what was said in the chat before: off, granted (in granted chats) or all (wherever the owner writes too)")
+	platform := f.String("platform", "", "the `PLATFORM` to show or set it for")
+	requireAddress := f.Bool("require-address", true, "deliver only messages that mention the bot, reply to it or are a command")
+	free := f.StringArray("free", nil, "deliver all messages of `CHAT`, addressed to the bot or not; may be repeated; replaces the former list (--free= empties it)")
+	allowBots := f.Bool("allow-bots", false, "deliver messages of other bots too")
+	ownerMust := f.Bool("owner-must-address", false, "linked people must address the bot, too")
+	context := f.String("context", "granted", "which messages come with the earlier lines of their chat: off, granted (in the gateway's own chats) or all (also where linked people write)")
 	args := func(pos []string) (manage.SetRelevance, error) {
 		p := manage.SetRelevance{Name: pos[0], Platform: relay.PlatformID(*platform)}
 		if *platform == "" {
-			return p, usageError{errors.New("a policy is about one platform: give --platform")}
+			return p, usageError{errors.New("the platform is missing: --platform PLATFORM")}
 		}
 		given := func(flag string, value *bool) *bool {
 			if f.Changed(flag) {
@@ -180,10 +180,10 @@ func (a *app) gatewayPolicy() *cobra.Command {
 		table(w, [][]any{
 			{r.Instance, "on " + string(r.Platform)},
 			{"  must be addressed", r.RequireAddress},
-			{"  except in", join(r.Free)},
-			{"  hears other bots", r.AllowBots},
-			{"  the owner too must address it", r.OwnerMustAddress},
-			{"  is told what was said before", r.Context},
+			{"  but not in", join(r.Free)},
+			{"  listens to other bots", r.AllowBots},
+			{"  linked people must address it, too", r.OwnerMustAddress},
+			{"  gets earlier lines of the chat", r.Context},
 		})
 		warn(w, r.Warnings)
 	})

@@ -83,7 +83,7 @@ func (r *reloader) reload(ctx context.Context, by string) (manage.Reloaded, erro
 	out, err := r.takeOver(ctx)
 	if err != nil {
 		r.log.Error("the configuration was not reloaded, and nothing changed", "by", by, "faults", strings.Join(lines(err), "; "))
-		r.manager.Ready("running with the configuration before the last reload, which has faults")
+		r.manager.Ready("running with the former configuration, because the new one has faults")
 		return out, &manage.Error{Why: manage.Usage, Message: "nothing was changed, because the configuration has faults:\n" + err.Error()}
 	}
 	attrs := []any{"by", by}
@@ -108,9 +108,9 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	switch {
 	case err != nil:
 	case r.started.File != "" && next.File != r.started.File: // an editor at work, or a mistake: no reason to end every bot
-		err = config.Faults{{Place: config.Place{File: r.started.File}, What: "is not there any more; a restart takes " + cmp.Or(next.File, "the defaults")}}
+		err = config.Faults{{Place: config.Place{File: r.started.File}, What: "is gone; a restart uses " + cmp.Or(next.File, "the defaults")}}
 	case len(next.Bots) == 0 && len(r.bots) > 0: // a file that was emptied by mistake looks the same
-		err = config.Faults{{Place: config.Place{File: next.File}, What: "has no bot any more, and a reload would stop every one: if you mean that, restart the server"}}
+		err = config.Faults{{Place: config.Place{File: next.File}, What: "has no bot any more, and a reload would stop all bots: if you want that, restart the server"}}
 	default:
 		err = next.Unusable()
 	}
@@ -193,11 +193,11 @@ func compare(before, after []configured) manage.Reloaded {
 }
 
 func newReloadCmd(a *app) *cobra.Command {
-	c := command(a, ops.Reload, "Have the running server read its configuration again")
-	c.Long = `Has the running server read its configuration again, as SIGHUP does. The whole configuration is judged first: with a
-fault nothing changes. Bots that were added, removed or changed start, stop or start anew, each by itself; other bots
-and the gateways do not notice. The level of the log and [replies] change too. What needs a restart is named. A
-configuration without any bot is refused, if there were some: an emptied file would stop them all. A restart takes it.`
+	c := command(a, ops.Reload, "Make the running server read its configuration again")
+	c.Long = `Makes the running server read its configuration again, as SIGHUP does. If the new configuration has a fault, nothing
+changes. Added, removed and changed bots are started, stopped and restarted; other bots and the gateways do not
+notice. The log level and [replies] change, too. The command names what only a restart changes. It refuses a
+configuration from which all bots are gone, since an emptied file would stop them all; a restart accepts it.`
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		out, err := askServer(cmd.Context(), a, c.op)
 		if err != nil {
@@ -213,7 +213,7 @@ func tellReloaded(w io.Writer, out manage.Reloaded) {
 	for _, list := range []struct {
 		what string
 		of   []string
-	}{{"started", out.Added}, {"started anew", out.Changed}, {"stopped", out.Removed}} {
+	}{{"started", out.Added}, {"restarted", out.Changed}, {"stopped", out.Removed}} {
 		for _, b := range list.of {
 			_, _ = fmt.Fprintf(w, "  %s: %s\n", terminal.Plain(b), list.what)
 		}
@@ -222,14 +222,14 @@ func tellReloaded(w io.Writer, out manage.Reloaded) {
 		_, _ = fmt.Fprintln(w, "  no bot changed")
 	}
 	if len(out.Restart) > 0 {
-		_, _ = fmt.Fprintf(w, "! Only a restart changes %s\n", strings.Join(out.Restart, ", "))
+		_, _ = fmt.Fprintf(w, "! Takes effect only after a restart: %s\n", strings.Join(out.Restart, ", "))
 	}
 }
 
 func newHealthcheckCmd(a *app) *cobra.Command {
-	c := command(a, ops.Health, "Exit with 0 if the server does its work, for containers and scripts")
-	c.Long = "Asks the running server whether it takes messages in. Exits with 1 when it does not, or when none runs."
-	ready := c.Flags().Bool("ready", false, "ask too whether every bot is connected")
+	c := command(a, ops.Health, "Exit with 0 if the server works, for containers and scripts")
+	c.Long = "Asks the running server whether it accepts messages. Exits with 1 if it does not, or if no server is running."
+	ready := c.Flags().Bool("ready", false, "also require that every bot is connected")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		h, err := askServer(cmd.Context(), a, c.op)
 		if err != nil {
@@ -241,7 +241,7 @@ func newHealthcheckCmd(a *app) *cobra.Command {
 		ok := h.OK && (h.Ready || !*ready)
 		if err := a.print(*c.asJSON, h, func(w io.Writer) {
 			if ok {
-				_, _ = fmt.Fprintln(w, "✓ the server takes messages in")
+				_, _ = fmt.Fprintln(w, "✓ the server accepts messages")
 				return
 			}
 			_, _ = fmt.Fprintln(w, "✗", terminal.Plain(h.Why))

@@ -55,7 +55,7 @@ func nameless(st manage.Status) report {
 		})
 	}
 	for _, f := range st.Findings {
-		out.Findings = append(out.Findings, finding.Finding{Code: f.Code, Severity: f.Severity, What: "its words are left out here", Why: f.Why, Fix: "hermes-connector doctor"})
+		out.Findings = append(out.Findings, finding.Finding{Code: f.Code, Severity: f.Severity, What: "details are left out of this report", Why: f.Why, Fix: "hermes-connector doctor"})
 	}
 	return report{Status: out, Commit: commit(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 }
@@ -70,7 +70,7 @@ func tellReport(w io.Writer, r report, now time.Time) {
 	if len(r.Counters) == 0 {
 		return
 	}
-	_, _ = fmt.Fprintln(w, "\nCounted since the start; what is not here is 0:")
+	_, _ = fmt.Fprintln(w, "\nCounters since the start (those at 0 are left out):")
 	rows := [][]any{{"  NAME", "TOTAL", "WHAT"}}
 	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
 		if n := r.Counters[name]; n > 0 {

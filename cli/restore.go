@@ -26,13 +26,13 @@ import (
 func newRestoreCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Put a backup or a snapshot in the place of the database",
-		Long: `Checks FILE, puts it in the place of the database and says what came after it and is lost. The
-server must be stopped. The former database is kept beside the new one under another name; what was seen is
-taken over from it, so that messages delivered since do not come again.
+		Short: "Replace the database by a backup or a snapshot",
+		Long: `Checks FILE, replaces the database by it, and says what is lost because it came after FILE. Stop the
+server first. The former database is kept beside the new one under another name. The list of messages
+already seen is taken from it, so that messages delivered since then are not delivered again.
 
-With --salvage FILE may be damaged, the database itself for one: every record that can be read is copied, and
-what cannot is listed.`,
+With --salvage FILE may be damaged, and may be the database itself: every readable record is copied, and
+the others are listed.`,
 		Args: cobra.ExactArgs(1),
 	}
 	identity := c.Flags().String("identity", "", "age key `file` that decrypts the backup")
@@ -69,7 +69,7 @@ type restoredHere struct {
 	KeyFault string `json:"keyFault,omitempty"` // why the vault of the restored database does not open; empty: it does
 }
 
-// unopened is why the restored database cannot be used as it is: most often the vault's key is not there.
+// unopened is why the restored database cannot be used as it is: most often the vault's key is missing.
 func (a *app) unopened(ctx context.Context, cfg *config.Config) (err error) {
 	db, err := store.Open(cfg.Database(), store.Options{Log: a.warnings()})
 	if err != nil {
@@ -123,7 +123,7 @@ func tellRestored(w io.Writer, what string, got restoredHere) {
 		_, _ = fmt.Fprintf(w, "The server will not start with it: %s\n", terminal.Plain(got.KeyFault))
 	}
 	if got.FellBack {
-		_, _ = fmt.Fprintln(w, "Its newest commit was unreadable: what was accepted in that is lost, and what it deleted is back.")
+		_, _ = fmt.Fprintln(w, "Its newest commit was unreadable: what it added is lost, and what it deleted is back.")
 	}
 	if got.Damaged > 0 {
 		_, _ = fmt.Fprintf(w, "%s damaged and set aside: hermes-connector buffer quarantine\n", manage.Counted(got.Damaged, "of its records is", "of its records are"))
@@ -135,19 +135,19 @@ func tellRestored(w io.Writer, what string, got restoredHere) {
 	case got.Kept == "":
 		_, _ = fmt.Fprintln(w, "There was no database before.")
 	case !got.Compared:
-		_, _ = fmt.Fprintf(w, "The former database, now %s, cannot be read: what came after the backup is lost, and nobody can say what that was.\n", got.Kept)
+		_, _ = fmt.Fprintf(w, "The former database, now %s, cannot be read: everything after the backup is lost, and cannot be listed.\n", got.Kept)
 	default:
 		_, _ = fmt.Fprintf(w, "The former database is now %s.\n", got.Kept)
 		tellContent(w, "Lost, because it came after the backup:", got.Lost)
-		tellContent(w, "Back, although it was delivered, revoked or removed since:", got.Back)
+		tellContent(w, "Back, although delivered, revoked or removed since:", got.Back)
 	}
 	if !got.Carried {
-		_, _ = fmt.Fprintf(w, "Messages since %s may come again: nothing tells the platforms or us which of them were delivered.\n", since)
+		_, _ = fmt.Fprintf(w, "Messages since %s may be delivered twice: nothing says which of them were delivered.\n", since)
 		return
 	}
-	_, _ = fmt.Fprintf(w, "No other message since %s comes again: what was seen was taken over from the former database.\n", since)
+	_, _ = fmt.Fprintf(w, "No other message since %s is delivered twice: the former database says what was seen.\n", since)
 	if len(got.Lost.Messages)+len(got.Lost.Dead) > 0 {
-		_, _ = fmt.Fprintln(w, "The lost messages come again from a platform that still has them: Discord has a day's; Telegram keeps none that had arrived.")
+		_, _ = fmt.Fprintln(w, "Networks send lost messages again if they still have them: Discord keeps a day's; Telegram keeps none that had arrived.")
 	}
 }
 
@@ -166,7 +166,7 @@ func tellContent(w io.Writer, head string, c restore.Content) {
 		lines = append(lines, fmt.Sprintf("bindings: %d", c.Bindings))
 	}
 	if c.Grants > 0 {
-		lines = append(lines, fmt.Sprintf("granted chats: %d", c.Grants))
+		lines = append(lines, fmt.Sprintf("claimed chats: %d", c.Grants))
 	}
 	_, _ = fmt.Fprintf(w, "%s\n  %s\n", head, cmp.Or(strings.Join(lines, "\n  "), "nothing"))
 }

@@ -23,9 +23,9 @@ func newServeCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
-		Long: `Runs the bots and the door for gateways until it is interrupted. The first line on stdout is
-"listening on http://HOST:PORT" once connections are accepted; logs go to stderr. The first
-interrupt lets running actions finish, a second one does not wait for them. SIGHUP is hermes-connector reload.`,
+		Long: `Runs the bots and accepts gateways until it is interrupted. When it accepts connections it prints
+"listening on http://HOST:PORT" as its first line on stdout; logs go to stderr. After a first interrupt it
+lets running actions finish; a second one does not wait for them. SIGHUP is hermes-connector reload.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := &serving{app: a, manager: service.ManagerOf(a.getenv), began: make(chan struct{})}
@@ -158,7 +158,7 @@ func logStopped(ctx context.Context, log *slog.Logger, err error) {
 // advise says what is missing and what to type next.
 func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Logger) {
 	if len(cfg.Bots) == 0 {
-		log.Warn("no bot is configured: `hermes-connector setup` asks for one and writes connector.toml",
+		log.Warn("no bot is configured: `hermes-connector setup` adds one",
 			"config", cfg.File)
 	}
 	gateways, err := db.Gateways(ctx)

@@ -20,7 +20,7 @@ import (
 )
 
 func (a *app) gatewayShow() *cobra.Command {
-	return command(a, ops.Gateway, "Show one gateway, and all that was given to it").asking(nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
+	return command(a, ops.Gateway, "Show one gateway: its people, chats, settings and waiting messages").asking(nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
 		table(w, narrow([][]any{gatewayHead, gatewayRow(g)}))
 		if g.Holds != nil {
 			holdings(w, g, time.Now())
@@ -54,8 +54,8 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	}
 	_, _ = fmt.Fprintln(w)
 	line("people", cmp.Or(strings.Join(people, ", "), "nobody"))
-	line("granted chats", cmp.Or(strings.Join(chats, ", "), "none"))
-	line("hears there", heard(h.Principal))
+	line("chats", cmp.Or(strings.Join(chats, ", "), "none"))
+	line("listens there to", heard(h.Principal))
 	for _, r := range h.Policies {
 		line("policy", policyLine(r))
 	}
@@ -66,7 +66,7 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 		line("last wake poke", h.Poke.String()+", "+ago(h.Poke.At, now))
 	}
 	if len(h.Gateways) > 0 {
-		line("served too by", join(h.Gateways))
+		line("also served by", join(h.Gateways))
 	}
 }
 
@@ -76,20 +76,20 @@ func heard(p manage.Principal) string {
 	case relay.AnyOne:
 		return "anyone"
 	case relay.AllowList:
-		all := "its people"
+		all := "linked people"
 		for _, a := range p.Allow {
 			all += ", " + string(a.Platform) + ":" + string(a.User)
 		}
 		return all
 	}
-	return "its people only"
+	return "linked people only"
 }
 
 // policyLine is a policy in a line.
 func policyLine(r manage.Relevance) string {
-	out := string(r.Platform) + ": all messages of people"
+	out := string(r.Platform) + ": all messages"
 	if r.RequireAddress {
-		out = string(r.Platform) + ": what is addressed to the bot"
+		out = string(r.Platform) + ": messages to the bot"
 		if len(r.Free) > 0 {
 			out += ", and all of " + join(r.Free)
 		}
@@ -98,7 +98,7 @@ func policyLine(r manage.Relevance) string {
 		out += "; other bots too"
 	}
 	if r.OwnerMustAddress {
-		out += "; its people must address it too"
+		out += "; linked people must address it too"
 	}
 	return out + "; context " + string(r.Context)
 }
@@ -113,7 +113,7 @@ func losses(h *manage.Holdings) string {
 		n         int
 		one, many string
 	}{
-		{len(h.People), "person's binding", "people's bindings"}, {len(h.Grants), "granted chat", "granted chats"},
+		{len(h.People), "linked person", "linked people"}, {len(h.Grants), "chat", "chats"},
 		{h.Waiting, "waiting message, which becomes a dead letter", "waiting messages, which become dead letters"},
 	} {
 		if part.n > 0 {

@@ -90,7 +90,7 @@ func reason(s os.Signal) string {
 	case os.Interrupt:
 		return "interrupted"
 	case syscall.SIGHUP:
-		return "the terminal went away"
+		return "the terminal was closed"
 	}
-	return "told to stop (SIGTERM)"
+	return "asked to stop (SIGTERM)"
 }

@@ -19,9 +19,9 @@ import (
 )
 
 func newStatusCmd(a *app) *cobra.Command {
-	c := command(a, ops.Status, "Show bots, gateways and what waits")
-	c.Long = "Shows bots, gateways and what waits for them. Exits with 1 when the server does not run or is not ready."
-	all := c.Flags().Bool("all", false, "with all counters and without names, ids and secrets: a report to paste into an issue")
+	c := command(a, ops.Status, "Show bots, gateways and waiting messages")
+	c.Long = "Shows bots, gateways and the messages that wait. Exits with 1 if the server is not running or not ready."
+	all := c.Flags().Bool("all", false, "show all counters, and no names, ids or secrets: a report to paste into an issue")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		st, err := ask(cmd.Context(), a, c.op, struct{}{})
 		if err != nil {
@@ -83,7 +83,7 @@ func notices(w io.Writer, all finding.List) {
 	}
 }
 
-// summary is the one sentence that whoever is in a hurry reads: all is well, or what is worst and what mends it.
+// summary is the one sentence that whoever is in a hurry reads: all is well, or what is worst and how to fix it.
 func summary(st manage.Status, start string) string {
 	switch {
 	case !st.Running && len(st.Bots) == 0:
@@ -105,14 +105,14 @@ func summary(st manage.Status, start string) string {
 	return "✗ No message is accepted."
 }
 
-// worstLine is the worst of findings with what mends it, and how many more there are; empty: nothing is wrong.
+// worstLine is the worst of findings with what fixes it, and how many more there are; empty: nothing is wrong.
 func worstLine(all []finding.Finding) string {
 	if wrong(all) == 0 {
 		return ""
 	}
 	line := findingLine(all[0]) + "; " + terminal.Plain(all[0].Fix)
 	if n := wrong(all) - 1; n > 0 {
-		line += fmt.Sprintf(" (%d more: hermes-connector doctor)", n)
+		line += " (" + manage.Counted(n, "more finding", "more findings") + ": hermes-connector doctor)"
 	}
 	return line
 }
@@ -202,9 +202,9 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 }
 
 func newExplainCmd(a *app) *cobra.Command {
-	c := command(a, ops.Explain, "Show why messages went where they went")
-	c.Long = "Shows what became of the newest messages, or of one: which gateway got it, or why none did, and the command that\n" +
-		"would change that; and which calls of networks were refused. It knows what came since the server started."
+	c := command(a, ops.Explain, "Show where messages went, and why")
+	c.Long = "Shows what happened to the newest messages, or to one: which gateway got it, or why none did, and the command that\n" +
+		"changes that. It also shows refused calls of networks. It remembers messages since the server started."
 	args := func(pos []string) (e manage.Explain, err error) {
 		if len(pos) > 0 {
 			e.Event = relay.EventID(pos[0])
@@ -244,8 +244,8 @@ func explained(w io.Writer, d gate.Decision) {
 
 func newAuditCmd(a *app) *cobra.Command {
 	c := command(a, ops.Audit, "Show who changed what, and when")
-	c.Long = "Shows the newest changes, newest last: of one gateway, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's."
-	limit := c.Flags().Int("limit", 100, "show so many; 0 shows all")
+	c.Long = "Shows the newest changes of one gateway or of all, the newest last. For each tenant 10,000 changes are kept, at most\n2,000 of them by one gateway."
+	limit := c.Flags().Int("limit", 100, "show this many; 0 shows all")
 	args := func(pos []string) (manage.AuditQuery, error) {
 		n, err := nameArg(pos)
 		return manage.AuditQuery{Name: n.Name, Limit: *limit}, err

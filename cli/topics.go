@@ -44,7 +44,7 @@ func helpText(name string) (string, bool) {
 // topics lists the help topics.
 func topics() string {
 	var b strings.Builder
-	b.WriteString("Read about a topic with hermes-connector help TOPIC:\n")
+	b.WriteString("Topics (hermes-connector help TOPIC):\n")
 	for _, t := range helpTopics() {
 		_, _ = fmt.Fprintf(&b, "\n  %-16s %s", t.name, t.title)
 	}
@@ -56,7 +56,7 @@ func topics() string {
 func newHelpCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		GroupID: "More", Use: "help [TOPIC | COMMAND...]", Short: "Read about a topic or a command",
-		Long: "Shows a topic, or what a command takes.\n\n" + topics(),
+		Long: "Shows a topic, or how to use a command.\n\n" + topics(),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				for _, t := range helpTopics() {
@@ -84,7 +84,7 @@ func newHelpCmd(a *app) *cobra.Command {
 			case known:
 				return about.Help()
 			}
-			return usageError{fmt.Errorf("%q is neither a topic nor a command; hermes-connector help lists both", strings.Join(args, " "))}
+			return usageError{fmt.Errorf("there is no topic and no command %q; hermes-connector help lists both", strings.Join(args, " "))}
 		},
 	}
 }

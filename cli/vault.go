@@ -31,16 +31,16 @@ func sealedKinds() []rekey.Kind { return []rekey.Kind{token.Sealed(), capability
 func newVaultCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rekey",
-		Short: "Change the key that the vault opens with, or what it seals with",
-		Long: `Opens the vault with the former key and lets the one that the configuration names open it from now on. So:
-stop the server, write the new key_file, passphrase_file, passphrase_env or credential under [vault], run this with
-the former key, and start the server. A key file that is missing is made.
+		Short: "Change the key that opens the stored credentials",
+		Long: `Changes the key that opens the vault, in which the stored credentials are sealed. Stop the server, write the new
+key_file, passphrase_file, passphrase_env or credential under [vault], run this command with the former key, and start
+the server. If the new key file does not exist, it is made.
 
-With --reseal the vault gets a new data key, too, and all that is sealed is sealed anew with it: nothing that somebody
-had of the former key opens the database any more. Should a record not open, nothing is changed.
+With --reseal the vault also gets a new data key, and every record is sealed again with it: somebody who has the former
+key can then no longer open the database. If one record cannot be opened, nothing is changed.
 
-What is replaced is also removed from the database's free pages. If that is interrupted, the next start does it, or
-the next rekey, and says so.
+Replaced data is also removed from the database's free pages. If that is interrupted, the next start or the next rekey
+does it, and says so.
 
 With --lost there is no former key: secrets that nobody can read any more are replaced by new ones.`,
 		Args: cobra.NoArgs,
@@ -50,7 +50,7 @@ With --lost there is no former key: secrets that nobody can read any more are re
 	c.Flags().StringVar(&from.passphraseFile, "from-passphrase-file", "", "the former passphrase is in this `file`")
 	c.Flags().StringVar(&from.credential, "from-credential", "", "the former key is the systemd credential of this `name`")
 	c.Flags().BoolVar(&from.lost, "lost", false, "the former key is gone for good")
-	reseal := c.Flags().Bool("reseal", false, "make a new data key, and seal every record anew")
+	reseal := c.Flags().Bool("reseal", false, "make a new data key, and seal every record with it")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		key, err := from.key(a)
@@ -67,7 +67,7 @@ With --lost there is no former key: secrets that nobody can read any more are re
 		}
 		return a.print(*asJSON, got, func(w io.Writer) { tellRekeyed(w, got) })
 	}
-	return group("vault", "Change the key that opens the stored credentials", c)
+	return group("vault", "Manage the key that opens the stored credentials", c)
 }
 
 // former says where the key is that the vault has.
@@ -85,7 +85,7 @@ func (f former) key(a *app) (key vault.Key, err error) {
 		}
 	}
 	if given != 1 {
-		return nil, usageError{errors.New("say once where the former key is: --from-key-file, --from-passphrase-file or --from-credential; or --lost")}
+		return nil, usageError{errors.New("say where the former key is, with one of --from-key-file, --from-passphrase-file, --from-credential or --lost")}
 	}
 	switch {
 	case f.keyFile != "":
@@ -130,7 +130,7 @@ func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, res
 	}
 	finished := db.Stats().Squeezed
 	if finished {
-		a.say("an earlier rekey was interrupted: what it replaced was still in the database's free pages, and is removed now")
+		a.say("an earlier rekey was interrupted: the data it replaced was still in the database's free pages, and is now removed")
 	}
 	got, err = rewrap(ctx, db, cfg.Vault.Key(), from, reseal)
 	got.Finished = finished
@@ -146,7 +146,7 @@ func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, res
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
-		err = fmt.Errorf("%s opens the vault now, but what was sealed before is still in the database's free pages; the next start removes it: %w", got.Key, err)
+		err = fmt.Errorf("%s opens the vault now, but data sealed before is still in the database's free pages; the next start removes it: %w", got.Key, err)
 	}
 	return got, err
 }
@@ -218,21 +218,21 @@ func tellRekeyed(w io.Writer, got rekeyed) {
 	case !got.NewData:
 		_, _ = fmt.Fprintf(w, "✓ %s opens the vault now\n", got.Key)
 	case got.Lost == nil:
-		_, _ = fmt.Fprintf(w, "✓ %s opens the vault now; its data key is new, and %d records were sealed anew with it\n", got.Key, got.Records)
-		_, _ = fmt.Fprintln(w, "Gateways keep their secrets; link codes, enrollment tokens and identity URLs stay good.")
+		_, _ = fmt.Fprintf(w, "✓ %s opens the vault now; its data key is new, and %d records were sealed with it\n", got.Key, got.Records)
+		_, _ = fmt.Fprintln(w, "Gateways keep their secrets; link codes, enrollment tokens and identity URLs stay valid.")
 	default:
 		_, _ = fmt.Fprintf(w, "✓ %s opens the vault now; its data key is new\n", got.Key)
-		_, _ = fmt.Fprintln(w, "Lost: the gateways' secrets, link codes, enrollment tokens and identity URLs. All else is as it was.")
+		_, _ = fmt.Fprintln(w, "Lost: the gateways' secrets, link codes, enrollment tokens and identity URLs. Everything else is unchanged.")
 		for _, g := range got.Lost {
 			_, _ = fmt.Fprintf(w, "  hermes-connector gateway rotate %s\n", g)
 		}
-		_, _ = fmt.Fprintln(w, "gives that gateway a new secret; hermes-connector gateway identity NAME a new identity URL, if it had one.")
+		_, _ = fmt.Fprintln(w, "gives that gateway a new secret; if it had an identity URL, hermes-connector gateway identity NAME makes a new one.")
 	}
 	if got.Dropped > 0 {
 		_, _ = fmt.Fprintf(w, "%d interactions that did not open were dropped: their answers come as ordinary messages.\n", got.Dropped)
 	}
 	if got.Lost == nil {
-		_, _ = fmt.Fprintln(w, "Backups and snapshots made before open with the former key only: keep it as long as them. "+
-			"Whoever has both knows the secrets in them: hermes-connector gateway rotate NAME makes others.")
+		_, _ = fmt.Fprintln(w, "Earlier backups and snapshots open only with the former key: keep it as long as you keep them. "+
+			"Somebody who has both knows the secrets in them: hermes-connector gateway rotate NAME makes new ones.")
 	}
 }

@@ -33,7 +33,7 @@ func commit() (c string) {
 }
 
 func newVersionCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "version", Short: "Print the version and the platforms in this binary", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "version", Short: "Print the version and the chat networks in this binary", Args: cobra.NoArgs}
 	asJSON := jsonFlag(c)
 	c.RunE = func(*cobra.Command, []string) error { return a.printVersion(*asJSON) }
 	return c

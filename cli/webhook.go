@@ -20,10 +20,10 @@ const secretLeftovers = ".webhook-secret-*"
 func newWebhookCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "secret FILE",
-		Short: "Make the secret of a web hook, which its callers sign with",
-		Long: `Writes a new secret into FILE (mode 0600), which must not exist yet, and prints it once, for whoever is
-to call the hook. With --add the secret is added below those that are there: all of them are accepted, the first
-signs the answers. So a caller can be given a new one before the old one goes.`,
+		Short: "Make the secret with which the callers of a web hook sign",
+		Long: `Writes a new secret into FILE (mode 0600), which must not exist yet, and prints it once, for the program
+that calls the hook. With --add the secret is added to FILE: all secrets in it are accepted, and the first signs the
+answers. So you can give callers the new secret before you remove the old one.`,
 		Args: cobra.ExactArgs(1),
 	}
 	add := c.Flags().Bool("add", false, "add a secret to those in FILE")
@@ -32,7 +32,7 @@ signs the answers. So a caller can be given a new one before the old one goes.`,
 		if err := writeSecret(args[0], secret, *add); err != nil {
 			return err
 		}
-		a.say("A running server takes it with hermes-connector reload.")
+		a.say("hermes-connector reload makes a running server use it.")
 		return a.print(false, nil, func(w io.Writer) { _, _ = fmt.Fprintln(w, secret.RevealString()) })
 	}
 	return group("webhook", "Make the secrets of web hooks", c)
@@ -57,7 +57,7 @@ func writeSecret(path string, secret relay.Secret, add bool) error {
 	if !add {
 		err := files.Create(path, secretLeftovers, fill)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s exists: --add adds a secret to it, or give another name", path)
+			return fmt.Errorf("%s exists: add a secret to it with --add, or give another name", path)
 		}
 		return err
 	}

@@ -90,7 +90,7 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"plain http on every interface": {
 			`listen = "0.0.0.0:8787"`, nil,
-			[]string{"connector.toml:1: listen: plain http on 0.0.0.0; give [tls] a certificate, or write insecure = true if a proxy terminates TLS"},
+			[]string{"connector.toml:1: listen: plain http on 0.0.0.0; name a certificate under [tls], or write insecure = true if a proxy terminates TLS"},
 		},
 		"https on every interface": {"listen = \"0.0.0.0:8787\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"", nil, nil},
 		"no addresses": {
@@ -106,7 +106,7 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"web pages in the clear, also where plain http is wanted": {
 			"insecure = true\n[web]\nlisten = \"0.0.0.0:8788\"", nil,
-			[]string{"connector.toml:3: web.listen: plain http on 0.0.0.0; listen on 127.0.0.1, give [tls] a certificate, or name the proxy that stands in front in trusted_proxies"},
+			[]string{"connector.toml:3: web.listen: plain http on 0.0.0.0; listen on 127.0.0.1, name a certificate under [tls], or name the proxy in front in trusted_proxies"},
 		},
 		"web pages by https":        {"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[web]\nlisten = \"0.0.0.0:8788\"", nil, nil},
 		"web pages behind a proxy":  {"trusted_proxies = [\"10.0.0.2\"]\n[web]\nlisten = \"0.0.0.0:8788\"\npublic_url = \"https://a.example\"", nil, nil},

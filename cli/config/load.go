@@ -176,7 +176,7 @@ func (l *loader) read(src Source) (path string, data []byte) {
 // notTaken is why a file that nobody named is not read; nil: it is.
 func notTaken(path string) error {
 	if err := files.Foreign(path); err != nil {
-		return fmt.Errorf("it was found here and is not read, because %w: --config %s reads it all the same", err, path)
+		return fmt.Errorf("it was found here and is not read, because %w: to read it anyway, add --config %s", err, path)
 	}
 	return nil
 }
@@ -291,7 +291,7 @@ func (l *loader) defaults() {
 	fill(dataDirKey, func(dir string) error {
 		dir, _, _ = strings.Cut(dir, ":")
 		if dir = cmp.Or(dir, l.folder("XDG_DATA_HOME", ".local/share")); dir == "" {
-			return errors.New("there is no home folder that could hold the data: write data_dir")
+			return errors.New("there is no home folder for the data: set data_dir")
 		}
 		return into(&l.cfg.DataDir, l.path(folder))(dir)
 	}, l.env["STATE_DIRECTORY"])
@@ -354,7 +354,7 @@ func (l *loader) plainHTTP() {
 	// insecure does not count for the web pages: whoever reads along has their session.
 	at, given := l.places["web.listen"]
 	if host := remoteHost(l.cfg.WebListen); given && host != "" && !l.cfg.TLS.On() && len(l.cfg.TrustedProxies) == 0 {
-		l.faults.add(at, "plain http on %s; listen on 127.0.0.1, give [tls] a certificate, or name the proxy that stands in front in trusted_proxies", host)
+		l.faults.add(at, "plain http on %s; listen on 127.0.0.1, name a certificate under [tls], or name the proxy in front in trusted_proxies", host)
 	}
 	at, given = l.places["web.public_url"]
 	switch {
@@ -372,7 +372,7 @@ func (l *loader) plainHTTP() {
 		}
 	}
 	host := remoteHost(l.cfg.Listen)
-	judge("listen", host != "" && !l.cfg.TLS.On(), "plain http on %s; give [tls] a certificate, or write insecure = true if a proxy terminates TLS", host)
+	judge("listen", host != "" && !l.cfg.TLS.On(), "plain http on %s; name a certificate under [tls], or write insecure = true if a proxy terminates TLS", host)
 	host = remoteHost(l.cfg.MetricsListen)
 	judge("metrics.listen", host != "", "plain http on %s; metrics are never encrypted: write insecure = true if the network is trusted", host)
 	const dialed = "plain http beyond localhost; use https, or write insecure = true if the network is trusted"

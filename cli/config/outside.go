@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"strconv"
 
@@ -26,13 +25,12 @@ func (c *Config) Guard(listeners ...string) *guard.Guard {
 	return guard.New(o)
 }
 
-// outside reports why the server would not ask for raw.
-func (c *Config) outside(raw string) error {
-	_, err := c.Guard(c.Listen, c.MetricsListen, c.WebListen).CheckURL(raw)
-	if u, e := url.Parse(raw); err != nil && e == nil {
-		if _, e := netip.ParseAddr(u.Hostname()); e == nil {
-			return fmt.Errorf("%w; [wake] allow opens addresses of your own networks", err)
-		}
+// Outside reports why g lets nobody ask for raw, and what to write under [wake] to allow it, where that helps.
+func Outside(g *guard.Guard, raw string) error {
+	_, err := g.CheckURL(raw)
+	u, parseErr := url.Parse(raw)
+	if kind, ok := guard.Closed(err); ok && parseErr == nil {
+		return fmt.Errorf("%s is %s; to allow it, write allow = [%q] under [wake]", u.Hostname(), kind, u.Hostname())
 	}
 	return err
 }

@@ -58,18 +58,18 @@ func (s setting) env() string {
 func (l *loader) declare() []setting {
 	c := &l.cfg
 	return []setting{
-		{key: "data_dir", want: text, help: "folder of the database, the vault key and the admin socket; default $STATE_DIRECTORY, else ~/.local/share/hermes-connector", set: into(&c.DataDir, l.path(folder))},
-		{key: "listen", want: text, def: "127.0.0.1:8787", help: "host:port gateways dial; port 0 means any", set: into(&c.Listen, parseListen)},
-		{key: "public_url", want: text, help: "the address gateways dial when a proxy stands in front; what enroll prints", set: into(&c.PublicURL, parsePublicURL)},
+		{key: "data_dir", want: text, help: "the folder of the database, the vault key and the admin socket; default $STATE_DIRECTORY, else ~/.local/share/hermes-connector", set: into(&c.DataDir, l.path(folder))},
+		{key: "listen", want: text, def: "127.0.0.1:8787", help: "the host:port that gateways connect to; port 0 means any", set: into(&c.Listen, parseListen)},
+		{key: "public_url", want: text, help: "the address that gateways connect to, if there is a proxy in front; enroll prints it", set: into(&c.PublicURL, parsePublicURL)},
 		{key: "insecure", want: flag, def: "false", help: "allow plain http beyond localhost", set: into(&c.Insecure, parseFlag)},
-		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded headers count", set: into(&c.TrustedProxies, parseNetworks)},
-		{section: "delivery", key: "window", want: number, def: "1", help: "messages in flight per gateway", set: into(&c.Delivery.Window, numberIn(1, 1000))},
+		{key: "trusted_proxies", want: list, help: "addresses or networks of proxies whose X-Forwarded headers are believed", set: into(&c.TrustedProxies, parseNetworks)},
+		{section: "delivery", key: "window", want: number, def: "1", help: "messages that a gateway may have unacknowledged", set: into(&c.Delivery.Window, numberIn(1, 1000))},
 		{section: "delivery", key: "max_entries", want: number, def: "10000", help: "messages kept per gateway that is away", set: into(&c.Delivery.MaxEntries, numberIn(1, 10_000_000))},
 		{section: "delivery", key: "max_bytes", want: text, def: "64MiB", help: "bytes kept per gateway that is away", set: into(&c.Delivery.MaxBytes, within(parseSize, 1<<20, math.MaxInt64, "want at least 1MiB: a single message can be that large"))},
 		{section: "delivery", key: "max_age", want: text, def: "14d", help: "how long a message is kept for a gateway that is away", set: into(&c.Delivery.MaxAge, within(parseAge, time.Second, math.MaxInt64, "want at least 1s"))},
-		{section: "tls", key: "cert_file", want: text, help: "serve https with this certificate (PEM, with its chain); read again when it changes", set: into(&c.TLS.CertFile, l.abs)},
+		{section: "tls", key: "cert_file", want: text, help: "the certificate for https (PEM, with its chain); read again when it changes", set: into(&c.TLS.CertFile, l.abs)},
 		{section: "tls", key: "key_file", want: text, help: "the certificate's private key", set: into(&c.TLS.KeyFile, l.path(shared))},
-		{section: "identity", key: "mode", want: text, def: string(identity.None), help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: into(&c.Identity.Mode, parseMode)},
+		{section: "identity", key: "mode", want: text, def: string(identity.None), help: "how gateways that enroll themselves prove who they are: none (an enrollment token or identity URL is enough), jwks or introspect", set: into(&c.Identity.Mode, parseMode)},
 		{section: "identity", key: "issuer", mode: identity.JWKS, want: text, help: "jwks: the issuer (iss) of the tokens", set: into(&c.Identity.Issuer, parseText)},
 		{section: "identity", key: "audience", mode: identity.JWKS, want: text, help: "jwks: the audience (aud) of the tokens for enroll and provision", set: into(&c.Identity.Audience, parseText)},
 		{section: "identity", key: "tenant_claim", mode: identity.JWKS, want: text, def: "tenant", help: "jwks: the claim that names the tenant", set: into(&c.Identity.TenantClaim, parseText)},
@@ -77,24 +77,24 @@ func (l *loader) declare() []setting {
 		{section: "identity", key: "jwks_file", mode: identity.JWKS, want: text, help: "jwks: a file with the issuer's keys, in place of jwks_url", set: into(&c.Identity.JWKSFile, l.abs)},
 		{section: "identity", key: "introspect_url", mode: identity.Introspect, want: text, help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: into(&c.Identity.IntrospectURL, parseEndpoint)},
 		{section: "identity", key: "tenant_field", mode: identity.Introspect, want: text, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(&c.Identity.TenantField, parseText)},
-		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs and a web hook's reply_url may point to", set: into(&c.Wake.Allow, parseNetworks)},
-		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two wake pokes of one gateway; it doubles up to 30m while nobody comes", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
-		{section: "replies", key: "unbound", want: text, def: unbound, help: "what a person who is bound to nobody is told who writes to a bot directly, once a day at most; empty: nothing", set: into(&c.Replies.Unbound, parseReply)},
-		{section: "replies", key: "away_notice", want: flag, def: "false", help: "tell who writes directly to a gateway that is away, once while that lasts, that their message is kept", set: into(&c.Replies.Away, parseFlag)},
-		{section: "media", key: "max_total", want: text, def: "512MiB", help: "bytes of all files that are kept; when room lacks, whoever has the most gives way", set: into(&c.Media.MaxTotal, within(parseSize, 64<<20, math.MaxInt64, "want at least 64MiB: a single file may have 25MiB"))},
-		{section: "media", key: "keep", want: text, def: "1h", help: "how long a file is kept that no waiting message needs", set: into(&c.Media.Keep, within(parseAge, time.Minute, math.MaxInt64, "want at least 1m"))},
-		{section: "media", key: "allow", want: list, help: "addresses or networks beside public ones that gateways may have files fetched from", set: into(&c.Media.Allow, parseNetworks)},
+		{section: "wake", key: "allow", want: list, help: "addresses or networks, besides public ones, that wake URLs and the reply_url of a web hook may point to", set: into(&c.Wake.Allow, parseNetworks)},
+		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two calls of a gateway's wake URL; doubles up to 30m while the gateway does not connect", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
+		{section: "replies", key: "unbound", want: text, def: unbound, help: "the answer to a direct message of somebody who is not linked, at most once a day; empty: none", set: into(&c.Replies.Unbound, parseReply)},
+		{section: "replies", key: "away_notice", want: flag, def: "false", help: "tell people whose gateway is away, once each time, that their message is kept", set: into(&c.Replies.Away, parseFlag)},
+		{section: "media", key: "max_total", want: text, def: "512MiB", help: "bytes of all files kept; when it is full, files of the gateway that has the most are dropped first", set: into(&c.Media.MaxTotal, within(parseSize, 64<<20, math.MaxInt64, "want at least 64MiB: a single file may have 25MiB"))},
+		{section: "media", key: "keep", want: text, def: "1h", help: "how long to keep a file that no waiting message needs", set: into(&c.Media.Keep, within(parseAge, time.Minute, math.MaxInt64, "want at least 1m"))},
+		{section: "media", key: "allow", want: list, help: "addresses or networks, besides public ones, from which gateways may send files", set: into(&c.Media.Allow, parseNetworks)},
 		{section: "media", key: "fetch_timeout", want: text, def: "30s", help: "how long a message waits for its files", set: into(&c.Media.FetchTimeout, within(parseAge, time.Second, 30*time.Second, "want a span from 1s to 30s: messages behind it wait too"))},
-		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
-		{section: "web", key: "listen", want: text, help: "host:port of the status page and the chat; absent: off", set: into(&c.WebListen, parseListen)},
-		{section: "web", key: "public_url", want: text, help: "the address people open when a proxy stands in front, or a certificate is for a name", set: into(&c.WebURL, parseBase)},
-		{section: "log", key: "level", want: text, def: "info", help: "what is logged: debug, info, warn or error", set: into(&c.Log.Level, parseLevel)},
-		{section: "log", key: "format", want: text, def: "text", help: "how it is logged: text, or json with one object a line", set: into(&c.Log.JSON, parseFormat)},
+		{section: "metrics", key: "listen", want: text, help: "the host:port of the Prometheus metrics; not set: off", set: into(&c.MetricsListen, parseListen)},
+		{section: "web", key: "listen", want: text, help: "the host:port of the status page and the chat; not set: off", set: into(&c.WebListen, parseListen)},
+		{section: "web", key: "public_url", want: text, help: "the address that people open, if there is a proxy in front or the certificate is for a name", set: into(&c.WebURL, parseBase)},
+		{section: "log", key: "level", want: text, def: "info", help: "what to log: debug, info, warn or error", set: into(&c.Log.Level, parseLevel)},
+		{section: "log", key: "format", want: text, def: "text", help: "how to log: text, or json (one object per line)", set: into(&c.Log.JSON, parseFormat)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
-		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
+		{section: "backup", key: "dir", want: text, help: "the folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
 		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(&c.Backup.Keep, numberIn(1, 1000))},
 		{section: "backup", key: "recipient", want: text, help: "an age recipient (age1…) to encrypt backups for", set: into(&c.Backup.Recipient, parseRecipient)},
-		{section: "vault", key: "key_file", want: text, help: "seals the stored credentials; made when missing; default vault.key in data_dir", set: into(&c.Vault.KeyFile, l.path(private))},
+		{section: "vault", key: "key_file", want: text, help: "the key that seals the stored credentials; made if it is missing; default vault.key in data_dir", set: into(&c.Vault.KeyFile, l.path(private))},
 		{section: "vault", key: "passphrase_file", want: text, help: "a file with a passphrase to use in place of key_file", set: into(&c.Vault.Passphrase, l.secretFile)},
 		{section: "vault", key: "passphrase_env", want: text, help: "the variable that holds such a passphrase", set: into(&c.Vault.Passphrase, l.secretEnv)},
 		{section: "vault", key: "credential", want: text, help: "the name of a systemd credential to use in place of key_file", set: into(&c.Vault.Credential, l.credential)},
@@ -110,7 +110,7 @@ func sections() []string {
 func botKeys() []platforms.Key {
 	return []platforms.Key{
 		{Name: "platform", Help: "the chat network"},
-		{Name: "api_base", Help: "the address of the network's API, when it is not the network's own"},
+		{Name: "api_base", Help: "the address of the network's API, if it is not the usual one"},
 	}
 }
 
@@ -195,7 +195,7 @@ func Reference(networks []platforms.Network) string {
 		row(k.Name, k.Default, k.Help)
 	}
 	row("token_file", "", "the file with the bot's token, readable by its owner only")
-	row("token_env", "", "the variable that holds the bot's token, in place of token_file; so it is with every NAME_file")
+	row("token_env", "", "the variable that holds the bot's token, in place of token_file (every NAME_file has such a NAME_env)")
 	for _, network := range networks {
 		if network.TokenHelp != "" {
 			row(cmp.Or(network.Token, "token")+"_file", "", string(network.Name)+": "+network.TokenHelp)

@@ -75,8 +75,8 @@ func (c *Config) Outdated(now time.Time) error {
 // Doubts are what the server starts with, and what does not work then.
 func (c *Config) Doubts() (doubts Faults) {
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Path != "" {
-		doubts.add(c.Place("public_url"), "it has a path, and gateways fetch the files of messages from %s://%s%s/, without that path: "+
-			"let the proxy pass that on to this server too, or use a name without a path", u.Scheme, u.Host, relay.MediaPath)
+		doubts.add(c.Place("public_url"), "it has a path, but gateways fetch files from %s://%s%s/, without that path: "+
+			"let the proxy pass that address to this server, too, or use a name without a path", u.Scheme, u.Host, relay.MediaPath)
 	}
 	return doubts
 }

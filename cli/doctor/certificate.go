@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-const renew = "renew it; a running server reads it again by itself"
+const renew = "renew it; a running server reads the new one by itself"
 
 // certificate judges the certificate that the server shows.
 func certificate(cfg *config.Config, m machine, now time.Time) finding.List {
@@ -30,7 +30,7 @@ func certificate(cfg *config.Config, m machine, now time.Time) finding.List {
 	}
 	out := validity(file, pair.Leaf, now)
 	if name := dialled(cfg); name != "" && pair.Leaf.VerifyHostname(name) != nil {
-		out.Add(finding.CertificateName, file, "the certificate is not for "+name+", which gateways dial", "get one for "+name)
+		out.Add(finding.CertificateName, file, "the certificate is not for "+name+", the name that gateways connect to", "get one for "+name)
 	}
 	return out
 }
@@ -58,7 +58,7 @@ func validity(about string, c *x509.Certificate, now time.Time) finding.List {
 	case now.After(c.NotAfter):
 		return finding.CertificateOver.Alone(about, "the certificate expired on "+c.NotAfter.Format(day), renew)
 	case now.Before(c.NotBefore):
-		return finding.CertificateDoubt.Alone(about, "the certificate is not valid before "+c.NotBefore.Format(day), "look at this machine's clock, or get another")
+		return finding.CertificateDoubt.Alone(about, "the certificate is not valid before "+c.NotBefore.Format(day), "check this machine's clock, or get another certificate")
 	case c.NotAfter.Sub(now) < endsWithin:
 		what := "the certificate expires on " + c.NotAfter.Format(day)
 		if days := int(c.NotAfter.Sub(now).Hours() / 24); days > 1 {

@@ -45,9 +45,9 @@ func (o *Options) copied() (db *store.DB, out finding.List) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, finding.NotLookedAt.Alone(path, "the database cannot be looked at: "+reason(err), o.machine.instead())
+		return nil, finding.NotLookedAt.Alone(path, "the database cannot be read: "+reason(err), o.machine.instead())
 	case st.Size() > readable:
-		return nil, finding.NotLookedAt.Alone(path, "the database is too large to be read in a few seconds", "start the server, which reads it whole, and run this command again")
+		return nil, finding.NotLookedAt.Alone(path, "the database is too large to be read in a few seconds", "start the server, which reads all of it, and run this command again")
 	}
 	dir, err := o.machine.place()
 	if err != nil {
@@ -61,8 +61,8 @@ func (o *Options) copied() (db *store.DB, out finding.List) {
 		if who == "" {
 			who = "another program"
 		}
-		return nil, finding.DatabaseHeld.Alone(path, who+" holds the database and does not answer",
-			"wait until it has started or stopped; if it stays so, end it")
+		return nil, finding.DatabaseHeld.Alone(path, who+" has the database open and does not answer",
+			"wait until it has started or stopped; if that does not help, end it")
 	case errors.Is(err, fs.ErrPermission):
 		return nil, finding.NotLookedAt.Alone(path, "this user may not read the database", o.machine.instead())
 	case err != nil:
@@ -73,7 +73,7 @@ func (o *Options) copied() (db *store.DB, out finding.List) {
 	}
 	if n := db.Stats().Damaged; n > 0 {
 		out.Add(finding.SetAside, path, fmt.Sprintf("%d of its records are damaged; the next start sets them aside", n),
-			"the server's log names them; `hermes-connector restore FILE` brings a backup back")
+			"the server's log names them; `hermes-connector restore FILE` restores a backup")
 	}
 	return db, out
 }
@@ -92,11 +92,11 @@ func (m machine) place() (dir string, err error) {
 func ofDatabase(path string, err error) finding.List {
 	switch {
 	case errors.Is(err, store.ErrNewer):
-		return finding.DatabaseNewer.Alone(path, "another version of hermes-connector wrote the database", "run that version, or restore a backup that was made with this one")
+		return finding.DatabaseNewer.Alone(path, "another version of hermes-connector wrote the database", "run that version, or restore a backup that this version made")
 	case errors.Is(err, store.ErrDamaged):
 		return finding.DatabaseDamaged.Alone(path, "the database is damaged", boltfile.Remedy)
 	}
-	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` says more")
+	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` tells why")
 }
 
 // asked is what a Service over db sees, and what the networks say. Nil: there are no records.
@@ -122,7 +122,7 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 		out = append(out, d.Findings...)
 	}
 	if err != nil {
-		out = append(out, notLooked("the gateways", "what the database says of them cannot be read: "+err.Error(), "hermes-connector status"))
+		out = append(out, notLooked("the gateways", "their records cannot be read: "+err.Error(), "hermes-connector status"))
 	}
 	return out
 }

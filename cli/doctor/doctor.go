@@ -110,7 +110,7 @@ func look(ctx context.Context, o Options) Report {
 	}
 	found = append(found, inTheClear(o.Config, o.machine)...)
 	if o.Offline {
-		found = append(found, notLooked("the networks", "they were not asked, nor was public_url", "`hermes-connector doctor` without --offline asks them"))
+		found = append(found, notLooked("the networks", "they and public_url were not asked", "`hermes-connector doctor` without --offline asks them"))
 	}
 	switch {
 	case server != nil:
@@ -196,7 +196,7 @@ func run(ctx context.Context, checks []check) []finding.List {
 				done[r.n], out[r.n] = true, r.found
 			case <-time.After(grace):
 				done[n] = true
-				out[n] = finding.NotLookedAt.Alone(c.name, "it did not answer in time", "try again; if it stays so, look at the machine and its disk")
+				out[n] = finding.NotLookedAt.Alone(c.name, "it did not answer in time", "try again; if that does not help, check the machine and its disk")
 			}
 		}
 	}
@@ -224,9 +224,9 @@ func (o *Options) ofConfiguration() (out finding.List) {
 		case f.Starts:
 			out.Add(finding.SnapshotFailed, o.Config.Backup.Dir, "no snapshot can be made: "+f.What, "name another folder as dir under [backup]")
 		case strings.HasPrefix(f.What, config.OtherToken):
-			out.Add(finding.OtherKind, about, f.What, "put the token of the bot that is meant there, or change its platform; `hermes-connector check` checks it again")
+			out.Add(finding.OtherKind, about, f.What, "put the right bot's token there, or change its platform; `hermes-connector check` then checks it again")
 		default:
-			out.Add(finding.BadConfiguration, about, f.What, "fix it there; `hermes-connector check` checks it again")
+			out.Add(finding.BadConfiguration, about, f.What, "fix it there; `hermes-connector check` then checks it again")
 		}
 	}
 	return out
@@ -257,10 +257,10 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 		c, err = admin.Dial(ctx, o.Config.Socket())
 	}
 	if errors.Is(err, admin.ErrNoServer) {
-		return nil, finding.NotRunning.Alone("", "no server is running on "+o.Config.DataDir+"; not checked without one: whether public_url leads here, wake URLs, which bots gateways serve", o.Start)
+		return nil, finding.NotRunning.Alone("", "no server is running on "+o.Config.DataDir+"; not checked without one: public_url, wake URLs, which bots the gateways serve", o.Start)
 	}
 	if errors.Is(err, admin.ErrDenied) {
-		return nil, finding.NotLookedAt.Alone("the server", "this user may not ask it, nor look whether it runs", o.machine.instead())
+		return nil, finding.NotLookedAt.Alone("the server", "this user may neither ask it nor see whether it runs", o.machine.instead())
 	}
 	if err != nil {
 		return nil, finding.NotLookedAt.Alone("the server", err.Error(), o.machine.instead())
@@ -268,11 +268,11 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	first, err := admin.Ask(ctx, c, ops.Diagnose, manage.Look{Offline: true})
 	switch {
 	case ctx.Err() != nil:
-		found := finding.NoAnswer.Alone("", "the running server does not answer", "look at its log, and start it again if that stays so")
-		found.Add(finding.NotLookedAt, "bots and gateways", "only the server could say how they are", "try again when it answers")
+		found := finding.NoAnswer.Alone("", "the running server does not answer", "look at its log; if that does not help, restart it")
+		found.Add(finding.NotLookedAt, "bots and gateways", "only the server knows their state", "try again when it answers")
 		return nil, found
 	case err != nil:
-		return nil, finding.NotLookedAt.Alone("the server", err.Error(), "start the server again, so that it is of the same version as this command")
+		return nil, finding.NotLookedAt.Alone("the server", err.Error(), "restart the server, so that it has the same version as this command")
 	}
 	return &running{c, first, o}, first.Findings
 }

@@ -43,9 +43,9 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return finding.DataMissing.Alone(dir, "there is no data folder",
-			"`hermes-connector serve` makes it; if there was one, look at data_dir in the configuration, or at the disk it lies on")
+			"`hermes-connector serve` makes it; if there was one before, check data_dir in the configuration, and the disk it is on")
 	case err != nil:
-		return finding.NotLookedAt.Alone(dir, "the data folder cannot be looked at: "+reason(err), m.instead())
+		return finding.NotLookedAt.Alone(dir, "the data folder cannot be read: "+reason(err), m.instead())
 	case !st.IsDir():
 		return nil // the configuration's fault
 	}
@@ -56,9 +56,9 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	case err == nil:
 	case errors.Is(err, syscall.EROFS):
 		out.Add(finding.DataUnwritable, dir, "the data folder lies on a file system that is mounted read-only",
-			"mount it for writing, or choose another data_dir; a disk that fails is mounted like this too: `dmesg` tells")
+			"mount it for writing, or choose another data_dir; Linux also mounts a failing disk read-only: `dmesg` tells")
 	case m.guest != "":
-		out = append(out, notLooked(dir, "this user may not look into the data folder", m.instead()))
+		out = append(out, notLooked(dir, "this user may not read the data folder", m.instead()))
 	default:
 		out.Add(finding.DataUnwritable, dir, "the user "+self()+" cannot write to the data folder: "+reason(err),
 			"if the server runs as "+self()+", `sudo chown -R "+self()+" "+dir+"` gives the folder to that user")
@@ -99,7 +99,7 @@ func reason(err error) string {
 func space(dir string, m machine) (out finding.List) {
 	d, err := m.disk(dir)
 	if err != nil {
-		return finding.NotLookedAt.Alone(dir, "how much room there is on its disk is not known: "+err.Error(), "look with `df "+dir+"`")
+		return finding.NotLookedAt.Alone(dir, "the free space on its disk is not known: "+err.Error(), "look with `df "+dir+"`")
 	}
 	switch d.kind {
 	case 0x01021994, 0x858458f6: // tmpfs, ramfs
@@ -111,7 +111,7 @@ func space(dir string, m machine) (out finding.List) {
 		out.Add(finding.DiskLow, dir, fmt.Sprintf("%d MB are free on its disk", d.free>>20), "make room there: 200 MB should be free")
 	}
 	if d.inodes > 0 && d.left < inodesLow {
-		out.Add(finding.InodesOut, dir, fmt.Sprintf("its disk has room for %d more files only", d.left), "remove files there: `df -i "+dir+"` shows how many there are")
+		out.Add(finding.InodesOut, dir, fmt.Sprintf("its disk has room for only %d more files", d.left), "remove files there: `df -i "+dir+"` shows how many there are")
 	}
 	return out
 }
@@ -136,18 +136,18 @@ func ofVault(v config.Vault, m machine, err error) finding.List {
 	one := func(k *finding.Kind, what, fix string) finding.List {
 		return k.Alone(about, what, fix)
 	}
-	const copyBack = "put your copy of it back; without one, `hermes-connector help backup` says what is left"
+	const copyBack = "put your copy of it back; without a copy, `hermes-connector help backup` says what you can do"
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, vault.ErrKeyLost):
-		return one(finding.KeyLost, "the vault's key is not there", copyBack)
+		return one(finding.KeyLost, "the vault's key is missing", copyBack)
 	case errors.Is(err, vault.ErrKeyGarbage):
-		return one(finding.KeyGarbage, "this is no key: it is cut, or holds something else", copyBack)
+		return one(finding.KeyGarbage, "this is not a key: it is truncated, or something else", copyBack)
 	case errors.Is(err, vault.ErrKeyRefused):
-		return one(finding.KeyOpen, "others can read or change the vault's key, or it is no plain file", "chmod 600 "+about)
+		return one(finding.KeyOpen, "others can read or change the vault's key, or it is not a plain file", "chmod 600 "+about)
 	case errors.Is(err, vault.ErrWrongKey):
-		return one(finding.KeyWrong, "this key is not the one that the database was sealed with", "put the key of this database back beside it")
+		return one(finding.KeyWrong, "the database was sealed with another key", "put this database's own key back beside it")
 	case errors.Is(err, fs.ErrPermission):
 		return finding.NotLookedAt.Alone(about, "this user may not read the vault's key", m.instead())
 	}

@@ -55,10 +55,10 @@ func (o *Options) others(ctx context.Context) (out finding.List) {
 		runs := "another server runs with the data folder " + folder + folders[folder]
 		if both := shared(ctx, folder, ours); len(both) > 0 {
 			out.Add(finding.SharedBot, folder, runs+", and hosts "+strings.Join(both, ", ")+" too",
-				"take the bot out of one of the two configurations, or stop that server")
+				"remove the bot from one of the two configurations, or stop that server")
 			continue
 		}
-		out.Add(finding.OtherServer, folder, runs, "commands that are for it need --data-dir "+folder)
+		out.Add(finding.OtherServer, folder, runs, "commands for that server need --data-dir "+folder)
 	}
 	return out
 }

@@ -28,18 +28,18 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 		switch err := m.listen(netaddr.Network(host), addr); {
 		case err == nil:
 		case errors.Is(err, syscall.EADDRINUSE):
-			out.Add(finding.PortTaken, addr, "the port is taken by "+holder(m.proc, port), "stop that program, or choose another port as "+setting)
+			out.Add(finding.PortTaken, addr, "the port is in use by "+holder(m.proc, port), "stop that program, or choose another port as "+setting)
 		case errors.Is(err, syscall.EACCES):
 			out.Add(finding.PortPrivileged, addr, "this user may not listen on port "+port,
 				"choose a port from 1024 on as "+setting+", or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE")
 		case errors.Is(err, syscall.EADDRNOTAVAIL):
-			out.Add(finding.AddressElsewhere, addr, "this machine does not have the address "+host, "write an address of this machine as "+setting+"; `ip addr` shows them")
+			out.Add(finding.AddressElsewhere, addr, "this machine does not have the address "+host, "set "+setting+" to an address of this machine; `ip addr` shows them")
 		default:
 			if _, ok := errors.AsType[*net.DNSError](err); ok {
-				out.Add(finding.AddressElsewhere, addr, "the name "+host+" has no address", "write an address of this machine as "+setting)
+				out.Add(finding.AddressElsewhere, addr, "the name "+host+" has no address", "set "+setting+" to an address of this machine")
 				continue
 			}
-			out = append(out, notLooked(addr, "whether the server can listen there is not known: "+cause(err), "look at "+setting))
+			out = append(out, notLooked(addr, "it is not known whether the server can listen there: "+cause(err), "check "+setting))
 		}
 	}
 	return out
@@ -65,7 +65,7 @@ func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 			continue
 		}
 		out.Add(finding.InTheClear, addr, fmt.Sprintf("%s is plain http that other machines can reach", setting),
-			"give [tls] a certificate, or listen on 127.0.0.1 behind a proxy or tailscale serve; `hermes-connector help lan` shows how")
+			"name a certificate under [tls], or listen on 127.0.0.1 behind a proxy or tailscale serve; `hermes-connector help lan` shows how")
 	}
 	return out
 }

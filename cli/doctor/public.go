@@ -41,10 +41,10 @@ func publicTrusting(ctx context.Context, base string, running bool, run string, 
 	if err == nil && res.TLS != nil {
 		out = validity(base, res.TLS.PeerCertificates[0], now)
 	}
-	const send = "have the proxy pass every path below it on to this server; `hermes-connector help proxy` shows how"
+	const send = "let the proxy pass every path below it to this server; `hermes-connector help proxy` shows how"
 	switch {
 	case !running && ours:
-		return append(out, finding.PublicElsewhere.Of(base, "another hermes-connector answers there, and none runs here", "stop it, or run its commands instead of these"))
+		return append(out, finding.PublicElsewhere.Of(base, "another hermes-connector answers there, and none runs here", "stop that one, or run the commands on its machine"))
 	case !running && err == nil && res.StatusCode == http.StatusOK: // a proxy alone would say that it reaches nobody
 	case err != nil && (running || silent(base, err).Code != finding.PublicSilent.Code):
 		return finding.List{silent(base, err)}
@@ -54,9 +54,9 @@ func publicTrusting(ctx context.Context, base string, running bool, run string, 
 	switch {
 	case res.StatusCode >= 502 && res.StatusCode <= 504 && !ours:
 		return append(out, finding.PublicSilent.Of(base, fmt.Sprintf("a proxy answers there with %d: it does not reach this server", res.StatusCode),
-			"have the proxy pass requests on to where this server listens, and look that it may"))
+			"let the proxy pass requests to this server's address, and check that a firewall does not block it"))
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		return append(out, finding.PublicElsewhere.Of(base, fmt.Sprintf("it answers with a redirect (%d)", res.StatusCode), "write the address it leads to as public_url: gateways follow none"))
+		return append(out, finding.PublicElsewhere.Of(base, fmt.Sprintf("it answers with a redirect (%d)", res.StatusCode), "set public_url to the address it leads to: gateways follow no redirects"))
 	case !ours:
 		return append(out, finding.PublicElsewhere.Of(base, fmt.Sprintf("another program answers there (with status %d)", res.StatusCode), send))
 	case run != "" && health.Run != run:
@@ -70,14 +70,14 @@ func upgrades(ctx context.Context, client *http.Client, base string) finding.Lis
 	res, _, err := get(ctx, client, base+"/relay", http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"ZG9jdG9yIGFza3MgeW91IQ=="},
 	})
-	const pass = "have the proxy pass the headers Upgrade and Connection on, and speak HTTP/1.1 to this server; `hermes-connector help proxy` shows how"
+	const pass = "let the proxy pass the headers Upgrade and Connection on, and speak HTTP/1.1 to this server; `hermes-connector help proxy` shows how"
 	switch {
 	case err != nil:
-		return finding.PublicNoUpgrade.Alone(base, "a WebSocket is not let through: "+cause(err), pass)
+		return finding.PublicNoUpgrade.Alone(base, "WebSockets are not let through: "+cause(err), pass)
 	case res.StatusCode == http.StatusTooManyRequests:
-		return finding.NotLookedAt.Alone("WebSockets at "+base, "the server has met too many wrong credentials from there", "try again in a minute")
+		return finding.NotLookedAt.Alone("WebSockets at "+base, "the server got too many wrong credentials from there", "try again in a minute")
 	case res.StatusCode != http.StatusSwitchingProtocols:
-		return finding.PublicNoUpgrade.Alone(base, fmt.Sprintf("a WebSocket is not let through: the answer is status %d", res.StatusCode), pass)
+		return finding.PublicNoUpgrade.Alone(base, fmt.Sprintf("WebSockets are not let through: the answer is status %d", res.StatusCode), pass)
 	}
 	return nil
 }
@@ -112,26 +112,26 @@ func silent(base string, err error) finding.Finding {
 		return finding.CertificateName.Of(base, "the certificate there is for another name", "get one for the name in public_url")
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return finding.CertificateDoubt.Of(base, "the certificate there is not one that this machine trusts", "get one from an authority that gateways trust, and serve its whole chain")
+		return finding.CertificateDoubt.Of(base, "this machine does not trust the certificate there", "get one from an authority that gateways trust, and serve it with its chain")
 	}
 	return finding.PublicSilent.Of(base, "nobody answers there: "+cause(err),
-		"look that the proxy runs and that the name and the port lead to it; from this machine a router may refuse the way back to itself")
+		"check that the proxy runs and that name and port lead to it (some routers do not let a machine reach its own public address)")
 }
 
 // cause says in few words why a request failed.
 func cause(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
-			return "there is no such name"
+			return "the name does not exist"
 		}
-		return "names are not resolved"
+		return "DNS does not work"
 	}
 	var late interface{ Timeout() bool }
 	if errors.As(err, &late) && late.Timeout() {
 		return "no answer in time"
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return "the connection is refused or has no way there"
+		return "the connection is refused, or there is no route"
 	}
 	return "the connection broke"
 }

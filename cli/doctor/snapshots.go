@@ -22,7 +22,7 @@ const (
 // Overdue is what is wrong when there is no new snapshot: covered is when the newest one was last known to hold all
 // there is, and born when the database began, as far as it is known.
 func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
-	const fix = "leave the server running over night, or `hermes-connector backup FILE`"
+	const fix = "leave the server running overnight, or run `hermes-connector backup FILE`"
 	switch {
 	case !cfg.Backup.Nightly || now.Sub(born) < snapshotsOld || now.Sub(covered) < snapshotsOld:
 		return nil
@@ -44,7 +44,7 @@ func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 		case errors.Is(err, syscall.ENOTDIR): // which is a fault of the configuration, and said as such
 			return nil
 		case err != nil:
-			return finding.NotLookedAt.Alone(o.Config.Backup.Dir, "the snapshots cannot be looked at: "+reason(err), o.machine.instead())
+			return finding.NotLookedAt.Alone(o.Config.Backup.Dir, "the snapshots cannot be read: "+reason(err), o.machine.instead())
 		}
 		var out finding.List
 		if !running && db.ModTime().After(at) {
@@ -78,7 +78,7 @@ func usable(path string) finding.List {
 	case err != nil || e != nil:
 		err = errors.Join(err, e)
 	case st.Size() > readable:
-		return finding.NotLookedAt.Alone(path, "the newest snapshot is too large to be read now", "`hermes-connector restore` into an empty data folder tries it")
+		return finding.NotLookedAt.Alone(path, "the newest snapshot is too large to be read now", "to try it, run `hermes-connector restore` into an empty data folder")
 	default:
 		err = store.VerifyFile(path)
 	}
@@ -89,5 +89,5 @@ func usable(path string) finding.List {
 	if errors.Is(err, store.ErrDamaged) {
 		what = "the newest snapshot is damaged"
 	}
-	return finding.SnapshotUnusable.Alone(path, what, "`hermes-connector backup FILE` makes another; then look at that disk")
+	return finding.SnapshotUnusable.Alone(path, what, "make another with `hermes-connector backup FILE`; then check that disk")
 }

@@ -13,7 +13,7 @@ func Listen(addr string) (net.Listener, error) {
 	host, _, _ := net.SplitHostPort(addr) // net.Listen says what is wrong with it
 	l, err := net.Listen(Network(host), addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("%s is taken by another program: stop that, or name another port in connector.toml (listen, metrics.listen, web.listen); hermes-connector doctor says who has it", addr)
+		err = fmt.Errorf("another program uses %s: stop it, or set another port in connector.toml (listen, metrics.listen, web.listen); hermes-connector doctor says which program it is", addr)
 	}
 	return l, err
 }

@@ -15,9 +15,9 @@ var givenUp = []struct {
 	why        store.DeadReason
 	said, help string
 }{
-	{store.DeadOversize, "too large for a gateway, which takes 1 MiB", "what is too large cannot be delivered: ask for it in parts, or as a file"},
-	{store.DeadPoison, "that could not be put into a form that gateways read", "that is a fault of the connector: report it, and replay after an update"},
-	{store.DeadDeaths, "at which the gateway's connection ended again and again", "look into the gateway's log for what ends it"},
+	{store.DeadOversize, "too large (a gateway takes 1 MiB)", "a message that is too large cannot be delivered: ask for the text in parts, or as a file"},
+	{store.DeadPoison, "that could not be converted for the gateway", "a message that cannot be converted is a fault of the connector: report it, and replay after an update"},
+	{store.DeadDeaths, "on which the gateway's connection ended again and again", "look in the gateway's log for the reason"},
 	{store.DeadOverflow, "because too many waited", "keep the gateway running, or raise max_entries or max_bytes under [delivery]"},
 	{store.DeadAge, "that waited too long for the gateway", "keep the gateway running, or raise max_age under [delivery]"},
 	{store.DeadRemoved, "because the gateway was revoked", "enroll it again before you replay"},
@@ -35,7 +35,7 @@ func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) findin
 	name := string(i.ID)
 	switch {
 	case i.Revoked:
-		help = []string{quoted(ops.Enroll.Row, name) + " makes a gateway that can get them"}
+		help = []string{quoted(ops.Enroll.Row, name) + " makes a new gateway, which can get them"}
 	case i.Dead > reasons[store.DeadOversize]:
 		help = append(help, quoted(ops.Replay.Row, name)+" tries again")
 	}
@@ -53,15 +53,15 @@ func ofRoom(i manage.InstanceStatus, lane store.Lane, most store.Limits) finding
 	if max(entries, bytes) < nearlyFull {
 		return nil
 	}
-	what, setting := fmt.Sprintf("%d %% of its room for waiting messages is taken: %d of %d messages", entries, lane.Entries, most.MaxEntries), "max_entries"
+	what, setting := fmt.Sprintf("its room for waiting messages is %d %% full: %d of %d messages", entries, lane.Entries, most.MaxEntries), "max_entries"
 	if bytes > entries {
-		what, setting = fmt.Sprintf("%d %% of its room for waiting messages is taken: %d of %d KiB", bytes, lane.Bytes>>10, most.MaxBytes>>10), "max_bytes"
+		what, setting = fmt.Sprintf("its room for waiting messages is %d %% full: %d of %d KiB", bytes, lane.Bytes>>10, most.MaxBytes>>10), "max_bytes"
 	}
 	help := "start the gateway"
 	if i.State == manage.Connected {
-		help = "it is connected: if that does not get less, look at the gateway's log"
+		help = "it is connected: if the number does not fall, look at the gateway's log"
 	}
-	return finding.BacklogFilling.Alone("gateway "+string(i.ID), what, help+"; a larger "+setting+" under [delivery] and a restart of the server give more room")
+	return finding.BacklogFilling.Alone("gateway "+string(i.ID), what, help+"; for more room raise "+setting+" under [delivery] and restart the server")
 }
 
 // share is how many percent of the whole a part is.

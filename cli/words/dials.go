@@ -24,15 +24,15 @@ func ofDials(g manage.SeenGateway) (out finding.List) {
 	times += " from " + d.From.String()
 	switch {
 	case g.Revoked:
-		out.Add(finding.WrongSecret, about, "it is revoked, and a program that dialled as it was refused: "+times,
+		out.Add(finding.WrongSecret, about, "it is revoked, and a program that connected in its name was refused: "+times,
 			"stop that program, or give it new credentials: "+quoted(ops.Enroll.Row, name))
 	case g.Connected:
-		out.Add(finding.WrongSecret, about, "it is connected, and another program that dialled as it with a wrong secret was refused: "+times,
-			"if that one is yours, stop it, or make it a gateway of its own: "+quoted(ops.Enroll.Row, "OTHER-NAME"))
+		out.Add(finding.WrongSecret, about, "it is connected, and another program that used its name with a wrong secret was refused: "+times,
+			"if that program is yours, stop it, or give it its own credential: "+quoted(ops.Enroll.Row, "OTHER-NAME"))
 		out[0].Severity = finding.Notice
 	default:
-		out.Add(finding.WrongSecret, about, "a program that dialled as it with a wrong secret was refused: "+times,
-			"if it is your gateway, "+quoted(ops.Rotate.Row, name)+" prints new lines: put them into its .env and restart it")
+		out.Add(finding.WrongSecret, about, "a program that used its name with a wrong secret was refused: "+times,
+			"if it is your gateway, run "+quoted(ops.Rotate.Row, name)+", put the new lines into its .env and restart it")
 	}
 	return out
 }
@@ -43,7 +43,7 @@ func ofRotation(g manage.SeenGateway, now time.Time) (out finding.List) {
 	if until.IsZero() || g.LastSeenAt.IsZero() {
 		return nil
 	}
-	what := "it has a new secret and has not dialled with it; the old one ends at " + finding.Stamp(until)
+	what := "it has a new secret and has not used it yet; the old one ends at " + finding.Stamp(until)
 	from := ""
 	if g.Came.IsValid() {
 		from = " from " + g.Came.String()
@@ -52,8 +52,8 @@ func ofRotation(g manage.SeenGateway, now time.Time) (out finding.List) {
 	case g.Connected:
 		what += "; it is connected with the old one" + from
 	case g.LastSeenAt.After(made):
-		what += "; it was here with the old one at " + finding.Stamp(g.LastSeenAt) + from
+		what += "; it last connected with the old one at " + finding.Stamp(g.LastSeenAt) + from
 	}
 	return finding.SecretRotated.Alone("gateway "+string(g.ID), what,
-		"put the new secret into the gateway's .env and restart it; "+quoted(ops.Rotate.Row, string(g.ID))+" prints another when it is lost")
+		"put the new secret into the gateway's .env and restart the gateway; if the secret is lost, "+quoted(ops.Rotate.Row, string(g.ID))+" prints another")
 }

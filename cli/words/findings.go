@@ -36,16 +36,16 @@ func (Words) Status(st *manage.Status, seen manage.Seen) {
 		st.Findings.Add(finding.NoBot, "", "no bot is configured", "hermes-connector setup")
 	}
 	for _, i := range seen.Unreached {
-		st.Findings.Add(finding.NobodyBound, "gateway "+string(i), "nobody is bound to it", Line(ops.Link.Row, string(i)))
+		st.Findings.Add(finding.NobodyBound, "gateway "+string(i), "nobody is linked to it", Line(ops.Link.Row, string(i)))
 	}
 	for _, n := range seen.Networks {
 		bot, p := "configure a bot for "+string(n), string(n)
 		if i := seen.Bound[n]; i != "" {
-			st.Findings.Add(finding.BindingAstray, p, "somebody is bound to "+string(i)+" on "+p+", and there is no such bot",
+			st.Findings.Add(finding.BindingAstray, p, "somebody is linked to "+string(i)+" on "+p+", and no bot is configured there",
 				bot+", or "+quoted(ops.Unbind.Row, string(i), p, "PERSON"))
 		}
 		if i := seen.Granted[n]; i != "" {
-			st.Findings.Add(finding.GrantAstray, p, "a chat on "+p+" is granted to "+string(i)+", and there is no such bot",
+			st.Findings.Add(finding.GrantAstray, p, "a chat on "+p+" belongs to "+string(i)+", and no bot is configured there",
 				bot+", or "+quoted(ops.Release.Row, string(i), p, "CHAT"))
 		}
 	}
@@ -54,15 +54,15 @@ func (Words) Status(st *manage.Status, seen manage.Seen) {
 // ofBot is what is wrong with a bot's connection. The words of its network hold no secret.
 func ofBot(b manage.BotStatus, now time.Time) (out finding.List) {
 	about := relay.Bot{Platform: b.Platform, ID: b.ID}.String()
-	look := quoted(ops.Diagnose.Row) + " asks the network"
+	look := "run " + quoted(ops.Diagnose.Row) + ", which asks the network itself"
 	switch {
 	case b.State == platforms.BadCredentials:
 		out.Add(finding.DeadToken, about, cmp.Or(b.Reason, "the network refuses its token"),
-			"put the bot's current token into its token file, then "+quoted(ops.Reload.Row))
+			"put the bot's current token into its token file, then run "+quoted(ops.Reload.Row))
 	case b.State == platforms.Degraded:
 		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), look)
 	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
-		what := "it has not got through since " + finding.Stamp(b.Since)
+		what := "it has not connected since " + finding.Stamp(b.Since)
 		if b.Reason != "" {
 			what += ": " + b.Reason
 		}
@@ -81,31 +81,31 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 	warn := func(words string) { i.Warnings = append(i.Warnings, words) }
 	out = ofRoom(*i, its.Lane, seen.Limits)
 	if i.Warning == "copied_credential" {
-		add(finding.Copied, "two programs dial with its credential and push each other out", copied(i.ID))
-		warn("two programs dial with its credential and push each other out: " + copied(i.ID))
+		add(finding.Copied, "two programs connect with its credential and push each other out", copied(i.ID))
+		warn("two programs connect with its credential and push each other out: " + copied(i.ID))
 	}
 	if bots := its.Waiting.Bots; bots != nil {
 		add(finding.NotFronted, "messages of "+names(bots)+" wait", unserved(its.Waiting))
 		warn("messages of " + names(bots) + " wait: " + unserved(its.Waiting))
 	}
 	if bots := its.People.Bots; bots != nil {
-		add(finding.NotFronted, "people on "+names(bots)+" are bound to it, and it does not serve that bot", unserved(its.People))
-		warn("people on " + names(bots) + " are bound to " + name + ", and what they write will wait: " + unserved(its.People))
+		add(finding.NotFronted, "people on "+names(bots)+" are linked to it, and it does not serve that bot", unserved(its.People))
+		warn("people on " + names(bots) + " are linked to " + name + ", and their messages will wait: " + unserved(its.People))
 	}
 	if its.NotFetched {
-		how := "a gateway fetches only from the address that it dials itself. Does it dial " + seen.URL + ", without a path in front of /relay? A proxy must pass /relay/media/ on; one of trusted_proxies should send X-Forwarded-Proto and X-Forwarded-Host"
-		add(finding.FilesUnfetched, "it took many messages with files and fetched none of them", how)
-		warn("its gateway took many messages with files and fetched none of them: " + how)
+		how := "a gateway fetches files only from the address it connects to. Is that " + seen.URL + ", without a path before /relay? A proxy must pass /relay/media/ on, and send X-Forwarded-Proto and X-Forwarded-Host if trusted_proxies names it"
+		add(finding.FilesUnfetched, "it took many messages with files and fetched no file", how)
+		warn("its gateway took many messages with files and fetched no file: " + how)
 	}
 	if its.WakeFault != "" {
-		add(finding.WakeUnusable, its.WakeFault, "name a usable wake URL in the gateway's .env and start it again")
+		add(finding.WakeUnusable, its.WakeFault, "put a usable wake URL into the gateway's .env and restart the gateway")
 	}
 	if i.State != manage.Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && seen.Now.Sub(i.LastSeenAt) > longSilence {
-		what := "it has not been here since " + finding.Stamp(i.LastSeenAt) + ", and " + manage.Counted(i.Backlog, "message waits", "messages wait") + " for it"
-		add(finding.GatewaySilent, what, "start the gateway; "+quoted(ops.Gateway.Row, name)+" shows what is known of it")
+		what := "it has not connected since " + finding.Stamp(i.LastSeenAt) + ", and " + manage.Counted(i.Backlog, "message waits", "messages wait") + " for it"
+		add(finding.GatewaySilent, what, "start the gateway; "+quoted(ops.Gateway.Row, name)+" shows its details")
 	}
 	if i.Poke != nil && !i.Poke.Woken && i.State != manage.Connected {
-		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "make the wake URL answer below 400 to a GET; addresses of your own network need [wake] allow")
+		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "let the wake URL answer a GET with a status below 400; allow under [wake] permits addresses of your own network")
 	}
 	if i.Dead > 0 {
 		out = append(out, lettersOf(*i, its.Dead))
@@ -115,7 +115,7 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 
 // copied is what helps when two programs have the credential of an instance's gateway.
 func copied(i relay.InstanceID) string {
-	return "stop one of the two, or " + quoted(ops.Enroll.Row, "OTHER-NAME") + " for the second; if a stranger has the credential, " + quoted(ops.Rotate.Row, string(i))
+	return "stop one of the two, or give the second its own credential with " + quoted(ops.Enroll.Row, "OTHER-NAME") + "; if a stranger has the credential, run " + quoted(ops.Rotate.Row, string(i))
 }
 
 // ofGateway is what is wrong with a credential, and with the dials in its name, of which st warns too.
@@ -133,9 +133,9 @@ func ofGateway(st *manage.Status, g manage.SeenGateway, now time.Time) (out find
 	case g.LastSeenAt.IsZero() && g.Refused > 0: // which says more
 	case g.LastSeenAt.IsZero():
 		out.Add(finding.NeverDialled, about, "it has never connected",
-			"put the lines that enroll printed into the gateway's .env and start it; "+quoted(ops.Rotate.Row, string(g.ID))+" prints new ones")
+			"put the lines that enroll printed into the gateway's .env and start the gateway; "+quoted(ops.Rotate.Row, string(g.ID))+" prints new ones")
 	case g.TooOld:
-		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files: it took a message with a file and left the file, and it has used none of the newer ops (edit, typing, react, send_media, prompt)", "update Hermes on the gateway's machine")
+		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files: it took a message with a file, did not fetch the file, and has used no newer operation (edit, typing, react, send_media, prompt)", "update Hermes on the gateway's machine")
 	}
 	return out
 }
@@ -152,8 +152,8 @@ func names(bots []relay.Bot) string {
 // unserved says what is missing in the .env of a gateway that does not front bots: what `enroll` prints.
 func unserved(u manage.Unserved) string {
 	if !u.Hosted {
-		return "that bot is not configured here any more"
+		return "that bot is no longer configured here"
 	}
-	return "the gateway does not front it. Its .env needs " + strings.Join(u.Env, " and ") +
-		" (one of June 2026: GATEWAY_RELAY_PLATFORM=" + string(relay.RelayPlatform) + " and no GATEWAY_RELAY_BOT_ID)"
+	return "the gateway does not serve that bot. Its .env needs " + strings.Join(u.Env, " and ") +
+		" (a gateway of June 2026: GATEWAY_RELAY_PLATFORM=" + string(relay.RelayPlatform) + " and no GATEWAY_RELAY_BOT_ID)"
 }

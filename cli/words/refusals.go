@@ -7,12 +7,12 @@ import (
 
 // helps says what an operation does for whoever was refused, behind its command.
 var helps = map[*ops.Row]string{
-	ops.Gateways.Row: "shows what there is",
+	ops.Gateways.Row: "lists them",
 	ops.Enroll.Row:   "makes new ones",
 	ops.Rotate.Row:   "gives it new credentials",
 	ops.Bind.Row:     "does that",
 	ops.Scopes.Row:   "shows which gateway holds what",
-	ops.Routes.Row:   "shows what there is",
+	ops.Routes.Row:   "lists them",
 	ops.Dead.Row:     "lists the dead letters",
 	ops.Explain.Row:  "lists the events that it remembers",
 }

@@ -53,7 +53,7 @@ func (p phrase) accepted() (words, change string) {
 		}
 		return words, Line(ops.Replay.Row, string(d.Instance))
 	}
-	return "not in the buffer of " + to + " any more", ""
+	return "no longer in the buffer of " + to, ""
 }
 
 // wait is what a message waits for.
@@ -80,13 +80,13 @@ func gaveUp(why store.DeadReason) string {
 	case store.DeadOverflow:
 		return "too many messages waited"
 	case store.DeadOversize:
-		return "it is too large for a gateway, which takes 1 MiB at most"
+		return "it is too large (a gateway takes 1 MiB)"
 	case store.DeadRemoved:
 		return "the gateway was revoked"
 	case store.DeadUnbound:
-		return "the person was unbound"
+		return "the person was unlinked"
 	}
-	return "it could not be put into a form that gateways read"
+	return "it could not be converted for the gateway"
 }
 
 // refused are the words about an event that no gateway, or not this one, gets.
@@ -97,23 +97,23 @@ func (p phrase) refused() (words, change string) {
 	case gate.NoBinding:
 		switch {
 		case gateway != "":
-			return to + " did not get it: it was revoked, or the person was unbound, in that moment", ""
+			return to + " did not get it: at that moment it was revoked, or the person was unlinked", ""
 		case d.ChatType == relay.ChatDM || d.ChatType == "":
-			return "nobody got it: this person is bound to no gateway", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
+			return "nobody got it: this person is linked to no gateway", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
 		}
-		return "nobody got it: this person is bound to no gateway, and the chat is granted to none", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
+		return "nobody got it: this person is linked to no gateway, and the chat belongs to none", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
 	case gate.NotPrincipal:
-		return to + " did not get it: the chat is granted to it, but this person may not speak to it there", p.admit(platform + ":" + user)
+		return to + " did not get it: the chat belongs to it, but this person may not talk to it there", p.admit(platform + ":" + user)
 	case gate.NotVisible:
-		return to + " did not get it: nobody who is bound to it is known to see this chat. Let somebody join it who is, or make the bot an administrator there", ""
+		return to + " did not get it: as far as the network says, nobody linked to it is a member of this chat. Let a linked person join, or make the bot an administrator there", ""
 	case gate.NotAddressed:
 		return to + " did not get it: the bot was not addressed", p.free(string(d.Chat))
 	case gate.OtherBot:
 		return to + " did not get it: a bot wrote it", Line(ops.SetRelevance.Row, gateway, platform, "--allow-bots")
 	case gate.PromptForeign:
-		return to + " did not get it: the question is not this person's to answer", Line(ops.Bind.Row, gateway, platform, user)
+		return to + " did not get it: this person may not answer that question", Line(ops.Bind.Row, gateway, platform, user)
 	case gate.PromptClosed:
-		return "nobody got it: the question was answered before, is past its time, or was never asked like that", ""
+		return "nobody got it: the question was already answered, has expired, or was never asked", ""
 	case gate.Undecided:
 		return "waiting: the network has not said yet whether anybody of " + to + " can see this chat", ""
 	case gate.Oversize:
@@ -144,25 +144,25 @@ func (p phrase) free(chat string) string {
 func aside(why gate.Reason) string {
 	switch why {
 	case gate.Duplicate:
-		return "left out: the network brought it a second time"
+		return "ignored: the network sent it a second time"
 	case gate.Control:
 		return "answered here: it was a /link command"
 	case gate.OwnMessage:
-		return "left out: the bot wrote it itself"
+		return "ignored: the bot wrote it itself"
 	case gate.OtherCommand:
-		return "left out: it was a command for another bot"
+		return "ignored: it was a command for another bot"
 	case gate.StoreError:
-		return "not accepted: the database could not store it; the network brings it again"
+		return "not accepted: the database could not store it; the network sends it again"
 	case gate.Reason(platforms.BadSignature):
 		return "a call was refused: its signature was wrong"
 	case gate.Reason(platforms.StaleTimestamp):
-		return "a call was refused: its time was too far from this machine's"
+		return "a call was refused: its time stamp differs too much from this machine's clock"
 	case gate.Reason(platforms.WrongRecipient):
-		return "a call was left out: it was for another account, number or app"
+		return "a call was ignored: it was for another account, number or app"
 	case gate.Reason(platforms.Unreadable):
 		return "a call was refused: it could not be read"
 	case gate.Reason(platforms.NotStored):
-		return "a call was put off: the database could not store it; the network calls again"
+		return "a call was postponed: the database could not store it; the network calls again"
 	}
 	return string(why)
 }

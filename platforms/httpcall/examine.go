@@ -28,21 +28,21 @@ func (n Asked) Unanswered(f *Fault) finding.Finding {
 	}
 	switch {
 	case f.Block == NoName:
-		return finding.NoDNS.Of(n.About, "the name "+n.Host+" was not resolved ("+f.words()+")",
-			base+"look at this machine's resolver; `getent hosts "+n.Host+"` says when it works again")
+		return finding.NoDNS.Of(n.About, "the name "+n.Host+" does not resolve ("+f.words()+")",
+			base+"check this machine's DNS (/etc/resolv.conf); `getent hosts "+n.Host+"` shows whether it works")
 	case f.Block == Between, f.Status != 0 && f.Message == NoAnswer && f.Status < http.StatusInternalServerError:
-		what := "a proxy or something else stands before " + n.Network + " at " + n.Host
+		what := "a proxy or something similar is between here and " + n.Network + " at " + n.Host
 		if f.Status != 0 {
-			what = "something else than " + n.Network + " answered at " + n.Host
+			what = "something other than " + n.Network + " answered at " + n.Host
 		}
 		return finding.Between.Of(n.About, what+" ("+f.words()+")",
-			base+"look at HTTPS_PROXY in the server's environment, at a page of the network to log in at, and at a proxy or virus scanner that opens TLS")
+			base+"check HTTPS_PROXY in the server's environment, whether this network wants a login first, and any proxy or virus scanner that opens TLS")
 	case f.Status == 0:
 		return finding.Unreachable.Of(n.About, n.Network+" cannot be reached at "+n.Host+" ("+f.words()+")",
-			base+"look at this machine's network and at a firewall; `curl -sI "+n.Host+"` says when it works again")
+			base+"check this machine's network and firewall; `curl -sI "+n.Host+"` shows whether it works")
 	}
 	return finding.Troubled.Of(n.About, n.Network+" answers with a fault ("+f.Error()+")",
-		"wait: the server tries again by itself; if it lasts, look at the network's status page")
+		"wait: the server tries again by itself; if it lasts, check the network's status page")
 }
 
 // words are why there was no result, for people: the end of a chain of errors is what happened.
@@ -87,7 +87,7 @@ func (n Asked) EachChat(ctx context.Context, chats []relay.Place, look func(rela
 		}
 	}
 	if skipped > 0 {
-		out = append(out, finding.NotAsked.Of(n.About, "granted chats that could not be looked at: "+strconv.Itoa(skipped), "run `hermes-connector doctor` again"))
+		out = append(out, finding.NotAsked.Of(n.About, "claimed chats that could not be checked: "+strconv.Itoa(skipped), "run `hermes-connector doctor` again"))
 	}
 	return out
 }

@@ -114,7 +114,7 @@ func TestEachChat(t *testing.T) {
 		return []finding.Finding{finding.NotInChat.Of("x", string(c.Chat), "x")}, nil
 	})
 	last := got[len(got)-1]
-	if len(got) != maxChats || got[8].What != "9" || last.Code != finding.NotAsked.Code || !strings.HasSuffix(last.What, "looked at: 4") {
+	if len(got) != maxChats || got[8].What != "9" || last.Code != finding.NotAsked.Code || !strings.HasSuffix(last.What, "be checked: 4") {
 		t.Errorf("%d found, the last one %+v", len(got), last)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

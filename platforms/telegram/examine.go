@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	fixToken   = "BotFather shows the token with /mybots, API Token; put it into the bot's token file, then `hermes-connector reload`"
-	fixPollers = "stop the other program, or give it a bot of its own (BotFather, /newbot); this one tries again by itself"
-	fixPrivacy = "tell BotFather /setprivacy, Disable, then remove the bot from the group and add it again; or make it an administrator there"
+	fixToken   = "get the token from @BotFather (/mybots, API Token), put it into the bot's token file, then run `hermes-connector reload`"
+	fixPollers = "stop the other program, or give it a bot of its own (@BotFather, /newbot); this server tries again by itself"
+	fixPrivacy = "send @BotFather /setprivacy and choose Disable, then remove the bot from the group and add it again; or make it an administrator there"
 )
 
 // Examine implements platforms.Examiner. Whether another program polls the bot shows only while this one does, or in
@@ -39,7 +39,7 @@ func (p *Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.E
 		say(asked.Unanswered(httpcall.FaultOf(err)))
 		return out
 	case !me.IsBot:
-		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is no bot", fixToken))
+		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is not a bot", fixToken))
 		return out
 	}
 	out.Name = me.UserName
@@ -63,8 +63,8 @@ func (p *Bot) examineUpdates(ctx context.Context, asked httpcall.Asked) []findin
 		return []finding.Finding{asked.Unanswered(httpcall.FaultOf(err))}
 	}
 	if w.URL != "" && !sameAddress(w.URL, p.hookURL) {
-		return []finding.Finding{finding.HookElsewhere.Of(asked.About, "a web hook is set for the bot, at "+hostOf(w.URL)+", and gets its messages",
-			"stop the program there, or give it a bot of its own; if nobody wants that web hook any more: `curl \""+
+		return []finding.Finding{finding.HookElsewhere.Of(asked.About, "the bot has a web hook at "+hostOf(w.URL)+", which gets its messages",
+			"stop the program there, or give it a bot of its own; if nobody needs that web hook any more: `curl \""+
 				cmp.Or(p.base, "https://api.telegram.org")+"/bot$TOKEN/deleteWebhook\"`")}
 	}
 	if p.hooked != nil && w.Pending > 0 && w.ErrorDate > time.Now().Add(-time.Hour).Unix() {
@@ -113,8 +113,8 @@ func (p *Bot) examineChat(ctx context.Context, about string, me tgbotapi.User, c
 	}
 	where := tgbotapi.Params{"chat_id": chat, "user_id": string(p.bot.ID)}
 	err := p.client.call(ctx, "getChatMember", where, &m)
-	gone := finding.NotInChat.Of(about, "the bot is not in the granted chat "+chat,
-		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: `hermes-connector chat list` shows it")
+	gone := finding.NotInChat.Of(about, "the bot is not in the claimed chat "+chat,
+		"add the bot to that group again; or, if the chat is no longer needed, release it: `hermes-connector chat list` shows whose it is")
 	switch {
 	case refusedForGood(err), err == nil && (m.Status == "left" || m.Status == "kicked" || m.Present != nil && !*m.Present):
 		return []finding.Finding{gone}, nil
@@ -135,11 +135,11 @@ func (p *Bot) examineChat(ctx context.Context, about string, me tgbotapi.User, c
 	}
 	var out []finding.Finding
 	if silent {
-		out = append(out, finding.NoSend.Of(about, "the bot may not send messages in the granted chat "+chat,
+		out = append(out, finding.NoSend.Of(about, "the bot may not send messages in the claimed chat "+chat,
 			"in that group: Edit, Permissions, Send Messages; or make the bot an administrator there"))
 	}
 	if !me.CanReadAllGroupMessages && !admin {
-		out = append(out, finding.PrivacyMode.Of(about, "privacy mode is on, and the chat "+chat+" is granted", fixPrivacy))
+		out = append(out, finding.PrivacyMode.Of(about, "privacy mode is on, and a gateway has claimed the chat "+chat, fixPrivacy))
 	}
 	return out, nil
 }

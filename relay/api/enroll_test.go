@@ -20,7 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-const badToken = "the enrollment token is wrong, used, expired or for somebody else: ask for a new one"
+const badToken = "the enrollment token is wrong, used, expired or for another gateway: ask for a new one"
 
 // enrollBody is what every age sends.
 func enrollBody(et, gateway string) map[string]any {

@@ -26,6 +26,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -46,6 +47,14 @@ type blocked string
 func (why blocked) Error() string { return "blocked: " + string(why) }
 
 func (blocked) Is(target error) bool { return target == ErrBlocked }
+
+const notOpened = " that is not opened"
+
+// Closed is the kind of an address, such as "a loopback address", if err refuses one that Options.Allow would open.
+func Closed(err error) (kind string, ok bool) {
+	why, _ := errors.AsType[blocked](err)
+	return strings.CutSuffix(string(why), notOpened)
+}
 
 // Options of a Guard. The zero value allows public addresses only and knows no listener of ours.
 type Options struct {
@@ -167,7 +176,7 @@ func (g *Guard) judge(ap netip.AddrPort) error {
 	case c.never:
 		return blocked(c.name)
 	case c.name != "" && !allowed:
-		return blocked(c.name + " that is not opened")
+		return blocked(c.name + notOpened)
 	case port == 0:
 		return blocked("port 0")
 	case !allowed && !publicPort(port):

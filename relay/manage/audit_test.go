@@ -67,7 +67,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"release", func(ctx context.Context, w *world) error { _, err := w.Release(ctx, operator, loft); return err },
 			[]manage.AuditRow{{Action: "release", Detail: "pigeon chat loft"}}, false},
 		{"claim for itself", func(ctx context.Context, w *world) error { _, err := w.ClaimOwned(ctx, operator, loft); return err },
-			[]manage.AuditRow{{Action: "claim", Detail: "pigeon chat loft of scope tower"}}, false},
+			[]manage.AuditRow{{Action: "claim", Detail: "pigeon chat loft of server tower"}}, false},
 		{"principal", func(ctx context.Context, w *world) error {
 			_, err := w.SetPrincipal(ctx, operator, manage.SetPrincipal{Name: "home", Policy: relay.AnyOne})
 			return err

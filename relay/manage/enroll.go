@@ -98,7 +98,7 @@ func (s *gateways) checkWakeURL(raw string) error {
 		err = s.set.CheckWake(raw)
 	}
 	if err != nil {
-		return unfit("wakeUrl", "the wake URL will not do: %v; it may point to public addresses, and to those that allow opens under [wake]", err)
+		return unfit("wakeUrl", "this wake URL is not allowed: %v", err)
 	}
 	return nil
 }

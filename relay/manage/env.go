@@ -75,7 +75,7 @@ func (e Enrolled) EnvLines() []string {
 	}
 	lines = append(lines,
 		"# Gateways of June 2026 check users themselves and would refuse everybody. It is safe here: the",
-		"# connector passes on only whom you bound or admitted. On a gateway that runs bots of its own it",
+		"# connector passes on only people you linked or allowed. On a gateway that runs bots of its own it",
 		"# opens those to everybody: leave it out there, and list your users instead.")
 	return append(lines, envLines(e.Env, EnvAllowAll)...)
 }

@@ -26,7 +26,7 @@ type Explain struct {
 // server runs (they are kept in its memory only), with NotFound when the event is not among them.
 func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
-		return nil, refuse(Offline, "no server is running, and only a running one remembers what became of messages").try("serve")
+		return nil, refuse(Offline, "no server is running, and only a running server knows what became of messages").try("serve")
 	}
 	files, err := s.filesOf(ctx)
 	if err != nil {

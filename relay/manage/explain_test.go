@@ -65,7 +65,7 @@ func TestExplainNeverSaysDeliveredOfWhatWaits(t *testing.T) {
 		`waiting: waiting for "near" (connected; it has not taken the message yet) -> `,
 		`waiting: waiting for "new" (it has never connected) -> `,
 		`waiting: waiting for "idle" (asleep since ` + hm + `) -> `,
-		`: not in the buffer of "home" any more -> `,
+		`: no longer in the buffer of "home" -> `,
 	}
 	if diff := cmp.Diff(want, explained(t, w)); diff != "" {
 		t.Errorf("explain (-want +got):\n%s", diff)

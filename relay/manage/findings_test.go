@@ -283,7 +283,7 @@ func TestARotationThatIsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.seen(t, "home", noon.Add(time.Minute))
-	says(t, w.found(t, finding.SecretRotated).What, at, "it was here with the old one", "from 192.0.2.7")
+	says(t, w.found(t, finding.SecretRotated).What, at, "it last connected with the old one", "from 192.0.2.7")
 	live.connected = "home"
 	says(t, w.found(t, finding.SecretRotated).What, at, "it is connected with the old one", "from 192.0.2.7")
 }
@@ -297,7 +297,7 @@ func TestABacklogThatFillsUp(t *testing.T) {
 		want  string // empty: nothing
 		helps string
 	}{
-		"by messages":     {store.Limits{MaxEntries: 10}, 1, 8, "80 % of its room for waiting messages is taken: 8 of 10 messages", "max_entries"},
+		"by messages":     {store.Limits{MaxEntries: 10}, 1, 8, "its room for waiting messages is 80 % full: 8 of 10 messages", "max_entries"},
 		"not yet":         {store.Limits{MaxEntries: 10}, 1, 7, "", ""},
 		"by bytes":        {store.Limits{MaxBytes: 100 << 10}, 10 << 10, 9, "of 100 KiB", "max_bytes"},
 		"not yet so many": {store.Limits{MaxBytes: 100 << 10}, 10 << 10, 7, "", ""},

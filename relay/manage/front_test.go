@@ -25,9 +25,9 @@ func TestWhatTheGatewayDoesNotFrontIsNamedWithItsLine(t *testing.T) {
 	w := newWorld(t, live)
 	w.enroll(t, "attic", "empty")
 	w.put(t, "attic", "e1")
-	hint := "messages of pigeon:1 wait: the gateway does not front it. Its .env needs GATEWAY_RELAY_PLATFORMS=raven,pigeon and " +
+	hint := "messages of pigeon:1 wait: the gateway does not serve that bot. Its .env needs GATEWAY_RELAY_PLATFORMS=raven,pigeon and " +
 		`GATEWAY_RELAY_BOT_IDS='{"pigeon":{"botId":"1"},"raven":{"botId":"3"}}'` +
-		" (one of June 2026: GATEWAY_RELAY_PLATFORM=relay and no GATEWAY_RELAY_BOT_ID)"
+		" (a gateway of June 2026: GATEWAY_RELAY_PLATFORM=relay and no GATEWAY_RELAY_BOT_ID)"
 
 	st, err := w.Status(t.Context(), struct{}{})
 	if err != nil {
@@ -56,7 +56,7 @@ func TestWhatTheGatewayDoesNotFrontIsNamedWithItsLine(t *testing.T) {
 	if st, err = w.Status(t.Context(), struct{}{}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(st.Instances[0].Warnings, "; "), "messages of pigeon:1 wait: that bot is not configured here any more"; got != want {
+	if got, want := strings.Join(st.Instances[0].Warnings, "; "), "messages of pigeon:1 wait: that bot is no longer configured here"; got != want {
 		t.Errorf("hint = %q, want %q", got, want)
 	}
 }

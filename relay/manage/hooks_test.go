@@ -179,7 +179,7 @@ func TestBoundPeopleWhoseNetworkNobodyFronts(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := status()
-	want := "people on pigeon:1, pigeon:2 are bound to home, and what they write will wait: the gateway does not front it. Its .env needs " +
+	want := "people on pigeon:1, pigeon:2 are linked to home, and their messages will wait: the gateway does not serve that bot. Its .env needs " +
 		"GATEWAY_RELAY_PLATFORMS=raven,pigeon and "
 	if got.Warning != "not_fronted" || len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], want) {
 		t.Errorf("%+v, want %q…", got, want)

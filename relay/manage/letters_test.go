@@ -44,7 +44,7 @@ func TestWhyMessagesWereGivenUp(t *testing.T) {
 		return f
 	}
 	w.oversize(t, "big")
-	if f := letters(); f.What != "1 message was given up: 1 too large for a gateway, which takes 1 MiB" ||
+	if f := letters(); f.What != "1 message was given up: 1 too large (a gateway takes 1 MiB)" ||
 		!strings.Contains(f.Fix, "in parts") || strings.Contains(f.Fix, "replay") {
 		t.Errorf("of one that is too large: %+v", f)
 	}
@@ -58,7 +58,7 @@ func TestWhyMessagesWereGivenUp(t *testing.T) {
 	}
 	f := letters()
 	for _, want := range []string{
-		"8 messages were given up: 1 too large", "1 that could not be put into a form", "1 at which the gateway's connection ended", "2 because too many waited",
+		"8 messages were given up: 1 too large", "1 that could not be converted", "1 on which the gateway's connection ended", "2 because too many waited",
 		"1 that waited too long", "1 because the gateway was revoked", "1 because the person was unlinked",
 	} {
 		if !strings.Contains(f.What, want) {

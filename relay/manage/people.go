@@ -76,7 +76,7 @@ type Bind struct {
 func (b Bind) person() string { return string(b.Platform) + " person " + string(b.User) }
 
 func (b Bind) unbound() *Error {
-	return refuse(NotFound, "%s person %s is not bound to %q", b.Platform, b.User, b.Name)
+	return refuse(NotFound, "%s person %s is not linked to %q", b.Platform, b.User, b.Name)
 }
 
 // Binding says that a person's messages go to an instance.

@@ -136,7 +136,7 @@ func (s *newcomers) seatFor(ctx context.Context, by audit.Actor, p Provision) (s
 		switch {
 		case errors.Is(err, store.ErrExists): // another call was faster: look again
 		case errors.Is(err, store.ErrTooMany):
-			return g, refuse(Forbidden, "the tenant %q has as many gateways as may make themselves: enroll this one", p.Tenant)
+			return g, refuse(Forbidden, "the tenant %q already has as many gateways as may enroll themselves: enroll this one by hand", p.Tenant)
 		case err != nil || ok:
 			return g, err
 		default:

@@ -69,7 +69,7 @@ func whyNotRedeemed(err error) error {
 }
 
 func badToken() error {
-	return refuse(Forbidden, "the enrollment token is wrong, used, expired or for somebody else: ask for a new one")
+	return refuse(Forbidden, "the enrollment token is wrong, used, expired or for another gateway: ask for a new one")
 }
 
 func nameTaken() error {

@@ -52,7 +52,7 @@ func (s *chats) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, erro
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now()}
 	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g)
 	if errors.Is(err, store.ErrHeld) {
-		return Grant{}, refuse(Held, "another gateway holds that chat, and has to release it first").try("scopes")
+		return Grant{}, refuse(Held, "another gateway has that chat and must release it first").try("scopes")
 	}
 	out, err := s.granted(ctx, g, err)
 	out.Warnings = s.botless(c.Platform)
@@ -83,7 +83,7 @@ func (s *chats) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Grant,
 	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g, store.Own{Parent: place.Parent})
 	switch {
 	case errors.Is(err, store.ErrHeld):
-		return Grant{}, refuse(Held, "another gateway holds that chat")
+		return Grant{}, refuse(Held, "another gateway has that chat")
 	case errors.Is(err, store.ErrReserved):
 		return Grant{}, notYours()
 	case errors.Is(err, store.ErrNotFound): // revoked meanwhile
@@ -107,7 +107,7 @@ func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, e
 
 // notYours is one answer for every reason, so that it tells nothing about the chat.
 func notYours() *Error {
-	return refuse(Forbidden, "only a chat that somebody bound to this gateway sees and manages can be claimed")
+	return refuse(Forbidden, "a chat can be claimed only if somebody linked to this gateway is a member of it and manages it")
 }
 
 // spell names a grant's chat in the audit list.
@@ -117,11 +117,11 @@ func spell(g store.Grant) string { return string(g.Platform) + " " + grant(g).Wh
 func (g Grant) Where() string {
 	switch {
 	case g.Chat == "":
-		return "scope " + string(g.Scope)
+		return "server " + string(g.Scope)
 	case g.Scope == "":
 		return "chat " + string(g.Chat)
 	}
-	return "chat " + string(g.Chat) + " of scope " + string(g.Scope)
+	return "chat " + string(g.Chat) + " of server " + string(g.Scope)
 }
 
 // locateWithin bounds how long the platforms are asked where a chat lies.
@@ -177,7 +177,7 @@ func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, er
 	}
 	err = s.db.Release(ctx, row(by, "release", i, spell(g)), i.ID, g.Platform, g.Scope, g.Chat)
 	if errors.Is(err, store.ErrNotFound) {
-		return Grant{}, refuse(NotFound, "%q does not hold that chat", c.Name).try("scopes", c.Name)
+		return Grant{}, refuse(NotFound, "that chat does not belong to %q", c.Name).try("scopes", c.Name)
 	}
 	return grant(g), err
 }
@@ -188,7 +188,7 @@ func (s *chats) scoped(c Scope) error {
 		return nil
 	}
 	if kind, err := s.network(c.Platform); err == nil && kind.Unscoped {
-		return unfit("scopeId", "the chats of %s lie in no scope: name the chat, without --scope", kind.Label)
+		return unfit("scopeId", "the chats of %s lie in no server: name the chat, without --server", kind.Label)
 	}
 	return s.typed("scopeId", c.Platform, string(c.Scope))
 }
@@ -253,7 +253,7 @@ type RouteKey struct {
 func (s *chats) DropRoute(ctx context.Context, by audit.Actor, k RouteKey) (RouteKey, error) {
 	err := s.db.Routes.Drop(ctx, &audit.Entry{Actor: by, Action: "route", Detail: "dropped " + string(k.Platform) + " " + k.Key}, k.Platform, k.Key)
 	if errors.Is(err, store.ErrNotFound) {
-		return RouteKey{}, refuse(NotFound, "there is no such route").try("routes")
+		return RouteKey{}, refuse(NotFound, "that is not reserved").try("routes")
 	}
 	return k, err
 }

@@ -103,7 +103,7 @@ func (s *gateways) missing(i store.Instance, self Self) []string {
 	for _, g := range self.Scopes {
 		if !on(g.Platform) && !slices.Contains(blind, g.Platform) {
 			blind = append(blind, g.Platform)
-			out = append(out, fmt.Sprintf("Chats on %s are granted, but nobody linked on %s can see them, so nothing of them is delivered.", g.Platform, g.Platform))
+			out = append(out, fmt.Sprintf("Chats on %s belong to this gateway, but nobody linked to it on %s is a member of them, so none of their messages is delivered.", g.Platform, g.Platform))
 		}
 	}
 	if i.Asleep && i.WakeURL == "" {

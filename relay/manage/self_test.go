@@ -58,7 +58,7 @@ func TestSelf(t *testing.T) {
 		"principal": map[string]any{"instanceId": "home", "policy": "owner-only", "allow": []any{}},
 		"relevance": map[string]any{"pigeon": policy("pigeon", false), "raven": policy("raven", true)},
 		"missing": []any{
-			"Chats on raven are granted, but nobody linked on raven can see them, so nothing of them is delivered.",
+			"Chats on raven belong to this gateway, but nobody linked to it on raven is a member of them, so none of their messages is delivered.",
 			"Messages were given up (1); whoever runs the connector can deliver them again.",
 		},
 	}

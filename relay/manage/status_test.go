@@ -43,7 +43,7 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 		"instances": []any{
 			map[string]any{"instanceId": "attic", "tenant": "home", "state": "asleep", "backlog": 2.0, "dead": 0.0, "prompts": 0.0, "oldestAt": "2026-11-21T12:00:00Z"},
 			map[string]any{"instanceId": "gone", "tenant": "home", "state": "away", "revoked": true, "backlog": 0.0, "dead": 1.0, "prompts": 0.0},
-			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential", "warnings": []any{"two programs dial with its credential and push each other out: stop one of the two, or `hermes-connector enroll OTHER-NAME` for the second; if a stranger has the credential, `hermes-connector gateway rotate home`"}},
+			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential", "warnings": []any{"two programs connect with its credential and push each other out: stop one of the two, or give the second its own credential with `hermes-connector enroll OTHER-NAME`; if a stranger has the credential, run `hermes-connector gateway rotate home`"}},
 		},
 		"counters": map[string]any{"delivered": 7.0},
 	}
@@ -87,9 +87,9 @@ func TestExplain(t *testing.T) {
 	}}
 	w := newWorld(t, live)
 	for event, want := range map[relay.EventID]string{
-		"": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is bound to no gateway","change":"hermes-connector link NAME --user pigeon:ann"},` +
-			`{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e2","chatId":"loft","userId":"ann","instanceId":"home","reason":"accepted","says":"not in the buffer of \"home\" any more"}]`,
-		"e1": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is bound to no gateway","change":"hermes-connector link NAME --user pigeon:ann"}]`,
+		"": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is linked to no gateway","change":"hermes-connector link NAME --user pigeon:ann"},` +
+			`{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e2","chatId":"loft","userId":"ann","instanceId":"home","reason":"accepted","says":"no longer in the buffer of \"home\""}]`,
+		"e1": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is linked to no gateway","change":"hermes-connector link NAME --user pigeon:ann"}]`,
 	} {
 		all, err := w.Explain(t.Context(), manage.Explain{Event: event})
 		if err != nil {

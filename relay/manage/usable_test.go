@@ -15,9 +15,8 @@ import (
 func TestAnUnusableWakeURL(t *testing.T) {
 	const (
 		word   = "unusable_wake_url"
-		inside = "The wake URL that the gateway names is not used: the wake URL will not do: it points inside; " +
-			"it may point to public addresses, and to those that allow opens under [wake]."
-		form = "The wake URL that the gateway names is not used: the wake URL must be http:// or https:// with a host and without a user or password."
+		inside = "The wake URL that the gateway names is not used: this wake URL is not allowed: it points inside."
+		form   = "The wake URL that the gateway names is not used: the wake URL must be http:// or https:// with a host and without a user or password."
 	)
 	w := newWorld(t, nil)
 	url := func(s string) *string { return &s }

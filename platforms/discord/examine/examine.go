@@ -28,7 +28,7 @@ const permissions = discordgo.PermissionViewChannel | discordgo.PermissionReadMe
 
 const (
 	portal    = "https://discord.com/developers/applications/"
-	fixToken  = "the developer portal makes a new token under Bot, Reset Token; put it into the bot's token file, then `hermes-connector reload`"
+	fixToken  = "make a new token in the developer portal (Bot, Reset Token), put it into the bot's token file, then run `hermes-connector reload`"
 	fixIntent = ", Bot, Privileged Gateway Intents: switch Message Content Intent on and save"
 )
 
@@ -61,7 +61,7 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 		say(asked.Unanswered(httpcall.FaultOf(err)))
 		return out
 	case !me.Bot:
-		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is no bot", fixToken))
+		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is not a bot", fixToken))
 		return out
 	}
 	out.Name = me.Username
@@ -103,12 +103,12 @@ func (b Bot) chats(ctx context.Context, asked httpcall.Asked, invite string, cha
 		case err != nil:
 			return nil, err
 		case !sees && c.Chat == "":
-			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the granted "+what, "invite it: "+invite)}, nil
+			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the claimed "+what, "invite it: "+invite)}, nil
 		case !sees:
-			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the granted "+what+", or may not see it",
+			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the claimed "+what+", or may not see it",
 				"give the bot's role View Channel there; if the bot is not in that server, invite it: "+invite)}, nil
 		case !sends:
-			return []finding.Finding{finding.NoSend.Of(asked.About, "the bot may not send messages in the granted "+what,
+			return []finding.Finding{finding.NoSend.Of(asked.About, "the bot may not send messages in the claimed "+what,
 				"in Discord: Edit Channel, Permissions, and give the bot's role Send Messages")}, nil
 		}
 		return nil, nil
