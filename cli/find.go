@@ -68,18 +68,18 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 		f.cfg = cfg
 	}
 	if f.client != nil || a.dataDir != "" {
-		return f, unless(f, faults)
+		return f, a.unless(f, faults)
 	}
 	others, closed := a.others(ctx)
 	o, err := pick(asked, others, closed)
 	if o == nil || len(faults) > 0 && o.server.Config != asked.file { // with faults it is not known what is meant
-		return f, cmp.Or(unless(f, faults), err)
+		return f, cmp.Or(a.unless(f, faults), err)
 	}
 	f.client = o.client
 	if o.server.Config == "" || o.server.Config != asked.file {
 		a.say("the server with the data folder %s answers", o.server.DataDir)
 	}
-	theirs, fault := config.Load(config.Source{Path: o.server.Config, Found: o.server.Config != asked.file, DataDir: o.server.DataDir, Env: a.env, Kinds: kinds()})
+	theirs, fault := config.Load(config.Source{Path: o.server.Config, Found: o.server.Config != asked.file, DataDir: o.server.DataDir, Env: a.env, Networks: configurable()})
 	if f.cfg = theirs; fault != nil {
 		f.cfg = nil
 	}
@@ -88,11 +88,12 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 
 // unless is why nothing can be done with a configuration that has faults, unless a server was found: it does not need what
 // the command lacks, such as a variable with a token.
-func unless(f found, faults config.Faults) error {
+func (a *app) unless(f found, faults config.Faults) error {
 	if f.client != nil || len(faults) == 0 {
 		return nil
 	}
-	return faults
+	_, err := a.config()
+	return err
 }
 
 // target is what a command was told about where the data is.
