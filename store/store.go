@@ -124,6 +124,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	db.damaged = len(bad)
 	return b.View(func(t *bolt.Tx) error {
 		db.Authors.Load(t)
+		db.Seen.Load(t)
 		var err error
 		db.order, err = orderOf(t)
 		return err

@@ -40,7 +40,7 @@ func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 			db.instances.forget(w.ID())
 		}
 	}
-	return &tx{Writer: &table.Writer{Writer: w}, db: db, order: db.order, arrival: db.order.last, waiting: db.cursors.waiting}
+	return &tx{Writer: &table.Writer{Writer: w}, db: db, order: db.order, arrival: db.order.last, marks: db.Seen.Batch(), waiting: db.cursors.waiting}
 }
 
 // change runs fn in the next transaction, with what failed in front of an error, and leaves row in the audit list if fn
@@ -133,6 +133,7 @@ func (t *tx) Done(stored bool) {
 		return
 	}
 	t.order.stored(t.lanes, t.arrival)
+	t.db.Seen.Stored(t.marks)
 	for _, note := range t.stored {
 		note()
 	}
