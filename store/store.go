@@ -80,8 +80,8 @@ type DB struct {
 	// Ride along with the commits, as notes of Authors do.
 	cursors cursors
 
-	order     *order // made by Open
-	instances decodedInstances
+	order   *order // made by Open
+	recents recents
 
 	deadDropped atomic.Uint64
 	died        [len(deadReasons)]atomic.Uint64
