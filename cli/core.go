@@ -138,8 +138,11 @@ type shelf struct {
 // run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
 func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
-		if grew, ok := n.(bus.LaneGrew); ok {
-			c.waker.Grew(grew.Instance)
+		switch n := n.(type) {
+		case bus.LaneGrew:
+			c.waker.Grew(n.Instance)
+		case bus.Changed:
+			c.waker.Grew(n.Instance)
 		}
 	})
 	defer unsubscribe()

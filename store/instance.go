@@ -31,8 +31,9 @@ type Instance struct {
 	WakeURL string           `json:"wake,omitempty"`
 	// WakeFault says, in a sentence, why the wake URL that its gateway named last is not used; empty
 	// when it is, or when the gateway named none.
-	WakeFault string    `json:"wakeFault,omitempty"`
-	Principal Principal `json:"principal,omitzero"`
+	WakeFault string           `json:"wakeFault,omitempty"`
+	Principal Principal        `json:"principal,omitzero"`
+	Quiet     relay.QuietHours `json:"quiet,omitzero"`
 	// Relevance is what was declared, per platform. No row: bots off, address required.
 	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
 	// Asleep: the instance said going_idle and has not said hello since.
