@@ -93,7 +93,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		listeners = append(listeners, metrics.Addr().String())
 	}
 	var pages net.Listener // nil: none are wanted
-	if cfg.WebListen != "" {
+	if cfg.Web.Listen != "" {
 		if pages, err = listenWeb(cfg); err != nil {
 			return err
 		}
@@ -117,7 +117,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		core.serveMetrics(metrics, log)
 	}
 	if pages != nil {
-		core.serveWeb(cfg, pages, v, log)
+		if err := core.serveWeb(cfg, pages, v, log); err != nil {
+			return err
+		}
 	}
 	if err := core.openOperator(ctx, cfg, log); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // listeners are the addresses that the server wants, by their settings.
 func listeners(cfg *config.Config) [][2]string {
-	return [][2]string{{"listen", cfg.Listen}, {"metrics.listen", cfg.MetricsListen}, {"web.listen", cfg.WebListen}}
+	return [][2]string{{"listen", cfg.Listen}, {"metrics.listen", cfg.MetricsListen}, {"web.listen", cfg.Web.Listen}}
 }
 
 // ports finds what keeps a server from listening. None of ours runs.

@@ -15,7 +15,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 const (
@@ -96,7 +95,7 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 	bound, err := s.o.Bound(ctx, id)
 	if err == nil && !bound {
-		_, err = s.gateways.Bind(ctx, audit.Actor{Kind: audit.ActorWeb},
+		_, err = s.gateways.Bind(ctx, page.Actor(ctx),
 			manage.Bind{Name: string(id), Platform: local.WebID, User: relay.UserID(id)})
 	}
 	if refused := (*manage.Error)(nil); err != nil && !errors.As(err, &refused) {
