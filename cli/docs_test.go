@@ -60,7 +60,7 @@ func TestPlatformsTopic(t *testing.T) {
 		"webhook":        {"name": "doorbell"},
 	}
 	secrets := map[string]relay.Secret{"callback_token": secret("t"), "aes_key": secret("abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG")}
-	for _, k := range kinds() {
+	for _, k := range configurable() {
 		p, err := k.Open(platforms.Options{Token: secret(tokens[k.Name]), Values: values[k.Name], Secrets: secrets, PublicURL: "https://relay.example.net"})
 		if err != nil {
 			t.Fatalf("%s: %v", k.Name, err)

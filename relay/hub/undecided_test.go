@@ -79,7 +79,7 @@ func (q *square) open(sees func(relay.Place, relay.UserID) (bool, error)) {
 		q.t.Fatal(err)
 	}
 	q.db = db
-	q.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Platform{&stage{bot: q.bot, sees: sees}}, Options{})
+	q.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Bot{&stage{bot: q.bot, sees: sees}}, Options{})
 	ctx, cancel := context.WithCancel(q.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- q.hub.Run(ctx) }()
