@@ -58,7 +58,7 @@ func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 		switch setting {
 		case "metrics.listen": // it never speaks TLS
 			closed = false
-		case "web.listen": // in the clear it answers this machine and trusted proxies only
+		case "web.listen": // it has a certificate, or answers this machine and trusted proxies only
 			closed = true
 		}
 		if addr == "" || closed || !config.Remote(addr) {

@@ -54,7 +54,7 @@ func (s *Section) press(w http.ResponseWriter, r *http.Request, i manage.Instanc
 
 var (
 	errForm = errors.New("the form cannot be read")
-	errBind = errors.New("you could not be bound to this gateway")
+	errBind = errors.New("you could not be linked to this gateway")
 )
 
 // answer does something, unless err says why not, and answers with the room. That it takes long is no failure: the page
@@ -74,7 +74,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 			http.Redirect(w, r, path(id, "#text"), http.StatusSeeOther)
 		}
 	case errors.As(err, &refused):
-		fail(w, r, http.StatusConflict, "That was not sent", sentence(refused.Message+words.Help(refused)))
+		fail(w, r, http.StatusConflict, "Not sent", sentence(refused.Message+words.Help(refused)))
 	default:
 		switch {
 		case errors.Is(err, local.ErrBusy), errors.Is(err, errBind):
@@ -84,7 +84,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 		case errors.Is(err, local.ErrGone):
 			status = http.StatusConflict
 		}
-		fail(w, r, status, "That was not sent", sentence(err.Error()))
+		fail(w, r, status, "Not sent", sentence(err.Error()))
 	}
 }
 
