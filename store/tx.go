@@ -109,8 +109,9 @@ func (t *tx) takeNotes() error {
 	})
 	answers, err2 := t.db.Capabilities.Ride(t.Writer)
 	cleared, err3 := t.db.Prompts.Ride(t.Writer)
-	t.stored = []func(){sent, answers, cleared}
-	return errors.Join(err1, err2, err3)
+	named, err4 := t.db.People.ride(t.Writer)
+	t.stored = []func(){sent, answers, cleared, named}
+	return errors.Join(err1, err2, err3, err4)
 }
 
 // flush writes the lanes that were touched and the marks that were made. Nothing may be changed after it.

@@ -160,8 +160,11 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	if j.press != nil {
 		in.prompts.Clear(j.press.Prompt.AnsweredBy(*j.press, time.Now()))
 	}
-	if j.answer != "" {
+	if j.answer.Text != "" {
 		in.capabilities.Answer(j.event, j.answer, j.capability)
+		if j.event.Prompt != nil { // the connector's own question
+			in.prompts.ClearPressed(j.event)
+		}
 	}
 	in.deliver(j)
 	if j.undecided != "" {
@@ -263,7 +266,7 @@ func (in *Inbound) settle(j judgement) {
 		if j.press == nil && !j.capability.Placeholder {
 			in.capabilities.Settle(j.event.Bot, *j.capability)
 		}
-	case j.answer == "":
+	case j.answer.Text == "":
 		in.capabilities.Discard(j.event.Bot, *j.capability)
 	}
 }
