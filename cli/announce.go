@@ -39,7 +39,7 @@ func (s *serving) announce(stop context.Context, c *core) func(context.Context) 
 }
 
 // triedOf is how many of the bots have tried to connect, and how many there are.
-func triedOf(bots []platforms.Platform) (tried, all int) {
+func triedOf(bots []platforms.Bot) (tried, all int) {
 	for _, p := range bots {
 		st := p.Status()
 		waits := st.State == platforms.Starting || st.State == platforms.Connecting
@@ -51,7 +51,7 @@ func triedOf(bots []platforms.Platform) (tried, all int) {
 }
 
 // connectedOf says in a line how the bots are.
-func connectedOf(bots []platforms.Platform) string {
+func connectedOf(bots []platforms.Bot) string {
 	n := 0
 	for _, p := range bots {
 		if p.Status().State == platforms.Connected {

@@ -24,7 +24,7 @@ func newCheckCmd(a *app) *cobra.Command {
 		Use:   "check",
 		Short: "Judge the configuration as a whole",
 		Long: "Judges the configuration as a whole and lists everything wrong with it. Exits with 2 when there is\n" +
-			"anything, but for warnings.\n\n" + config.Reference(kinds()),
+			"anything, but for warnings.\n\n" + config.Reference(configurable()),
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(c)
@@ -53,7 +53,7 @@ func newCheckCmd(a *app) *cobra.Command {
 				if b.HookPath != "" {
 					called = ", called at " + cfg.URL(cfg.Listen) + b.HookPath
 				}
-				_, _ = fmt.Fprintf(w, "  %s bot%s\n", b.Kind.Name, called)
+				_, _ = fmt.Fprintf(w, "  %s bot%s\n", b.Network.Name, called)
 			}
 			if len(cfg.Bots) == 0 {
 				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector setup adds one")

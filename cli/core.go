@@ -59,7 +59,7 @@ type core struct {
 }
 
 // newCore wires a server that listens on addr, which g knows.
-func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, g *guard.Guard, log *slog.Logger, addr string) (*core, error) {
+func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string) (*core, error) {
 	c := &core{db: db, bus: &bus.Local{}}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)

@@ -93,7 +93,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 		return fmt.Errorf("listen: %w", err)
 	}
 	network := local.NewNetwork()
-	bots := []platforms.Platform{local.NewLoopback(network, quiet)}
+	bots := []platforms.Bot{local.NewLoopback(network, quiet)}
 	var pages net.Listener
 	if !once {
 		cfg.WebListen = "127.0.0.1:0"
@@ -140,7 +140,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 		},
 	}
 	for _, b := range bots {
-		gw.Identities = append(gw.Identities, b.Bot())
+		gw.Identities = append(gw.Identities, b.ID())
 	}
 	wg.Go(func() {
 		if err := gw.Run(ctx); err != nil && ctx.Err() == nil {

@@ -75,7 +75,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 			o.Others = append(o.Others, s.DataDir)
 		}
 		g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
-		o.Bots = func() ([]platforms.Platform, error) { return openBots(cfg, g, slog.New(slog.DiscardHandler)) }
+		o.Bots = func() ([]platforms.Bot, error) { return openBots(cfg, g, slog.New(slog.DiscardHandler)) }
 		o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
 			bots, err := o.Bots()
 			if err != nil {

@@ -59,7 +59,7 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 		a.say("the server with the data folder %s answers", s.DataDir)
 	}
 	f.client = clientOf(others, *s)
-	f.cfg, fault = config.Load(config.Source{Path: s.Config, Found: s.Config != a.file(cfg), DataDir: s.DataDir, Env: a.env, Kinds: kinds()}) // the server's
+	f.cfg, fault = config.Load(config.Source{Path: s.Config, Found: s.Config != a.file(cfg), DataDir: s.DataDir, Env: a.env, Networks: configurable()}) // the server's
 	if fault != nil {
 		f.cfg = nil
 	}

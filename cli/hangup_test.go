@@ -108,7 +108,7 @@ func TestReloadThatNobodyWaitsFor(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
-		return config.Load(config.Source{Path: file, Kinds: kinds()})
+		return config.Load(config.Source{Path: file, Networks: configurable()})
 	}
 	cfg, err := load()
 	if err != nil {

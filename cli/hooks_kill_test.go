@@ -64,7 +64,7 @@ func TestKilledWhileCalled(t *testing.T) {
 	saying.Wait()
 	for n, c := range p.callers {
 		p.await(c, said[n], kills)
-		t.Logf("%s: %d things said", c.kind.Name, said[n])
+		t.Logf("%s: %d things said", c.network.Name, said[n])
 	}
 	cancel()
 	listening.Wait()
@@ -104,7 +104,7 @@ func newPosted(t *testing.T) *posted {
 	file := func(name, text string) { p.must(os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600)) }
 	conf := fmt.Sprintf("listen = %q\ndata_dir = \"data\"\npublic_url = %q\n[backup]\nnightly = false\n[wake]\nallow = [\"127.0.0.1\"]\n", addr, ourOrigin)
 	for _, c := range p.callers {
-		name := string(c.kind.Name)
+		name := string(c.network.Name)
 		conf += fmt.Sprintf("[[bots]]\nplatform = %q\n", name)
 		if c.values["reply_url"] == "" {
 			conf += fmt.Sprintf("api_base = %q\n", api.URL)
@@ -193,8 +193,8 @@ func (p *posted) enroll() *echo.Gateway {
 		},
 	}
 	for _, c := range p.callers {
-		p.must(p.command("bind", "home", string(c.kind.Name), string(c.person)).Run())
-		g.Identities = append(g.Identities, relay.Bot{Platform: c.kind.Name, ID: relay.BotID(filepath.Base(c.path()))})
+		p.must(p.command("bind", "home", string(c.network.Name), string(c.person)).Run())
+		g.Identities = append(g.Identities, relay.Bot{Platform: c.network.Name, ID: relay.BotID(filepath.Base(c.path()))})
 	}
 	return g
 }
@@ -244,7 +244,7 @@ func (p *posted) await(c caller, said, kills int) {
 	defer giveUp.Stop()
 	for {
 		p.mu.Lock()
-		heard := p.heard[c.kind.Name]
+		heard := p.heard[c.network.Name]
 		p.mu.Unlock()
 		if len(heard) > before {
 			before = len(heard)
@@ -254,7 +254,7 @@ func (p *posted) await(c caller, said, kills int) {
 		for _, things := range heard {
 			for i, n := range things {
 				if n != things[0]+i {
-					p.t.Fatalf("%s: %v came as one", c.kind.Name, things)
+					p.t.Fatalf("%s: %v came as one", c.network.Name, things)
 				}
 			}
 			end := things[len(things)-1]
@@ -263,12 +263,12 @@ func (p *posted) await(c caller, said, kills int) {
 			case things[0] == first && end >= last: // with what was said meanwhile
 				again++
 			default:
-				p.t.Fatalf("%s: %v comes after %d to %d", c.kind.Name, things, first, last)
+				p.t.Fatalf("%s: %v comes after %d to %d", c.network.Name, things, first, last)
 			}
 			first, last = things[0], end
 		}
 		if again > kills {
-			p.t.Errorf("%s: %d came twice in %d kills", c.kind.Name, again, kills)
+			p.t.Errorf("%s: %d came twice in %d kills", c.network.Name, again, kills)
 		}
 		if last == said {
 			return
@@ -276,7 +276,7 @@ func (p *posted) await(c caller, said, kills int) {
 		select {
 		case <-tick.C:
 		case <-giveUp.C:
-			p.t.Fatalf("%s: %d of %d came", c.kind.Name, last, said)
+			p.t.Fatalf("%s: %d of %d came", c.network.Name, last, said)
 		}
 	}
 }

@@ -35,7 +35,7 @@ const ourOrigin = "https://relay.example.net"
 // caller is a network that calls its bot over HTTP, as the tests of all such networks play it. A network more is a
 // row more in callers.
 type caller struct {
-	kind    platforms.Kind
+	network platforms.Network
 	values  map[string]string
 	token   string
 	secrets map[string]string // beside the token, by their names
@@ -56,7 +56,7 @@ type caller struct {
 func callers() []caller {
 	return []caller{
 		{
-			kind: sms.Kind, token: "c0ffee5ad1e5f00dfacade0123456789", person: "+4915112345678",
+			network: sms.Network, token: "c0ffee5ad1e5f00dfacade0123456789", person: "+4915112345678",
 			values: map[string]string{"account_sid": "AC00000000000000000000000000000001", "from": "+15005550006"},
 			signed: func(c caller, id int, text string, _ time.Time) *http.Request {
 				return texted(c, url.Values{
@@ -72,7 +72,7 @@ func callers() []caller {
 			answer: http.StatusOK,
 		},
 		{
-			kind: wecom.Kind, token: "Xq7-application-secret-of-wecom-Z", person: "ww0123456789abcdef:ann", timed: true,
+			network: wecom.Network, token: "Xq7-application-secret-of-wecom-Z", person: "ww0123456789abcdef:ann", timed: true,
 			values:  map[string]string{"corp_id": "ww0123456789abcdef", "agent_id": "1000002"},
 			secrets: map[string]string{"callback_token": "callbacktokenQDG6eKxyz", "aes_key": "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C"},
 			signed: func(c caller, id int, text string, at time.Time) *http.Request {
@@ -91,7 +91,7 @@ func callers() []caller {
 			answer: http.StatusOK,
 		},
 		{
-			kind: webhook.Kind, token: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nwhsec_c2Vjb25kLXNlY3JldC1saW5lLTAxMjM0NTY3ODk=", person: "doorbell:ann", timed: true,
+			network: webhook.Network, token: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nwhsec_c2Vjb25kLXNlY3JldC1saW5lLTAxMjM0NTY3ODk=", person: "doorbell:ann", timed: true,
 			values: map[string]string{"name": "doorbell", "reply_url": "https://door.example.org/answers"},
 			signed: func(c caller, id int, text string, at time.Time) *http.Request {
 				return standard(c, fmt.Sprintf("msg_%d", id), fmt.Sprintf(`{"text":%q,"user":"ann"}`, text), at)
@@ -107,25 +107,25 @@ func callers() []caller {
 }
 
 // open makes the bot, whose requests w carries.
-func (c caller) open(o platforms.Options, w http.RoundTripper) (platforms.Platform, error) {
+func (c caller) open(o platforms.Options, w http.RoundTripper) (platforms.Bot, error) {
 	o.Token, o.Values, o.Transport, o.Outside, o.PublicURL = relay.NewSecret([]byte(c.token)), c.values, w, w, ourOrigin
 	o.Secrets = make(map[string]relay.Secret)
 	for name, s := range c.secrets {
 		o.Secrets[name] = relay.NewSecret([]byte(s))
 	}
-	return c.kind.Open(o)
+	return c.network.Open(o)
 }
 
 // tokenKey is what the token is called in the configuration.
-func (c caller) tokenKey() string { return cmp.Or(c.kind.Token, "token") }
+func (c caller) tokenKey() string { return cmp.Or(c.network.Token, "token") }
 
 // path is where the network calls.
 func (c caller) path() string {
 	id := c.values["name"] + strings.TrimPrefix(c.values["from"], "+")
-	if c.kind.Name == wecom.Name {
+	if c.network.Name == wecom.Name {
 		id = c.values["corp_id"] + "-" + c.values["agent_id"]
 	}
-	return platforms.HookPath(relay.Bot{Platform: c.kind.Name, ID: relay.BotID(id)})
+	return platforms.HookPath(relay.Bot{Platform: c.network.Name, ID: relay.BotID(id)})
 }
 
 // canaries are c's secrets, in every spelling that a program could give them.

@@ -70,7 +70,7 @@ func housed(t *testing.T, test func(t *testing.T, h *house)) {
 		h.cred, err = svc.Enroll(ctx, audit.Actor{}, manage.Enroll{Name: "home", Tenant: "home"})
 		h.must(err)
 		for _, c := range h.callers {
-			_, err := svc.Bind(ctx, audit.Actor{}, manage.Bind{Name: "home", Platform: c.kind.Name, User: c.person})
+			_, err := svc.Bind(ctx, audit.Actor{}, manage.Bind{Name: "home", Platform: c.network.Name, User: c.person})
 			h.must(err)
 		}
 		test(t, h)
@@ -93,7 +93,7 @@ func (h *house) start() {
 	log := h.log.Logger()
 	db, v, err := openStore(h.t.Context(), cfg, true, log)
 	h.must(err)
-	var bots []platforms.Platform
+	var bots []platforms.Bot
 	for _, c := range h.callers {
 		p, err := c.open(platforms.Options{Log: log}, h.world)
 		h.must(err)
@@ -120,7 +120,7 @@ func (h *house) start() {
 
 // called is what a bot is that its network calls.
 type called interface {
-	platforms.Platform
+	platforms.Bot
 	platforms.Hook
 	platforms.ChatInformer
 	platforms.DirectChats
@@ -195,7 +195,7 @@ func (h *house) gateway() (stop func()) {
 		_ = conn.Write(ctx, websocket.MessageText, line) // a connection that ends is ended by the test
 	}
 	for _, c := range h.callers {
-		send(wire.Hello{Platform: c.kind.Name, BotID: relay.BotID(filepath.Base(c.path())), Manifest: []json.RawMessage{}})
+		send(wire.Hello{Platform: c.network.Name, BotID: relay.BotID(filepath.Base(c.path())), Manifest: []json.RawMessage{}})
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -367,7 +367,7 @@ func TestAProviderRepeatsItself(t *testing.T) {
 		say := func(id int, text string) {
 			t.Helper()
 			for _, c := range h.callers {
-				h.answered(http.StatusOK, text, c.signed(c, id, text+" by "+string(c.kind.Name), time.Now()))
+				h.answered(http.StatusOK, text, c.signed(c, id, text+" by "+string(c.network.Name), time.Now()))
 			}
 		}
 		copied := filepath.Join(h.dir, "copy.db")
@@ -390,7 +390,7 @@ func TestAProviderRepeatsItself(t *testing.T) {
 		var want []string
 		for _, c := range h.callers {
 			for _, text := range []string{"old", "kept", "forgotten"} {
-				want = append(want, text+" by "+string(c.kind.Name))
+				want = append(want, text+" by "+string(c.network.Name))
 			}
 		}
 		h.expect(want...)
@@ -417,14 +417,14 @@ func TestClocksDiffer(t *testing.T) {
 		var want []string
 		for i, off := range []time.Duration{-10 * time.Minute, -4 * time.Minute, 0, 4 * time.Minute, 10 * time.Minute} {
 			for n, c := range h.callers {
-				status, text := http.StatusOK, fmt.Sprintf("%s, %s", c.kind.Name, off)
+				status, text := http.StatusOK, fmt.Sprintf("%s, %s", c.network.Name, off)
 				if c.timed && off.Abs() > 5*time.Minute {
 					status = http.StatusUnauthorized
 				} else {
 					want = append(want, text)
 				}
 				h.answered(status, text, c.signed(c, 10*n+i+1, text, time.Now().Add(off)))
-				if s, _ := h.core.hooks.State(relay.Bot{Platform: c.kind.Name, ID: relay.BotID(filepath.Base(c.path()))}); status != http.StatusOK && s.Skew != -off {
+				if s, _ := h.core.hooks.State(relay.Bot{Platform: c.network.Name, ID: relay.BotID(filepath.Base(c.path()))}); status != http.StatusOK && s.Skew != -off {
 					t.Errorf("%s: the clock is said to be off by %s", text, s.Skew)
 				}
 			}
@@ -447,7 +447,7 @@ func TestASecretIsReplaced(t *testing.T) {
 		defer stop()
 		var want []string
 		for n, c := range h.callers {
-			text := "by the new one of " + string(c.kind.Name)
+			text := "by the new one of " + string(c.network.Name)
 			h.answered(http.StatusUnauthorized, "by the old one", before[n].signed(before[n], 1, "old", time.Now()))
 			h.answered(http.StatusOK, text, c.signed(c, 1, text, time.Now()))
 			want = append(want, text)
@@ -466,7 +466,7 @@ func TestTheDiskIsSlow(t *testing.T) {
 				defer stop()
 				var want []string
 				for _, c := range h.callers {
-					text := "hello by " + string(c.kind.Name)
+					text := "hello by " + string(c.network.Name)
 					want = append(want, text)
 					h.disk(5*time.Second, full)
 					began, status := time.Now(), http.StatusOK
@@ -475,7 +475,7 @@ func TestTheDiskIsSlow(t *testing.T) {
 					}
 					h.answered(status, "to a disk that is "+name, c.signed(c, 1, text, time.Now()))
 					if d := time.Since(began); d > c.waits+5*time.Second || full == nil && d > max(c.waits, 5*time.Second) {
-						t.Errorf("%s: answered after %s", c.kind.Name, d)
+						t.Errorf("%s: answered after %s", c.network.Name, d)
 					}
 					h.disk(0, nil)
 					time.Sleep(10 * time.Second) // of the network's, until it repeats
@@ -525,14 +525,14 @@ func TestForgedRequests(t *testing.T) {
 						}
 						_ = res.Body.Close()
 						if res.StatusCode != http.StatusUnauthorized {
-							t.Errorf("a forged request of %s: %d", c.kind.Name, res.StatusCode)
+							t.Errorf("a forged request of %s: %d", c.network.Name, res.StatusCode)
 						}
 					}
 				})
 			}
 			for i := range 10 {
 				time.Sleep(100 * time.Millisecond)
-				began, text := time.Now(), fmt.Sprintf("%s, message %d", c.kind.Name, i)
+				began, text := time.Now(), fmt.Sprintf("%s, message %d", c.network.Name, i)
 				h.answered(http.StatusOK, text, c.signed(c, 100*n+i+1, text, time.Now()))
 				if d := time.Since(began); d > 100*time.Millisecond {
 					t.Errorf("%s waited %s", text, d)
@@ -540,9 +540,9 @@ func TestForgedRequests(t *testing.T) {
 				want = append(want, text)
 			}
 			storm.Wait()
-			s, _ := h.core.hooks.State(relay.Bot{Platform: c.kind.Name, ID: relay.BotID(filepath.Base(c.path()))})
+			s, _ := h.core.hooks.State(relay.Bot{Platform: c.network.Name, ID: relay.BotID(filepath.Base(c.path()))})
 			if s.Refused != rounds*forgers {
-				t.Errorf("%s: %d refused", c.kind.Name, s.Refused)
+				t.Errorf("%s: %d refused", c.network.Name, s.Refused)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -559,7 +559,7 @@ func TestForgedRequests(t *testing.T) {
 func TestTwoCorporations(t *testing.T) {
 	housed(t, func(t *testing.T, h *house) {
 		h.end()
-		first := h.callers[slices.IndexFunc(h.callers, func(c caller) bool { return c.kind.Name == wecom.Name })]
+		first := h.callers[slices.IndexFunc(h.callers, func(c caller) bool { return c.network.Name == wecom.Name })]
 		second := first
 		second.values = map[string]string{"corp_id": "wwfedcba9876543210", "agent_id": "1000002"}
 		second.person = "wwfedcba9876543210:ann"

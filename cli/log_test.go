@@ -66,12 +66,12 @@ func TestColours(t *testing.T) {
 
 // still is a bot of which only the state is known.
 type still struct {
-	platforms.Platform
+	platforms.Bot
 	status platforms.Status
 }
 
 func (s still) Status() platforms.Status { return s.status }
-func (s still) Bot() relay.Bot           { return relay.Bot{} }
+func (s still) ID() relay.Bot            { return relay.Bot{} }
 
 // TestTried: a bot that waits for its next try was tried, and so was one that ended.
 func TestTried(t *testing.T) {
@@ -86,7 +86,7 @@ func TestTried(t *testing.T) {
 		"degraded":             {platforms.Status{State: platforms.Degraded}, 1},
 		"refused by the token": {platforms.Status{State: platforms.BadCredentials}, 1},
 	} {
-		if tried, all := triedOf([]platforms.Platform{still{status: tc.status}}); tried != tc.tried || all != 1 {
+		if tried, all := triedOf([]platforms.Bot{still{status: tc.status}}); tried != tc.tried || all != 1 {
 			t.Errorf("%s: %d of %d, want %d of 1", name, tried, all, tc.tried)
 		}
 	}

@@ -72,9 +72,9 @@ func newDiscordWorld() *discordWorld {
 	}
 }
 
-func (w *discordWorld) open(t *testing.T, log *slog.Logger) platforms.Platform {
+func (w *discordWorld) open(t *testing.T, log *slog.Logger) platforms.Bot {
 	token := base64.RawURLEncoding.EncodeToString([]byte(discordBot)) + ".nEiGhb.s3cr3t-of-a-bot-that-is-shared-0123456789"
-	p, err := discord.Kind.Open(platforms.Options{
+	p, err := discord.Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(token)), Transport: w, Log: log, APIBase: "http://discord.test/api",
 	})
 	if err != nil {

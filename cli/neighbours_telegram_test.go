@@ -40,8 +40,8 @@ func newTelegramWorld() *telegramWorld {
 	return &telegramWorld{walls: newWalls(), nextID: 1000, changed: make(chan struct{})}
 }
 
-func (w *telegramWorld) open(t *testing.T, log *slog.Logger) platforms.Platform {
-	p, err := telegram.Kind.Open(platforms.Options{
+func (w *telegramWorld) open(t *testing.T, log *slog.Logger) platforms.Bot {
+	p, err := telegram.Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(telegramBot + ":neighbours-token_of_a_bot_that_is_shared")), Transport: w, Log: log,
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func (a *app) config() (*config.Config, error) {
 
 // source is where this run has its configuration from.
 func (a *app) source() config.Source {
-	return config.Source{Path: a.configPath, DataDir: a.dataDir, Env: a.env, Kinds: kinds()}
+	return config.Source{Path: a.configPath, DataDir: a.dataDir, Env: a.env, Networks: configurable()}
 }
 
 // openStore opens the database and the vault in it, and makes them at the first start. A server
@@ -66,8 +66,8 @@ func bufferLimits(cfg *config.Config) store.Limits {
 
 // openBots makes the configured bots, which reach addresses of the settings through g, and behind them that of the web
 // chat, if there are pages. They do nothing until they are run.
-func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms.Platform, error) {
-	var bots []platforms.Platform
+func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms.Bot, error) {
+	var bots []platforms.Bot
 	for _, b := range cfg.Bots {
 		p, err := openBot(b, g, log)
 		if err != nil {
@@ -81,21 +81,21 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 	return bots, nil
 }
 
-func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Platform, error) {
+func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Bot, error) {
 	o := b.Options
 	o.Log, o.Outside = log, g.Transport()
-	p, err := b.Kind.Open(o)
+	p, err := b.Network.Open(o)
 	if err != nil {
-		return nil, fmt.Errorf("%s bot: %w", b.Kind.Name, err)
+		return nil, fmt.Errorf("%s bot: %w", b.Network.Name, err)
 	}
 	return p, nil
 }
 
 // settings are what a Service is told of the configuration when the server listens, or would
 // listen, on addr. g judges wake URLs.
-func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
+func settings(cfg *config.Config, addr string, bots []platforms.Bot, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: networks(), Words: words.Words{},
+		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Networks: networks(), Words: words.Words{},
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)

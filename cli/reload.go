@@ -25,7 +25,7 @@ import (
 )
 
 // host makes bots the hosted ones: those that are hosted already notice nothing.
-func (c *core) host(ctx context.Context, bots []platforms.Platform) {
+func (c *core) host(ctx context.Context, bots []platforms.Bot) {
 	c.files.Host(bots) // first, since the hub's bots name files and are called
 	c.hooks.Host(bots)
 	c.hub.Host(ctx, bots)
@@ -34,7 +34,7 @@ func (c *core) host(ctx context.Context, bots []platforms.Platform) {
 // configured is a bot of [[bots]] that is hosted.
 type configured struct {
 	as  config.Bot
-	bot platforms.Platform
+	bot platforms.Bot
 }
 
 // reloader takes a changed configuration over into a running server. The configuration is judged whole, and bots that
@@ -61,7 +61,7 @@ type reloader struct {
 
 // newReloader makes the reloader of a server that was started with cfg, and hosts bots for it: one for each of cfg's, in
 // that order.
-func newReloader(cfg *config.Config, bots []platforms.Platform, c *core, g *guard.Guard, log *slog.Logger) *reloader {
+func newReloader(cfg *config.Config, bots []platforms.Bot, c *core, g *guard.Guard, log *slog.Logger) *reloader {
 	r := &reloader{core: c, guard: g, log: log, started: cfg}
 	for n, b := range cfg.Bots {
 		r.bots = append(r.bots, configured{b, bots[n]})
@@ -126,7 +126,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	r.level.Set(next.Log.Level)
 	r.core.hub.Reply(inbound.Replies(next.Replies))
 	hosted := r.core.hub.Bots()
-	var all []platforms.Platform
+	var all []platforms.Bot
 	for _, b := range bots {
 		all = append(all, b.bot)
 	}
@@ -160,7 +160,7 @@ func (r *reloader) next(all []config.Bot) (bots []configured, err error) {
 }
 
 // gaveUp reports whether the bot ended by itself, so that only a new start can help it.
-func gaveUp(p platforms.Platform) bool {
+func gaveUp(p platforms.Bot) bool {
 	state := p.Status().State
 	return state == platforms.BadCredentials || state == platforms.Stopped
 }
@@ -170,23 +170,23 @@ func compare(before, after []configured) manage.Reloaded {
 	out := manage.Reloaded{Added: []string{}, Changed: []string{}, Removed: []string{}, Restart: []string{}}
 	of := func(all []configured, b relay.Bot) *configured {
 		for i := range all {
-			if all[i].bot.Bot() == b {
+			if all[i].bot.ID() == b {
 				return &all[i]
 			}
 		}
 		return nil
 	}
 	for _, b := range after {
-		switch was := of(before, b.bot.Bot()); {
+		switch was := of(before, b.bot.ID()); {
 		case was == nil:
-			out.Added = append(out.Added, b.bot.Bot().String())
+			out.Added = append(out.Added, b.bot.ID().String())
 		case was.bot != b.bot:
-			out.Changed = append(out.Changed, b.bot.Bot().String())
+			out.Changed = append(out.Changed, b.bot.ID().String())
 		}
 	}
 	for _, b := range before {
-		if of(after, b.bot.Bot()) == nil {
-			out.Removed = append(out.Removed, b.bot.Bot().String())
+		if of(after, b.bot.ID()) == nil {
+			out.Removed = append(out.Removed, b.bot.ID().String())
 		}
 	}
 	return out

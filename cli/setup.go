@@ -20,7 +20,7 @@ import (
 )
 
 func newSetupCmd(a *app) *cobra.Command {
-	o := setup.Options{Kinds: kinds(), Env: a.env}
+	o := setup.Options{Networks: configurable(), Env: a.env}
 	var install, serve bool
 	c := &cobra.Command{
 		Use:   "setup",
@@ -54,7 +54,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 	c.MarkFlagsMutuallyExclusive("service", "serve")
 	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
 	var guided []string
-	for _, k := range kinds() {
+	for _, k := range configurable() {
 		if k.Guide != "" {
 			guided = append(guided, string(k.Name))
 		}

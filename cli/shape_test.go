@@ -27,8 +27,8 @@ const (
 var outOfShape = []string{
 	"cli.app has more than 40 methods",
 	"cli/setup.setup has more than 40 methods",
-	"platforms/discord.Platform has more than 40 methods",
-	"platforms/telegram.Platform has more than 40 methods",
+	"platforms/discord.Bot has more than 40 methods",
+	"platforms/telegram.Bot has more than 40 methods",
 	"relay/delivery.Pump has more than 40 methods",
 	"relay/media.Keeper has more than 40 methods",
 	"cli/echo has files that name one another without an order",

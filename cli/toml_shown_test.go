@@ -23,7 +23,7 @@ func TestConfigurationsShown(t *testing.T) {
 			for _, block := range []string{m[1], commented.ReplaceAllString(m[1], "$1")} {
 				lines := strings.Split(block, "\n")
 				_, err := config.Load(config.Source{
-					Path: filepath.Join(t.TempDir(), "connector.toml"), Draft: []byte(block), Env: []string{"HOME=" + t.TempDir()}, Kinds: kinds(),
+					Path: filepath.Join(t.TempDir(), "connector.toml"), Draft: []byte(block), Env: []string{"HOME=" + t.TempDir()}, Networks: configurable(),
 				})
 				faults, _ := errors.AsType[config.Faults](err)
 				for _, f := range faults {

@@ -41,7 +41,7 @@ func newVersionCmd(a *app) *cobra.Command {
 
 func (a *app) printVersion(asJSON bool) error {
 	var names []relay.PlatformID
-	for _, k := range kinds() {
+	for _, k := range configurable() {
 		names = append(names, k.Name)
 	}
 	v := struct {

@@ -44,7 +44,7 @@ type Examination struct {
 }
 
 // An ability is an optional interface. Ops derives from it what a gateway is told, so that a platform can neither
-// claim an operation it lacks nor forget one it has. All follow the rules of Platform.Send.
+// claim an operation it lacks nor forget one it has. All follow the rules of Bot.Send.
 type (
 	// Editor changes a message's text. Text over the limit edits the first part and sends the
 	// rest; the result names the last part. "Not modified" is success.
@@ -204,9 +204,9 @@ type (
 // abilities are the operations, in the order in which they are advertised, and who has them.
 var abilities = []struct {
 	op  relay.Op
-	has func(Platform) bool
+	has func(Bot) bool
 }{
-	{relay.OpSend, is[Platform]},
+	{relay.OpSend, is[Bot]},
 	{relay.OpEdit, is[Editor]},
 	{relay.OpTyping, is[Typer]},
 	{relay.OpFollowUp, is[Responder]},
@@ -220,20 +220,20 @@ var abilities = []struct {
 	{relay.OpDraft, drafts},
 }
 
-func is[P any](p Platform) bool {
+func is[P any](p Bot) bool {
 	_, ok := p.(P)
 	return ok
 }
 
 // drafts: only of a bot whose operator wants them.
-func drafts(p Platform) bool {
+func drafts(p Bot) bool {
 	d, ok := p.(Drafter)
 	return ok && d.Drafts()
 }
 
 // Do carries out a on p. An action p has no ability for is refused as unsupported. So is a follow-up, which the hub does,
 // through whatever Responder has the capability.
-func Do(ctx context.Context, p Platform, a relay.Action) (relay.Result, error) {
+func Do(ctx context.Context, p Bot, a relay.Action) (relay.Result, error) {
 	if !slices.Contains(Ops(p), a.Op()) {
 		return relay.Result{}, relay.Unsupported(a.Op())
 	}
@@ -265,7 +265,7 @@ func Do(ctx context.Context, p Platform, a relay.Action) (relay.Result, error) {
 }
 
 // Ops lists what p can do, in a fixed order.
-func Ops(p Platform) []relay.Op {
+func Ops(p Bot) []relay.Op {
 	var ops []relay.Op
 	for _, can := range abilities {
 		if can.has(p) {
@@ -276,7 +276,7 @@ func Ops(p Platform) []relay.Op {
 }
 
 // Describe is p's descriptor with everything that follows from its abilities filled in.
-func Describe(p Platform) relay.Descriptor {
+func Describe(p Bot) relay.Descriptor {
 	d := p.Descriptor()
 	d.SupportedOps = Ops(p)
 	_, d.SupportsEdit = p.(Editor)

@@ -22,7 +22,7 @@ type Hook interface {
 func HookPath(b relay.Bot) string { return "/webhooks/" + string(b.Platform) + "/" + string(b.ID) }
 
 // Called is p as one whose network calls it over HTTP; ok is false if none does.
-func Called(p Platform) (h Hook, rules HookRules, ok bool) {
+func Called(p Bot) (h Hook, rules HookRules, ok bool) {
 	if h, ok = p.(Hook); ok {
 		rules = h.HookRules()
 	}

@@ -1,7 +1,7 @@
-// Package platforms is the plug of a chat network: what every network must do (Platform), what else it may be
-// able to do (the interfaces in abilities.go), what it is given (Inbox), and how the binary lists it (Kind).
+// Package platforms is the plug of a chat network: what every network must do (Bot), what else it may be
+// able to do (the interfaces in abilities.go), what it is given (Inbox), and how the binary lists it (Network).
 //
-// The list of networks in this binary is cli/kinds.go. Who may do what, relay/hub decides.
+// The list of networks in this binary is cli/networks.go. Who may do what, relay/hub decides.
 //
 // Invariants every platform keeps (platforms/platformtest checks them):
 //
@@ -21,10 +21,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Platform is one bot on one network.
-type Platform interface {
+// Bot is one account on one network.
+type Bot interface {
 	// Bot is who the credential belongs to, known without asking the network. Constant.
-	Bot() relay.Bot
+	ID() relay.Bot
 
 	// Descriptor is what the network can do. SupportsEdit and SupportedOps are derived by
 	// Describe from the abilities below; what Descriptor says about them is ignored. Constant.
@@ -143,8 +143,8 @@ type Status struct {
 	RetryAt time.Time
 }
 
-// Kind is a network this binary speaks.
-type Kind struct {
+// Network is a network this binary speaks.
+type Network struct {
 	Name  relay.PlatformID
 	Label string
 	Keys  []Key // of a [[bots]] table, beside platform, api_base and those of the credentials
@@ -168,7 +168,7 @@ type Kind struct {
 	// Own: people talk on this program's own pages, and are bound there without being asked; no [[bots]] table makes the bot.
 	Own bool
 	// Open makes a bot from checked options. It does no I/O.
-	Open func(Options) (Platform, error)
+	Open func(Options) (Bot, error)
 }
 
 // Key is one setting of a kind.
@@ -188,7 +188,7 @@ type SecretKey struct {
 	Check func(relay.Secret) error // reports what is wrong with its form, without repeating it
 }
 
-// Options are what a Kind is opened with.
+// Options are what a bot is opened with.
 type Options struct {
 	Token   relay.Secret
 	APIBase string            // base URL without a trailing slash; empty means the network's own

@@ -13,7 +13,7 @@ import (
 )
 
 // plain has no ability but Send.
-type plain struct{ platforms.Platform }
+type plain struct{ platforms.Bot }
 
 func (plain) Descriptor() relay.Descriptor {
 	return relay.Descriptor{Platform: "plain", SupportsEdit: true, SupportsDraftStreaming: true, SupportedOps: []relay.Op{"lie"}}

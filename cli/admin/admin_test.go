@@ -42,7 +42,7 @@ func service(t *testing.T, dir string) *manage.Service {
 		t.Fatal(err)
 	}
 	return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-		manage.Settings{URL: "http://127.0.0.1:1", Kinds: []platforms.Kind{{Name: "pigeon"}}})
+		manage.Settings{URL: "http://127.0.0.1:1", Networks: []platforms.Network{{Name: "pigeon"}}})
 }
 
 // overSocket is a client of a Service in another process, as far as it can tell.

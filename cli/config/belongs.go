@@ -18,17 +18,17 @@ func (l *loader) belongs(key string, here []string) string {
 			places = append(places, "under ["+s.section+"]")
 		}
 	}
-	var kinds []string
-	for _, k := range l.kinds {
+	var networks []string
+	for _, k := range l.networks {
 		if slices.Contains(append(credentialKeys(k), keyNames(k.Keys)...), key) {
-			kinds = append(kinds, string(k.Name))
+			networks = append(networks, string(k.Name))
 		}
 	}
 	switch {
 	case slices.Contains(keyNames(botKeys()), key):
 		places = append(places, "into a [[bots]] table")
-	case len(kinds) > 0:
-		places = append(places, "into a [[bots]] table of "+strings.Join(kinds, ", "))
+	case len(networks) > 0:
+		places = append(places, "into a [[bots]] table of "+strings.Join(networks, ", "))
 	}
 	if len(places) == 0 {
 		return hint(key, here)

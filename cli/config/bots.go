@@ -21,48 +21,48 @@ func (l *loader) bots(raws []*rawBot) {
 	count := make(map[relay.PlatformID]int)
 	opened := make(map[relay.Bot]Place)
 	for _, raw := range raws {
-		count[l.kindOf(raw).Name]++
+		count[l.networkOf(raw).Name]++
 	}
 	for _, raw := range raws {
-		kind := l.kindOf(raw)
-		values := l.fileKeys(raw, kind)
-		if kind.Name == "" {
+		network := l.networkOf(raw)
+		values := l.fileKeys(raw, network)
+		if network.Name == "" {
 			continue
 		}
-		if count[kind.Name] == 1 {
-			override(kind, values, l.envValues(kind))
+		if count[network.Name] == 1 {
+			override(network, values, l.envValues(network))
 		}
-		l.bot(kind, values, raw.at, opened)
+		l.bot(network, values, raw.at, opened)
 	}
-	for _, kind := range l.kinds {
-		env := l.envValues(kind)
+	for _, network := range l.networks {
+		env := l.envValues(network)
 		names := slices.Sorted(maps.Keys(env))
 		switch {
-		case len(env) == 0 || count[kind.Name] == 1:
-		case count[kind.Name] > 1:
-			l.faults.add(env[names[0]].at, "the file has %d %s bots, and the variable does not say which bot it is for: set the key in the file", count[kind.Name], kind.Name)
+		case len(env) == 0 || count[network.Name] == 1:
+		case count[network.Name] > 1:
+			l.faults.add(env[names[0]].at, "the file has %d %s bots, and the variable does not say which bot it is for: set the key in the file", count[network.Name], network.Name)
 		default:
-			l.bot(kind, env, env[names[0]].at, opened)
+			l.bot(network, env, env[names[0]].at, opened)
 		}
 	}
 }
 
-// kindOf is the kind a table names; its name is empty when the kind is none of ours.
-func (l *loader) kindOf(raw *rawBot) platforms.Kind {
+// networkOf is the network a table names; its name is empty when the network is none of ours.
+func (l *loader) networkOf(raw *rawBot) platforms.Network {
 	for _, it := range raw.items {
-		for _, k := range l.kinds {
+		for _, k := range l.networks {
 			if it.path[len(it.path)-1] == "platform" && it.kind == text && it.text == string(k.Name) {
 				return k
 			}
 		}
 	}
-	return platforms.Kind{}
+	return platforms.Network{}
 }
 
-// fileKeys judges the keys of one table of the kind, which may be none of ours.
-func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
-	common := append(keyNames(botKeys()), credentialKeys(kind)...)
-	names := append(common, keyNames(kind.Keys)...)
+// fileKeys judges the keys of one table of the network, which may be none of ours.
+func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]item {
+	common := append(keyNames(botKeys()), credentialKeys(network)...)
+	names := append(common, keyNames(network.Keys)...)
 	ours := strings.Join(l.kindNames(), ", ")
 	values := make(map[string]item)
 	hasPlatform := false
@@ -70,18 +70,18 @@ func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
 		key := it.path[1]
 		hasPlatform = hasPlatform || len(it.path) == 2 && key == "platform"
 		switch {
-		case len(it.path) == 2 && pasted(kind, key) != "":
-			ways := waysTo(pasted(kind, key))
+		case len(it.path) == 2 && pasted(network, key) != "":
+			ways := waysTo(pasted(network, key))
 			l.faults.add(it.at, "%s does not belong in this file: put it into a file of its own and write %s, or write %s", one(ways[2]), ways[0], ways[1])
 		case len(it.path) > 2 || !slices.Contains(names, key):
-			if kind.Name != "" || len(it.path) > 2 || nearest(key, names) != "" { // an unknown platform has keys we cannot know
+			if network.Name != "" || len(it.path) > 2 || nearest(key, names) != "" { // an unknown platform has keys we cannot know
 				l.faults.add(it.at, "unknown key%s", l.belongs(key, names))
 			}
 		case it.kind != text && (slices.Contains(common, key) || it.kind != flag && it.kind != number):
 			l.faults.add(it.at, "want %s", wants[text])
 		case key != "platform":
 			values[key] = it
-		case kind.Name == "":
+		case network.Name == "":
 			l.faults.add(it.at, "unknown platform%s; this program speaks %s", hint(it.text, l.kindNames()), ours)
 		}
 	}
@@ -91,10 +91,10 @@ func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
 	return values
 }
 
-func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, opened map[relay.Bot]Place) {
+func (l *loader) bot(network platforms.Network, values map[string]item, at Place, opened map[relay.Bot]Place) {
 	before := len(l.faults)
 	o := platforms.Options{Values: make(map[string]string), PublicURL: l.cfg.PublicURL}
-	for _, key := range kind.Keys {
+	for _, key := range network.Keys {
 		o.Values[key.Name] = key.Default
 		v, ok := values[key.Name]
 		if !ok {
@@ -132,7 +132,7 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 	}
 	if v, ok := values["api_base"]; ok {
 		base, err := parseBase(v.text)
-		if err == nil && holdsToken(kind, base) {
+		if err == nil && holdsToken(network, base) {
 			err = errors.New("holds a token: write the address without it, and put the token into a file of its own")
 		}
 		if err == nil && !l.cfg.Insecure && remotePlain(base) {
@@ -141,11 +141,11 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 		l.faults.note(v.at, err)
 		o.APIBase = base
 	}
-	if len(kind.Secrets) > 0 {
+	if len(network.Secrets) > 0 {
 		o.Secrets = make(map[string]relay.Secret)
 	}
-	for n, c := range credentials(kind) {
-		secret := l.credentialOf(kind, c, values, at)
+	for n, c := range credentials(network) {
+		secret := l.credentialOf(network, c, values, at)
 		if n == 0 {
 			o.Token = secret
 			continue
@@ -157,20 +157,20 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 	}
 	probe := o
 	probe.Log = slog.New(slog.DiscardHandler)
-	p, err := kind.Open(probe)
+	p, err := network.Open(probe)
 	if err != nil {
 		l.faults.add(at, "%v", err)
 		return
 	}
-	bot := Bot{Kind: kind, Options: o}
-	if src, ok := values[waysTo(credentials(kind)[0].Name)[0]]; ok {
+	bot := Bot{Network: network, Options: o}
+	if src, ok := values[waysTo(credentials(network)[0].Name)[0]]; ok {
 		l.from(src.at)
 		bot.TokenFile, _ = l.abs(src.text) // it was read
 	}
 	if _, _, called := platforms.Called(p); called {
-		bot.HookPath = platforms.HookPath(p.Bot())
+		bot.HookPath = platforms.HookPath(p.ID())
 	}
-	if first, ok := opened[p.Bot()]; ok {
+	if first, ok := opened[p.ID()]; ok {
 		route := ""
 		if bot.HookPath != "" {
 			route = "; both would be called at " + bot.HookPath
@@ -178,17 +178,17 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 		l.faults.add(at, "the same bot as on line %d: one bot can be hosted once%s", first.Line, route)
 		return
 	}
-	opened[p.Bot()] = at
+	opened[p.ID()] = at
 	l.cfg.Bots = append(l.cfg.Bots, bot)
 }
 
-// credentials are what a bot of the kind proves itself with, its token first. A kind without a CheckToken may have none.
-func credentials(k platforms.Kind) []platforms.SecretKey {
+// credentials are what a bot of the network proves itself with, its token first. A network without a CheckToken may have none.
+func credentials(k platforms.Network) []platforms.SecretKey {
 	return append([]platforms.SecretKey{{Name: cmp.Or(k.Token, "token"), Check: k.CheckToken}}, k.Secrets...)
 }
 
-// holdsToken reports whether a part of an address's path is a credential of the kind's.
-func holdsToken(k platforms.Kind, base string) bool {
+// holdsToken reports whether a part of an address's path is a credential of the network's.
+func holdsToken(k platforms.Network, base string) bool {
 	if k.CheckToken == nil || k.CheckToken(aName) == nil {
 		return false
 	}
@@ -209,8 +209,8 @@ func holdsToken(k platforms.Kind, base string) bool {
 // waysTo are the keys by which a credential can be given; the last one is a variable's only.
 func waysTo(name string) []string { return []string{name + "_file", name + "_env", name} }
 
-// credentialKeys are the keys of a kind's credentials in a table.
-func credentialKeys(k platforms.Kind) (keys []string) {
+// credentialKeys are the keys of a network's credentials in a table.
+func credentialKeys(k platforms.Network) (keys []string) {
 	for _, c := range credentials(k) {
 		keys = append(keys, waysTo(c.Name)[:2]...)
 	}
@@ -221,7 +221,7 @@ func credentialKeys(k platforms.Kind) (keys []string) {
 var aName = relay.NewSecret([]byte("bot.token"))
 
 // lentEnv is a variable that may hold a credential.
-func lentEnv(k platforms.Kind, name string) string {
+func lentEnv(k platforms.Network, name string) string {
 	if name == "token" {
 		name = "bot_token"
 	}
@@ -229,12 +229,12 @@ func lentEnv(k platforms.Kind, name string) string {
 }
 
 // credentialOf finds one credential of a bot.
-func (l *loader) credentialOf(kind platforms.Kind, c platforms.SecretKey, values map[string]item, at Place) (s relay.Secret) {
+func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, values map[string]item, at Place) (s relay.Secret) {
 	ways := waysTo(c.Name)
 	keys := slices.DeleteFunc(slices.Clone(ways), func(k string) bool { _, ok := values[k]; return !ok })
 	if len(keys) == 0 {
 		if c.Check != nil {
-			l.faults.add(at, `no %s: write %s = "%s.%s" or %s = "%s"`, words(c.Name), ways[0], kind.Name, c.Name, ways[1], lentEnv(kind, c.Name))
+			l.faults.add(at, `no %s: write %s = "%s.%s" or %s = "%s"`, words(c.Name), ways[0], network.Name, c.Name, ways[1], lentEnv(network, c.Name))
 		}
 		return s
 	}
@@ -257,9 +257,9 @@ func (l *loader) credentialOf(kind platforms.Kind, c platforms.SecretKey, values
 	if err == nil && c.Check != nil {
 		err = c.Check(s)
 	}
-	for _, other := range l.kinds { // of those with a guide the form alone tells
-		if err != nil && ways[0] == waysTo(credentials(kind)[0].Name)[0] && other.Name != kind.Name && other.Guide != "" && other.CheckToken(s) == nil {
-			err = errors.New(OtherToken + other.Label + ", and the bot is to be one of " + cmp.Or(kind.Label, string(kind.Name)))
+	for _, other := range l.networks { // of those with a guide the form alone tells
+		if err != nil && ways[0] == waysTo(credentials(network)[0].Name)[0] && other.Name != network.Name && other.Guide != "" && other.CheckToken(s) == nil {
+			err = errors.New(OtherToken + other.Label + ", and the bot is to be one of " + cmp.Or(network.Label, string(network.Name)))
 		}
 	}
 	l.faults.note(src.at, err)
@@ -283,7 +283,7 @@ func one(key string) string {
 }
 
 // pasted names the credential that somebody wrote into the file itself with such a key; empty: none.
-func pasted(k platforms.Kind, key string) string {
+func pasted(k platforms.Network, key string) string {
 	key = strings.ToLower(key)
 	all := credentials(k)
 	if slices.ContainsFunc(all, func(c platforms.SecretKey) bool { return c.Name == key }) {
@@ -296,7 +296,7 @@ func pasted(k platforms.Kind, key string) string {
 }
 
 func (l *loader) kindNames() (names []string) {
-	for _, k := range l.kinds {
+	for _, k := range l.networks {
 		names = append(names, string(k.Name))
 	}
 	return names
@@ -309,8 +309,8 @@ func keyNames(keys []platforms.Key) (names []string) {
 	return names
 }
 
-// envKeys are the keys of a kind that have a variable: all of a table's, and the token itself.
-func envKeys(k platforms.Kind) []string {
+// envKeys are the keys of a network that have a variable: all of a table's, and the token itself.
+func envKeys(k platforms.Network) []string {
 	keys := slices.DeleteFunc(keyNames(botKeys()), func(key string) bool { return key == "platform" })
 	for _, c := range credentials(k) {
 		keys = append(keys, waysTo(c.Name)...)
@@ -318,11 +318,11 @@ func envKeys(k platforms.Kind) []string {
 	return append(keys, keyNames(k.Keys)...)
 }
 
-func botEnv(k platforms.Kind, key string) string {
+func botEnv(k platforms.Network, key string) string {
 	return envPrefix + strings.ToUpper(string(k.Name)+"_"+key)
 }
 
-func (l *loader) envValues(k platforms.Kind) map[string]item {
+func (l *loader) envValues(k platforms.Network) map[string]item {
 	values := make(map[string]item)
 	for _, key := range envKeys(k) {
 		name := botEnv(k, key)
@@ -335,7 +335,7 @@ func (l *loader) envValues(k platforms.Kind) map[string]item {
 
 // override puts the environment's values over the file's. A credential from the environment replaces
 // the file's, however that was given.
-func override(k platforms.Kind, values, env map[string]item) {
+func override(k platforms.Network, values, env map[string]item) {
 	for _, c := range credentials(k) {
 		ways := waysTo(c.Name)
 		if slices.ContainsFunc(ways, func(k string) bool { _, ok := env[k]; return ok }) {

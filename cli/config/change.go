@@ -26,7 +26,7 @@ func (c *Config) Restart(next *Config) (out []string) {
 // reached from outside does not count: that needs a restart of the server.
 func (b *Bot) Same(o *Bot) bool {
 	x, y := b.Options, o.Options
-	if b.Kind.Name != o.Kind.Name || x.APIBase != y.APIBase || !x.Token.Same(y.Token) || !maps.Equal(x.Values, y.Values) || len(x.Secrets) != len(y.Secrets) {
+	if b.Network.Name != o.Network.Name || x.APIBase != y.APIBase || !x.Token.Same(y.Token) || !maps.Equal(x.Values, y.Values) || len(x.Secrets) != len(y.Secrets) {
 		return false
 	}
 	for name, secret := range x.Secrets {

@@ -91,11 +91,11 @@ func TestTheLongestPauseIsNotShorterThanTheFirst(t *testing.T) {
 	} {
 		_, env := home(t)
 		write(t, fileName, "[[bots]]\nplatform = \"swan\"\n"+file, 0o600)
-		swan := kind("swan")
+		swan := network("swan")
 		swan.CheckToken = nil
 		swan.Keys = []platforms.Key{platforms.DurationKey("retry_wait", "1s", ""), platforms.DurationKey("retry_max", "1m", "")}
 		got := ""
-		if _, err := Load(Source{Env: env, Kinds: []platforms.Kind{swan}}); err != nil {
+		if _, err := Load(Source{Env: env, Networks: []platforms.Network{swan}}); err != nil {
 			got = err.Error()
 		}
 		if got != want {

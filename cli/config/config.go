@@ -7,7 +7,7 @@
 //
 //  1. Load returns a complete Config or Faults, never both.
 //  2. A key that does nothing is a fault: every accepted key stands in schema.go or in the Keys
-//     of a platforms.Kind.
+//     of a platforms.Network.
 //  3. No fault repeats what could be a token pasted into the wrong place.
 //  4. A credential enters through a file that only its owner can read, or through the
 //     environment; never through the configuration file itself.
@@ -109,9 +109,9 @@ type Backup struct {
 	Recipient string // an age recipient; empty: not encrypted
 }
 
-// Bot is one bot to host. Options lack Log and Transport, which the caller adds before Kind.Open.
+// Bot is one bot to host. Options lack Log and Transport, which the caller adds before Network.Open.
 type Bot struct {
-	Kind      platforms.Kind
+	Network   platforms.Network
 	Options   platforms.Options
 	TokenFile string // where its token stands; empty: in a variable
 	HookPath  string // where its network calls; empty: nowhere

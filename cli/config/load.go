@@ -52,8 +52,8 @@ type Source struct {
 	Pending map[string]relay.Secret
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
-	// Kinds are the platforms a bot may be of.
-	Kinds []platforms.Kind
+	// Networks are the platforms a bot may be of.
+	Networks []platforms.Network
 }
 
 // Load reads and judges the configuration. Its error is a Faults with everything that is wrong.
@@ -115,7 +115,7 @@ type loader struct {
 	faults       Faults
 	settings     []setting
 	env          map[string]string
-	kinds        []platforms.Kind
+	networks     []platforms.Network
 	pending      map[string]relay.Secret
 	cfg          Config
 	places       map[string]Place // by setting.path: where its value came from
@@ -129,7 +129,7 @@ type loader struct {
 
 func newLoader(src Source) *loader {
 	l := &loader{
-		file: fileName, kinds: src.Kinds, pending: src.Pending, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
+		file: fileName, networks: src.Networks, pending: src.Pending, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
 	}
 	l.settings = l.declare()
 	for _, kv := range src.Env {
@@ -386,7 +386,7 @@ func (l *loader) unknownEnv() {
 	for _, s := range l.settings {
 		known = append(known, s.env()[len(envPrefix):])
 	}
-	for _, k := range l.kinds {
+	for _, k := range l.networks {
 		for _, key := range envKeys(k) {
 			known = append(known, botEnv(k, key)[len(envPrefix):])
 		}

@@ -26,7 +26,7 @@ const goodToken = "4242:coo"
 // bird is a bot that only knows who it is.
 type bird struct{ bot relay.Bot }
 
-func (b bird) Bot() relay.Bot                           { return b.bot }
+func (b bird) ID() relay.Bot                            { return b.bot }
 func (bird) Descriptor() relay.Descriptor               { return relay.Bare("pigeon") }
 func (bird) Status() platforms.Status                   { return platforms.Status{State: platforms.Stopped} }
 func (bird) Run(context.Context, platforms.Inbox) error { return nil }
@@ -34,8 +34,8 @@ func (bird) Send(context.Context, relay.Send) (relay.Result, error) {
 	return relay.Result{}, relay.Unsupported(relay.OpSend)
 }
 
-func kind(name relay.PlatformID) platforms.Kind {
-	return platforms.Kind{
+func network(name relay.PlatformID) platforms.Network {
+	return platforms.Network{
 		Name: name,
 		Keys: []platforms.Key{{Name: "edits", Default: "drop", Check: func(v string) error {
 			if v != "drop" && v != "as_new" {
@@ -49,7 +49,7 @@ func kind(name relay.PlatformID) platforms.Kind {
 			}
 			return nil
 		},
-		Open: func(o platforms.Options) (platforms.Platform, error) {
+		Open: func(o platforms.Options) (platforms.Bot, error) {
 			id, _, _ := strings.Cut(o.Token.RevealString(), ":")
 			return bird{relay.Bot{Platform: name, ID: relay.BotID(id)}}, nil
 		},
@@ -84,9 +84,9 @@ func write(t *testing.T, path, content string, mode os.FileMode) {
 }
 
 func load(path string, env []string) (*Config, error) {
-	echo := kind("echo")
+	echo := network("echo")
 	echo.CheckToken = nil
-	return Load(Source{Path: path, Env: env, Kinds: []platforms.Kind{kind("pigeon"), kind("raven"), echo}})
+	return Load(Source{Path: path, Env: env, Networks: []platforms.Network{network("pigeon"), network("raven"), echo}})
 }
 
 func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
@@ -114,7 +114,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 // comparers show what a Config holds without printing a secret.
 var comparers = cmp.Options{
 	cmp.Comparer(func(a, b relay.Secret) bool { return a.RevealString() == b.RevealString() }),
-	cmp.Comparer(func(a, b platforms.Kind) bool { return a.Name == b.Name }),
+	cmp.Comparer(func(a, b platforms.Network) bool { return a.Name == b.Name }),
 	cmpopts.IgnoreUnexported(Config{}),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 	cmpopts.IgnoreUnexported(Config{}), // the texts of the settings
@@ -199,10 +199,10 @@ passphrase_file = "pass"
 		PublicURL:      "https://relay.example.net/x",
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.8/32"), netip.MustParsePrefix("10.1.0.0/16")},
 		Bots: []Bot{
-			{Kind: kind("pigeon"), TokenFile: filepath.Join(conf, "pigeon.token"), Options: platforms.Options{
+			{Network: network("pigeon"), TokenFile: filepath.Join(conf, "pigeon.token"), Options: platforms.Options{
 				Token: secret(goodToken), APIBase: "http://127.0.0.1:8081", Values: map[string]string{"edits": "as_new", "public_key": ""}, PublicURL: "https://relay.example.net/x",
 			}},
-			{Kind: kind("raven"), Options: platforms.Options{
+			{Network: network("raven"), Options: platforms.Options{
 				Token: secret("77:kraa"), Values: map[string]string{"edits": "drop", "public_key": ""}, PublicURL: "https://relay.example.net/x",
 			}},
 		},
@@ -349,7 +349,7 @@ func TestPathsOfABotBeginInTheFolderOfTheFile(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "etc"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	housed := kind("pigeon")
+	housed := network("pigeon")
 	housed.Keys = append(housed.Keys, platforms.Key{Name: "coop", Path: true})
 	for value, want := range map[string]string{
 		"loft": filepath.Join(dir, "etc", "loft"), "/loft": "/loft", "~/loft": filepath.Join(homeIn(env), "loft"),
@@ -359,7 +359,7 @@ func TestPathsOfABotBeginInTheFolderOfTheFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cfg, err := Load(Source{Path: file, Env: append(env, "COO="+goodToken), Kinds: []platforms.Kind{housed}})
+		cfg, err := Load(Source{Path: file, Env: append(env, "COO="+goodToken), Networks: []platforms.Network{housed}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,7 +106,7 @@ func sections() []string {
 	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "log", "backup", "vault"}
 }
 
-// botKeys are the keys every bot has, whatever its kind.
+// botKeys are the keys every bot has, whatever its network.
 func botKeys() []platforms.Key {
 	return []platforms.Key{
 		{Name: "platform", Help: "the chat network"},
@@ -170,7 +170,7 @@ func reason(err error) error {
 }
 
 // Reference describes every key, with its default and its meaning, section by section.
-func Reference(kinds []platforms.Kind) string {
+func Reference(networks []platforms.Network) string {
 	var b strings.Builder
 	rows := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0) // of the section
 	row := func(key, def, help string) {
@@ -196,15 +196,15 @@ func Reference(kinds []platforms.Kind) string {
 	}
 	row("token_file", "", "the file with the bot's token, readable by its owner only")
 	row("token_env", "", "the variable that holds the bot's token, in place of token_file; so it is with every NAME_file")
-	for _, kind := range kinds {
-		if kind.TokenHelp != "" {
-			row(cmp.Or(kind.Token, "token")+"_file", "", string(kind.Name)+": "+kind.TokenHelp)
+	for _, network := range networks {
+		if network.TokenHelp != "" {
+			row(cmp.Or(network.Token, "token")+"_file", "", string(network.Name)+": "+network.TokenHelp)
 		}
-		for _, c := range kind.Secrets {
-			row(c.Name+"_file", "", string(kind.Name)+": "+c.Help)
+		for _, c := range network.Secrets {
+			row(c.Name+"_file", "", string(network.Name)+": "+c.Help)
 		}
-		for _, k := range kind.Keys {
-			row(k.Name, k.Default, string(kind.Name)+": "+k.Help)
+		for _, k := range network.Keys {
+			row(k.Name, k.Default, string(network.Name)+": "+k.Help)
 		}
 	}
 	_ = rows.Flush()

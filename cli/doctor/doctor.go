@@ -51,7 +51,7 @@ type Options struct {
 	// Service makes a Service over db, a copy. v may be another vault than the one that sealed what is in it.
 	Service func(db *store.DB, v *vault.Vault) (*manage.Service, error)
 	// Bots makes the configured bots, which do nothing until they are asked.
-	Bots func() ([]platforms.Platform, error)
+	Bots func() ([]platforms.Bot, error)
 	Now  func() time.Time // nil means time.Now
 
 	machine machine // tests replace parts of it

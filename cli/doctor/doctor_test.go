@@ -88,7 +88,7 @@ func TestSeeded(t *testing.T) {
 		"a bot was taken out": {func(_ *testing.T, o *Options) {
 			o.Config.Bots, o.Config.File = nil, "connector.toml"
 			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
-				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Kinds: []platforms.Kind{{Name: "pigeon"}}}), nil
+				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Networks: []platforms.Network{{Name: "pigeon"}}}), nil
 			}
 		}, []string{"HC504", "HC408 pigeon"}},
 		"a folder that others read": {func(t *testing.T, o *Options) { chmod(t, o.Config.DataDir, 0o755) }, []string{"HC303 DATA"}},
@@ -188,15 +188,15 @@ func TestSeeded(t *testing.T) {
 			}
 			o.Config.Bots = make([]config.Bot, 1)
 			said := finding.DeadToken.Of("pigeon:1", "it is dead", "get another")
-			o.Bots = func() ([]platforms.Platform, error) {
-				return []platforms.Platform{&bird{platforms.Examination{Findings: finding.List{said}}}}, nil
+			o.Bots = func() ([]platforms.Bot, error) {
+				return []platforms.Bot{&bird{platforms.Examination{Findings: finding.List{said}}}}, nil
 			}
 		}, []string{"HC101 pigeon:1", "HC310 DATA/connector.db"}},
 		"a bot of which its network complains": {func(_ *testing.T, o *Options) {
 			service := o.Service
 			said := finding.DeadToken.Of("pigeon:1", "it is dead", "get another")
-			o.Bots = func() ([]platforms.Platform, error) {
-				return []platforms.Platform{&bird{platforms.Examination{Findings: finding.List{said}, Clock: time.Now().Add(time.Minute)}}}, nil
+			o.Bots = func() ([]platforms.Bot, error) {
+				return []platforms.Bot{&bird{platforms.Examination{Findings: finding.List{said}, Clock: time.Now().Add(time.Minute)}}}, nil
 			}
 			_ = service
 			bots := o.Bots
@@ -216,9 +216,9 @@ func TestSeeded(t *testing.T) {
 				}
 			})
 			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Line: 4, Path: "bots.token_file"}, What: config.OtherToken + "Swan, and the bot is to be one of Pigeon"}}
-			o.Bots = func() ([]platforms.Platform, error) { return nil, nil }
+			o.Bots = func() ([]platforms.Bot, error) { return nil, nil }
 			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
-				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Kinds: []platforms.Kind{{Name: "pigeon"}}}), nil
+				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Networks: []platforms.Network{{Name: "pigeon"}}}), nil
 			}
 		}, []string{"HC102 connector.toml:4: bots.token_file"}},
 		"a gateway that never came": {func(t *testing.T, o *Options) {
@@ -351,7 +351,7 @@ func TestOneBotInTwoServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Platform{&bird{}}}), db))
+	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Bot{&bird{}}}), db))
 	o.Others = []string{other.Config.DataDir}
 	got := wantFound(t, o, "HC506 "+other.Config.DataDir)
 	if !strings.Contains(got[1].What, "pigeon:1") || !got[1].Wrong() {
@@ -458,7 +458,7 @@ func TestARunningServerIsAsked(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	said := finding.DiskLow.Of("/", "little room", "make room")
 	svc := manage.New(db, nil, nil, nil, nil, nil, manage.Settings{
-		Bots:     []platforms.Platform{&bird{platforms.Examination{Findings: finding.List{finding.DeadToken.Of("pigeon:1", "dead", "get another")}}}},
+		Bots:     []platforms.Bot{&bird{platforms.Examination{Findings: finding.List{finding.DeadToken.Of("pigeon:1", "dead", "get another")}}}},
 		Findings: func(bool) finding.List { return finding.List{said} },
 	})
 	o.serving(t, admin.Handler(svc, db))
@@ -514,7 +514,7 @@ func TestNoCopyIsLeftBehind(t *testing.T) {
 	dir, asked := t.TempDir(), false
 	o.machine.copies = []string{dir}
 	o.Service = func(db *store.DB, _ *vault.Vault) (*manage.Service, error) {
-		return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Platform{watcher{&bird{}, func() {
+		return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Bot{watcher{&bird{}, func() {
 			asked = true
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("there is %v (%v), want nothing", left, err)

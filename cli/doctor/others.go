@@ -45,7 +45,7 @@ func (o *Options) others(ctx context.Context) (out finding.List) {
 			folders[folder] = ""
 		}
 	}
-	var ours []platforms.Platform
+	var ours []platforms.Bot
 	if len(folders) > 0 && len(o.Config.Bots) > 0 {
 		if all, err := o.Bots(); err == nil {
 			ours = all[:min(len(all), len(o.Config.Bots))] // without that of the pages, which every server has
@@ -64,7 +64,7 @@ func (o *Options) others(ctx context.Context) (out finding.List) {
 }
 
 // shared are those of our bots that the server with that data folder hosts too, as far as it says.
-func shared(ctx context.Context, folder string, ours []platforms.Platform) (both []string) {
+func shared(ctx context.Context, folder string, ours []platforms.Bot) (both []string) {
 	if len(ours) == 0 {
 		return nil
 	}
@@ -76,8 +76,8 @@ func shared(ctx context.Context, folder string, ours []platforms.Platform) (both
 	}
 	st, _ := admin.Ask(ctx, c, ops.Status, struct{}{})
 	for _, p := range ours {
-		if slices.ContainsFunc(st.Bots, func(b manage.BotStatus) bool { return relay.Bot{Platform: b.Platform, ID: b.ID} == p.Bot() }) {
-			both = append(both, p.Bot().String())
+		if slices.ContainsFunc(st.Bots, func(b manage.BotStatus) bool { return relay.Bot{Platform: b.Platform, ID: b.ID} == p.ID() }) {
+			both = append(both, p.ID().String())
 		}
 	}
 	return both

@@ -30,7 +30,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // bird is a bot of which the network says nothing but what is in it.
 type bird struct{ says platforms.Examination }
 
-func (*bird) Bot() relay.Bot                             { return relay.Bot{Platform: "pigeon", ID: "1"} }
+func (*bird) ID() relay.Bot                              { return relay.Bot{Platform: "pigeon", ID: "1"} }
 func (*bird) Descriptor() relay.Descriptor               { return relay.Bare("pigeon") }
 func (*bird) Status() platforms.Status                   { return platforms.Status{} }
 func (*bird) Run(context.Context, platforms.Inbox) error { return nil }
@@ -49,13 +49,13 @@ func newHouse(t *testing.T) Options {
 		Vault:  config.Vault{KeyFile: filepath.Join(dir, "vault.key")},
 		Bots:   make([]config.Bot, 1),
 	}
-	bots := func() ([]platforms.Platform, error) { return []platforms.Platform{&bird{}}, nil }
+	bots := func() ([]platforms.Bot, error) { return []platforms.Bot{&bird{}}, nil }
 	o := Options{
 		Config: cfg, Bots: bots, Now: time.Now, Start: "hermes-connector serve",
 		Service: func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
 			all, err := bots()
 			return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-				manage.Settings{Words: words.Words{}, Bots: all, Kinds: []platforms.Kind{{Name: "pigeon"}}, URL: "https://relay.example.net"}), err
+				manage.Settings{Words: words.Words{}, Bots: all, Networks: []platforms.Network{{Name: "pigeon"}}, URL: "https://relay.example.net"}), err
 		},
 		machine: machine{
 			proc: t.TempDir(),

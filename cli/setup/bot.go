@@ -43,54 +43,54 @@ func (s *setup) bot(ctx context.Context) error {
 			return err
 		}
 	}
-	kind, err := s.chooseKind(ctx)
+	network, err := s.chooseNetwork(ctx)
 	if err != nil {
 		return err
 	}
 	for {
-		again, err := s.addBot(ctx, kind)
+		again, err := s.addBot(ctx, network)
 		if err != nil || !again {
 			return err
 		}
 	}
 }
 
-func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error) {
+func (s *setup) chooseNetwork(ctx context.Context) (network platforms.Network, err error) {
 	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on? (SMS, WeCom, web hooks: hermes-connector help webhooks)"}
-	for _, k := range slices.Backward(s.Kinds) { // the simplest first
+	for _, k := range slices.Backward(s.Networks) { // the simplest first
 		if k.Guide != "" {
 			q.options = append(q.options, option{string(k.Name), k.Label})
 		}
 		if string(k.Name) == s.Platform && k.Guide == "" {
-			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check judges it", k.Name)}
+			return network, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check judges it", k.Name)}
 		}
 	}
 	if s.lines != nil && len(q.options) > 0 {
 		q.def = q.options[0].key
 	}
 	name, err := s.ask(ctx, q)
-	for _, k := range s.Kinds {
+	for _, k := range s.Networks {
 		if string(k.Name) == name {
-			kind = k
+			network = k
 		}
 	}
-	return kind, err
+	return network, err
 }
 
 // addBot asks for a token, looks at the bot and writes it down. again: the person wants to give another token.
-func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, err error) {
-	token, file, err := s.token(ctx, kind, relay.Secret{})
+func (s *setup) addBot(ctx context.Context, network platforms.Network) (again bool, err error) {
+	token, file, err := s.token(ctx, network, relay.Secret{})
 	if err != nil {
 		return false, err
 	}
 	o := platforms.Options{Token: token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL}
-	p, err := s.open(kind, o)
+	p, err := s.open(network, o)
 	if err != nil {
 		return false, UsageError{err}
 	}
 	for _, b := range s.cfg.Bots {
-		there, err := s.open(b.Kind, b.Options)
-		if err != nil || there.Bot() != p.Bot() {
+		there, err := s.open(b.Network, b.Options)
+		if err != nil || there.ID() != p.ID() {
 			continue
 		}
 		s.say("This bot is configured already.")
@@ -100,7 +100,7 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 		return false, s.standing(ctx, b, token)
 	}
 	for {
-		verdict, err := s.look(ctx, kind, o)
+		verdict, err := s.look(ctx, network, o)
 		if err != nil || verdict == another {
 			return verdict == another, err
 		}
@@ -116,7 +116,7 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 	} else if s.invite != "" {
 		s.say("%s", terminal.Text(qr.Blocks(s.invite)))
 	}
-	return false, s.keepBot(ctx, kind, token, file, p.Bot())
+	return false, s.keepBot(ctx, network, token, file, p.ID())
 }
 
 // standing looks at a bot that is configured, as it is with that token. A token that is not the configured one takes its
@@ -125,12 +125,12 @@ func (s *setup) standing(ctx context.Context, b config.Bot, token relay.Secret) 
 	o := b.Options
 	o.Token = token
 	for {
-		verdict, err := s.look(ctx, b.Kind, o)
+		verdict, err := s.look(ctx, b.Network, o)
 		switch {
 		case err != nil || verdict == asItIs:
 			return err
 		case verdict == another:
-			if o.Token, _, err = s.token(ctx, b.Kind, o.Token); err != nil {
+			if o.Token, _, err = s.token(ctx, b.Network, o.Token); err != nil {
 				return err
 			}
 		case verdict == goOn && o.Token.Same(b.Options.Token):
@@ -154,19 +154,19 @@ func (s *setup) replaceToken(ctx context.Context, b config.Bot, o platforms.Opti
 	if err != nil {
 		return fmt.Errorf("token file: %w", err)
 	}
-	p, err := s.open(b.Kind, o)
+	p, err := s.open(b.Network, o)
 	if err != nil {
 		return err
 	}
 	for _, other := range s.cfg.Bots {
-		there, err := s.open(other.Kind, other.Options)
+		there, err := s.open(other.Network, other.Options)
 		switch {
 		case err != nil:
 			return err
-		case other.TokenFile != b.TokenFile && there.Bot() == p.Bot():
-			return fmt.Errorf("the token is that of %s, which is in %s already", p.Bot(), s.file)
-		case other.TokenFile == b.TokenFile && there.Bot() != p.Bot():
-			s.added = string(b.Kind.Name) // gateways need the new bot's id
+		case other.TokenFile != b.TokenFile && there.ID() == p.ID():
+			return fmt.Errorf("the token is that of %s, which is in %s already", p.ID(), s.file)
+		case other.TokenFile == b.TokenFile && there.ID() != p.ID():
+			s.added = string(b.Network.Name) // gateways need the new bot's id
 		}
 	}
 	s.say("\nThe new token takes the place of the one in %s. %s stays as it is.", path, s.file)
@@ -185,35 +185,35 @@ func (s *setup) replaceToken(ctx context.Context, b config.Bot, o platforms.Opti
 	return err
 }
 
-// open makes a bot of the kind, which does nothing yet.
-func (s *setup) open(kind platforms.Kind, o platforms.Options) (platforms.Platform, error) {
+// open makes a bot of the network, which does nothing yet.
+func (s *setup) open(network platforms.Network, o platforms.Options) (platforms.Bot, error) {
 	o.Log = slog.New(slog.DiscardHandler)
-	return kind.Open(o)
+	return network.Open(o)
 }
 
-// token asks for the kind's token; that which is refused is not offered. file is where it is kept already; empty: nowhere.
-func (s *setup) token(ctx context.Context, kind platforms.Kind, refused relay.Secret) (token relay.Secret, file string, err error) {
+// token asks for the network's token; that which is refused is not offered. file is where it is kept already; empty: nowhere.
+func (s *setup) token(ctx context.Context, network platforms.Network, refused relay.Secret) (token relay.Secret, file string, err error) {
 	switch {
 	case s.TokenStdin:
 		raw, err := io.ReadAll(io.LimitReader(s.In, maxEnvFile))
 		if err == nil {
-			token, err = findToken(kind, s.Kinds, string(raw))
+			token, err = findToken(network, s.Networks, string(raw))
 		}
 		return token, "", asUsage("token-stdin", err)
 	case s.TokenFile != "":
 		kept, err := config.SecretFile(s.TokenFile)
 		if err == nil {
-			token, err = findToken(kind, s.Kinds, kept.RevealString())
+			token, err = findToken(network, s.Networks, kept.RevealString())
 		}
 		if err == nil && token.Same(kept) {
 			file, err = filepath.Abs(s.TokenFile)
 		}
 		return token, file, asUsage("token-file", err)
 	}
-	q := question{flag: "token-file", text: kind.Guide + "\nThe token (it is not shown while you paste it):", secret: true}
-	path := s.tokenFile(kind, "")
+	q := question{flag: "token-file", text: network.Guide + "\nThe token (it is not shown while you paste it):", secret: true}
+	path := s.tokenFile(network, "")
 	left, err := config.SecretFile(path)
-	usable := err == nil && kind.CheckToken(left) == nil && !left.Same(refused)
+	usable := err == nil && network.CheckToken(left) == nil && !left.Same(refused)
 	if usable {
 		q.text += "\n" + path + " holds one already: Enter takes that one."
 		q.def = "-"
@@ -224,7 +224,7 @@ func (s *setup) token(ctx context.Context, kind platforms.Kind, refused relay.Se
 			found, file = left, path
 			return pasted, nil
 		}
-		found, err = findToken(kind, s.Kinds, pasted)
+		found, err = findToken(network, s.Networks, pasted)
 		return "", err
 	}
 	_, err = s.ask(ctx, q)
@@ -248,8 +248,8 @@ func (s *setup) tokenFolder() string {
 }
 
 // tokenFile is where a token is kept.
-func (s *setup) tokenFile(kind platforms.Kind, of string) string {
-	return filepath.Join(s.tokenFolder(), string(kind.Name)+of+".token")
+func (s *setup) tokenFile(network platforms.Network, of string) string {
+	return filepath.Join(s.tokenFolder(), string(network.Name)+of+".token")
 }
 
 // What comes of a look at a bot.
@@ -263,14 +263,14 @@ const (
 )
 
 // look asks the network how the bot stands, says so, and asks what to do about what is wrong.
-func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Options) (verdict, error) {
-	p, err := s.open(kind, o)
+func (s *setup) look(ctx context.Context, network platforms.Network, o platforms.Options) (verdict, error) {
+	p, err := s.open(network, o)
 	if err != nil {
 		return goOn, err
 	}
 	e, ok := p.(platforms.Examiner)
 	if !ok {
-		s.say("✓ %s bot", kind.Name)
+		s.say("✓ %s bot", network.Name)
 		return goOn, nil
 	}
 	looking, cancel := context.WithTimeout(ctx, askWithin)
@@ -281,17 +281,17 @@ func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Optio
 	}
 	if x.Name != "" {
 		s.name = relay.Shown(x.Name)
-		s.say("✓ %s knows the bot as @%s", kind.Label, s.name)
+		s.say("✓ %s knows the bot as @%s", network.Label, s.name)
 	}
 	if d := time.Until(x.Clock); !x.Clock.IsZero() && (d > 30*time.Second || d < -30*time.Second) {
-		s.say("! This machine's clock differs from %s's by %s: set it, or certificates and codes will not be taken.", kind.Label, d.Abs().Round(time.Second))
+		s.say("! This machine's clock differs from %s's by %s: set it, or certificates and codes will not be taken.", network.Label, d.Abs().Round(time.Second))
 	}
 	finding.Sort(x.Findings)
 	for _, f := range x.Findings {
 		s.say("✗ %s\n  %s\n  → %s", f.What, f.Why, f.Fix)
 	}
 	s.invite = ""
-	if !kind.Unscoped && x.Invite != "" {
+	if !network.Unscoped && x.Invite != "" {
 		s.invite = x.Invite
 		s.say("\nInvite the bot into your server with this link:\n\n  %s\n", x.Invite)
 	}
@@ -328,12 +328,12 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 }
 
 // keepBot writes the token's file, unless file holds it, and the bot's table.
-func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Secret, file string, bot relay.Bot) error {
+func (s *setup) keepBot(ctx context.Context, network platforms.Network, token relay.Secret, file string, bot relay.Bot) error {
 	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {
 		file = "" // the system's service could not read it
 	}
 	made := ""
-	for _, path := range []string{s.tokenFile(kind, ""), s.tokenFile(kind, "-"+string(bot.ID))} {
+	for _, path := range []string{s.tokenFile(network, ""), s.tokenFile(network, "-"+string(bot.ID))} {
 		if file != "" {
 			break
 		}
@@ -344,7 +344,7 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 		}
 	}
 	if file == "" {
-		return fmt.Errorf("%s holds another token, and no file is written over: move it away", s.tokenFile(kind, "-"+string(bot.ID)))
+		return fmt.Errorf("%s holds another token, and no file is written over: move it away", s.tokenFile(network, "-"+string(bot.ID)))
 	}
 	named := file
 	if rel, err := filepath.Rel(filepath.Dir(s.file), file); err == nil && filepath.IsLocal(rel) {
@@ -363,12 +363,12 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 	}
 	s.pending = map[string]relay.Secret{made: token}
 	err := s.writeAfter(ctx, keep, func(d *document) error {
-		keys := []setting{{key: "platform", value: text(string(kind.Name))}, {key: "token_file", value: text(named)}}
+		keys := []setting{{key: "platform", value: text(string(network.Name))}, {key: "token_file", value: text(named)}}
 		if s.APIBase != "" {
 			keys = append(keys, setting{key: "api_base", value: text(s.APIBase)})
 		}
 		return d.addBot(keys...)
 	})
-	s.added = string(kind.Name)
+	s.added = string(network.Name)
 	return err
 }

@@ -76,7 +76,7 @@ func (s *setup) people(ctx context.Context, name string) (all []string, err erro
 		g, err := admin.Ask(ctx, c, ops.Gateway, manage.Named{Name: name})
 		if g.Holds != nil {
 			for _, b := range g.Holds.People {
-				if !slices.ContainsFunc(s.cfg.Bots, func(bot config.Bot) bool { return bot.Kind.Name == b.Platform }) {
+				if !slices.ContainsFunc(s.cfg.Bots, func(bot config.Bot) bool { return bot.Network.Name == b.Platform }) {
 					continue // such as the chat in the browser
 				}
 				all = append(all, string(b.Platform)+":"+string(b.User))
@@ -90,10 +90,10 @@ func (s *setup) people(ctx context.Context, name string) (all []string, err erro
 // without are the networks of the configured bots on which none of the people is. added: one of them is new.
 func (s *setup) without(people []string) (networks []string, added bool) {
 	for _, b := range s.cfg.Bots {
-		of := func(who string) bool { return strings.HasPrefix(who, string(b.Kind.Name)+":") }
-		if b.Kind.Guide != "" && !slices.ContainsFunc(people, of) && !slices.Contains(networks, b.Kind.Label) {
-			networks = append(networks, b.Kind.Label)
-			added = added || s.added == string(b.Kind.Name)
+		of := func(who string) bool { return strings.HasPrefix(who, string(b.Network.Name)+":") }
+		if b.Network.Guide != "" && !slices.ContainsFunc(people, of) && !slices.Contains(networks, b.Network.Label) {
+			networks = append(networks, b.Network.Label)
+			added = added || s.added == string(b.Network.Name)
 		}
 	}
 	return networks, added

@@ -57,7 +57,7 @@ type Options struct {
 	Env      []string      // as from os.Environ
 	Config   string        // --config
 	DataDir  string        // --data-dir; it is written down
-	Kinds    []platforms.Kind
+	Networks []platforms.Network
 	Root     bool
 	// Serve runs the server of the configuration file until ctx ends, and logs what is wrong; after Loud, all that the
 	// configuration wants.
@@ -178,7 +178,7 @@ func (s *setup) data(ctx context.Context) error {
 func (s *setup) find() error {
 	s.named = s.Config != ""
 	if !s.named {
-		cfg, err := config.Load(config.Source{Env: s.Env, Kinds: s.Kinds, DataDir: s.DataDir})
+		cfg, err := config.Load(config.Source{Env: s.Env, Networks: s.Networks, DataDir: s.DataDir})
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (s *setup) alone(ctx context.Context) error {
 
 // judge is what a text would mean as the configuration.
 func (s *setup) judge(text []byte) (*config.Config, error) {
-	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Pending: s.pending, Env: s.Env, Kinds: s.Kinds, DataDir: s.DataDir})
+	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Pending: s.pending, Env: s.Env, Networks: s.Networks, DataDir: s.DataDir})
 }
 
 // write shows what edit changes in the configuration, if it does, and writes it when the person agrees; errStopped: they

@@ -13,24 +13,24 @@ import (
 )
 
 // aBot is one that its network knows, and nothing else.
-type aBot struct{ platforms.Platform }
+type aBot struct{ platforms.Bot }
 
-func (aBot) Bot() relay.Bot { return relay.Bot{Platform: "discord", ID: "7"} }
+func (aBot) ID() relay.Bot { return relay.Bot{Platform: "discord", ID: "7"} }
 
 func (aBot) Examine(context.Context, []relay.Place) platforms.Examination {
 	return platforms.Examination{Name: "pi", Invite: "https://example.net/invite"}
 }
 
 func options(t *testing.T, typed io.Reader, said io.Writer) Options {
-	kind := platforms.Kind{
+	network := platforms.Network{
 		Name: "discord", Label: "Discord", Guide: "ask for one",
 		CheckToken: func(relay.Secret) error { return nil },
-		Open:       func(platforms.Options) (platforms.Platform, error) { return aBot{}, nil },
+		Open:       func(platforms.Options) (platforms.Bot, error) { return aBot{}, nil },
 	}
 	return Options{
 		Owner:    func(string) string { return "" },
 		Terminal: true, In: typed, Talk: said, Out: said, Echo: func(bool) {},
-		Config: filepath.Join(t.TempDir(), "connector.toml"), Env: []string{"HOME=" + t.TempDir()}, Kinds: []platforms.Kind{kind},
+		Config: filepath.Join(t.TempDir(), "connector.toml"), Env: []string{"HOME=" + t.TempDir()}, Networks: []platforms.Network{network},
 	}
 }
 

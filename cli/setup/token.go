@@ -9,31 +9,31 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// findToken is the token of the kind in what somebody pasted: bare, in quotes, behind "Bot " or NAME=, or inside a whole
+// findToken is the token of the network in what somebody pasted: bare, in quotes, behind "Bot " or NAME=, or inside a whole
 // message. The error says what is wrong, without repeating anything.
-func findToken(kind platforms.Kind, kinds []platforms.Kind, pasted string) (none relay.Secret, err error) {
-	if s, ok := candidate(kind, pasted); ok {
+func findToken(network platforms.Network, networks []platforms.Network, pasted string) (none relay.Secret, err error) {
+	if s, ok := candidate(network, pasted); ok {
 		return s, nil
 	}
-	for _, other := range kinds {
-		if other.Name != kind.Name && other.Guide != "" {
+	for _, other := range networks {
+		if other.Name != network.Name && other.Guide != "" {
 			if _, ok := candidate(other, pasted); ok {
-				return none, errors.New("this is a token of " + other.Label + ", and the bot is to be one of " + kind.Label)
+				return none, errors.New("this is a token of " + other.Label + ", and the bot is to be one of " + network.Label)
 			}
 		}
 	}
 	if strings.TrimSpace(pasted) == "" {
 		return none, errors.New("nothing was pasted")
 	}
-	err = kind.CheckToken(relay.NewSecret([]byte(strings.TrimSpace(pasted))))
+	err = network.CheckToken(relay.NewSecret([]byte(strings.TrimSpace(pasted))))
 	if err == nil {
 		err = errors.New("no token was found in it")
 	}
 	return none, err
 }
 
-// candidate is the longest word of pasted that has the form of the kind's token: "10:30" has that of Telegram's, too.
-func candidate(kind platforms.Kind, pasted string) (best relay.Secret, found bool) {
+// candidate is the longest word of pasted that has the form of the network's token: "10:30" has that of Telegram's, too.
+func candidate(network platforms.Network, pasted string) (best relay.Secret, found bool) {
 	for _, frame := range []string{"\x1b[200~", "\x1b[201~"} { // a terminal's, around what is pasted
 		pasted = strings.ReplaceAll(pasted, frame, " ")
 	}
@@ -44,7 +44,7 @@ func candidate(kind platforms.Kind, pasted string) (best relay.Secret, found boo
 		_, behind, _ := strings.Cut(word, "=") // NAME=TOKEN; a token of Discord's may end with one
 		for _, w := range []string{strings.TrimRight(word, "."), behind} {
 			s := relay.NewSecret([]byte(w))
-			if len(w) > longest && kind.CheckToken(s) == nil {
+			if len(w) > longest && network.CheckToken(s) == nil {
 				best, found, longest = s, true, len(w)
 			}
 		}

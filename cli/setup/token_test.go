@@ -13,9 +13,9 @@ const (
 	discordToken  = "MTIzNDU2Nzg5.abcdef.ghijklmnopqrstuvwxyz"
 )
 
-// kindOf is a network whose tokens have so many parts, which are joined by a separator.
-func kindOf(name relay.PlatformID, separator string, parts int) platforms.Kind {
-	return platforms.Kind{Name: name, Label: strings.ToUpper(string(name)), Guide: "ask for one", CheckToken: func(s relay.Secret) error {
+// networkOf is a network whose tokens have so many parts, which are joined by a separator.
+func networkOf(name relay.PlatformID, separator string, parts int) platforms.Network {
+	return platforms.Network{Name: name, Label: strings.ToUpper(string(name)), Guide: "ask for one", CheckToken: func(s relay.Secret) error {
 		if got := strings.Split(s.RevealString(), separator); len(got) != parts || strings.ContainsAny(s.RevealString(), " \n=") {
 			return errStopped
 		}
@@ -24,13 +24,13 @@ func kindOf(name relay.PlatformID, separator string, parts int) platforms.Kind {
 }
 
 func TestFindToken(t *testing.T) {
-	one, two := kindOf("one", ":", 2), kindOf("two", ".", 3)
-	kinds := []platforms.Kind{one, two}
+	one, two := networkOf("one", ":", 2), networkOf("two", ".", 3)
+	networks := []platforms.Network{one, two}
 	for name, tc := range map[string]struct {
-		kind   platforms.Kind
-		pasted string
-		want   string // empty: refused
-		says   string
+		network platforms.Network
+		pasted  string
+		want    string // empty: refused
+		says    string
 	}{
 		"bare":            {one, telegramToken, telegramToken, ""},
 		"blanks":          {one, "  " + telegramToken + " \n", telegramToken, ""},
@@ -44,7 +44,7 @@ func TestFindToken(t *testing.T) {
 		"nothing":                                  {one, " \n", "", "nothing was pasted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := findToken(tc.kind, kinds, tc.pasted)
+			got, err := findToken(tc.network, networks, tc.pasted)
 			switch {
 			case tc.want != "" && (err != nil || got.RevealString() != tc.want):
 				t.Errorf("found %q, %v; want %q", got.RevealString(), err, tc.want)

@@ -9,13 +9,13 @@ import (
 )
 
 func TestReactionsToInteractionsAskNobody(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		i, err := decodeInteraction([]byte(`{"id":"77","type":2,"token":"t","channel_id":"42","channel":{"id":"42","type":1},"user":{"id":"7"},"data":{"name":"ask"}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b platforms.Batch
-		if f := (&feeder{Platform: p}); !f.add(ctx, &b, item{kind: kindInteraction, press: i}) || len(b.Events) != 1 {
+		if f := (&feeder{Bot: p}); !f.add(ctx, &b, item{kind: kindInteraction, press: i}) || len(b.Events) != 1 {
 			t.Fatalf("batch is %+v", b)
 		}
 		asked := len(f.paths())
@@ -33,7 +33,7 @@ func TestReactionsToInteractionsAskNobody(t *testing.T) {
 
 // TestReactionsToNothingAskOnce: a restart forgets which ids are those of interactions.
 func TestReactionsToNothingAskOnce(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.fail("PUT /channels/42/messages/:id/reactions/:emoji/@me", restFault{status: 404, code: 10008, words: "Unknown Message"})
 		for _, emoji := range []string{"👀", "✅"} {
 			if _, err := p.React(ctx, relay.React{Chat: chat, Message: "77", Emoji: emoji}); failure(t, err).Public != errUnknownMessage.Public {

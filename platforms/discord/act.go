@@ -33,7 +33,7 @@ const anyMessage = "1"
 
 // WaitOpen implements platforms.Limited. It waits for the bucket of edits too, so that of a row of edits the
 // last one leaves.
-func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
+func (p *Bot) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	if err := p.turns.WaitOpen(ctx, chat); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 }
 
 // call carries out one request.
-func (p *Platform) call(ctx context.Context, t *sender.Turn, r request, out any) error {
+func (p *Bot) call(ctx context.Context, t *sender.Turn, r request, out any) error {
 	return t.Do(ctx, sender.Call{
 		Do: func(ctx context.Context) error {
 			return p.rest.Do(ctx, r.method, r.endpoint, r.body, out)
@@ -63,7 +63,7 @@ func checkChat(chat relay.ChatID) error {
 
 // Edit implements platforms.Editor. A text over the limit replaces the message by its first part and sends the
 // rest as new messages, unless the text is unfinished; the result names the last.
-func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
+func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
@@ -84,7 +84,7 @@ func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
 }
 
 // Delete implements platforms.Deleter. A message that is gone already is success.
-func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
+func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
@@ -105,7 +105,7 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 const reactWait = 2 * time.Second
 
 // React implements platforms.Reacter. Removing what is not there is success.
-func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, error) {
+func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
@@ -157,13 +157,13 @@ func emojiInPath(emoji string) string {
 
 // Reaction implements platforms.Reacter. Discord tells emoji of its own making apart by their ids, whatever they are called,
 // and others whether or not a variation selector stands behind them.
-func (p *Platform) Reaction(a relay.React) relay.Reaction {
+func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	name, _ := url.PathUnescape(emojiInPath(a.Emoji)) // cannot fail
 	if i := strings.LastIndexByte(name, ':'); i >= 0 {
 		name = strings.TrimLeft(name[i+1:], "0")
 	}
 	name = strings.NewReplacer("\ufe0e", "", "\ufe0f", "").Replace(name)
-	return relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: a.Chat}, Message: a.Message, Name: name}
+	return relay.Reaction{Chat: relay.Chat{Bot: p.ID(), ID: a.Chat}, Message: a.Message, Name: name}
 }
 
 // typingLasts is the least pause between two "is typing…". Discord shows one for ten seconds; a gateway asks
@@ -171,7 +171,7 @@ func (p *Platform) Reaction(a relay.React) relay.Reaction {
 const typingLasts = 8 * time.Second
 
 // Typing implements platforms.Typer. It leaves at once or not at all.
-func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
+func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := p.turns.AtOnce(ctx, a.Chat)
 	if t == nil {
 		return relay.Result{}, err
@@ -190,7 +190,7 @@ func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, er
 
 // ChatInfo implements platforms.ChatInformer. A guild's channel is a "channel" here, though it is a group in
 // events, as in the gateway's own adapter. A question has no place in the chat's order.
-func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
+func (p *Bot) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	if err := checkChat(a.Chat); err != nil {
 		return relay.Result{}, err
 	}
@@ -215,7 +215,7 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 }
 
 // channel asks for a channel as it is now.
-func (p *Platform) channel(ctx context.Context, t *sender.Turn, id relay.ChatID) (guilds.ChannelData, error) {
+func (p *Bot) channel(ctx context.Context, t *sender.Turn, id relay.ChatID) (guilds.ChannelData, error) {
 	var d guilds.ChannelData
 	err := p.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)
 	return d, err

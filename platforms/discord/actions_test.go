@@ -42,7 +42,7 @@ func TestEdit(t *testing.T) {
 		"no id": {edit: relay.Edit{Message: "@me", Content: "x"}, public: errUnknownMessage.Public},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				tc.edit.Chat = chat
 				if tc.edit.Message == "" {
 					tc.edit.Message = "9"
@@ -79,7 +79,7 @@ func TestEdit(t *testing.T) {
 }
 
 func TestEditBrokenInTheMiddle(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		content, _ := paragraphs(2)
 		f.fail(toChat, restFault{status: 403, code: 50013, words: "Missing Permissions"})
 		_, err := p.Edit(ctx, relay.Edit{Chat: chat, Message: "9", Content: content})
@@ -91,7 +91,7 @@ func TestEditBrokenInTheMiddle(t *testing.T) {
 
 // TestWaitOpenWaitsForTheEditBucket: of a row of edits the last one is to leave.
 func TestWaitOpenWaitsForTheEditBucket(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.header("PATCH /channels/42/messages/:id", "X-RateLimit-Bucket", "e", "X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset-After", "4.000")
 		if _, err := p.Edit(ctx, relay.Edit{Chat: chat, Message: "9", Content: "x"}); err != nil {
 			t.Fatalf("Edit: %v", err)
@@ -107,7 +107,7 @@ func TestWaitOpenWaitsForTheEditBucket(t *testing.T) {
 }
 
 func TestTyping(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		typing := func(chat relay.ChatID) {
 			t.Helper()
 			if _, err := p.Typing(ctx, relay.Typing{Chat: chat}); err != nil {
@@ -132,7 +132,7 @@ func TestTyping(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestTypingIsDroppedNotQueued(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.fail(toChat, restFault{hang: true})
 		sent := make(chan error, 1)
 		go func() {
@@ -153,7 +153,7 @@ func TestTypingIsDroppedNotQueued(t *testing.T) {
 
 // TestNothingLeavesInAPenalty: typing and reactions are dropped.
 func TestNothingLeavesInAPenalty(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.fail("POST /channels/42/typing", restFault{status: 429, after: 60, scope: "user"})
 		if _, err := p.Typing(ctx, relay.Typing{Chat: chat}); err != nil {
 			t.Errorf("a typing that meets a limit: %v", err)
@@ -196,7 +196,7 @@ func TestReact(t *testing.T) {
 		"a limit":          {react: relay.React{Emoji: "x"}, fault: restFault{status: 429, after: 1, scope: "user"}, want: "PUT /channels/42/messages/9/reactions/x/@me", public: "rate limited"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				tc.react.Chat = chat
 				if tc.react.Message == "" {
 					tc.react.Message = "9"
@@ -222,13 +222,13 @@ func TestReact(t *testing.T) {
 
 // TestWhichReaction: one emoji, however it is spelled, is one reaction, and another emoji is another.
 func TestWhichReaction(t *testing.T) {
-	p := &Platform{}
+	p := &Bot{}
 	for name, spellings := range map[string][]string{
 		"👀": {"👀", " 👀", "👀\ufe0f"}, "\u2764": {"\u2764", "\u2764\ufe0f"}, "👍🏽": {"👍🏽"}, "👍": {"👍"},
 		"77": {"<:hermes:77>", "<a:hermes:77>", "hermes:77", "another:77", "<:hermes:077>"}, "50%": {"50%"}, "%F0": {"%F0"},
 	} {
 		for _, emoji := range spellings {
-			want := relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: chat}, Message: "9", Name: name}
+			want := relay.Reaction{Chat: relay.Chat{Bot: p.ID(), ID: chat}, Message: "9", Name: name}
 			if got := p.Reaction(relay.React{Chat: chat, Message: "9", Emoji: emoji}); got != want {
 				t.Errorf("%q is %+v, want %+v", emoji, got, want)
 			}
@@ -246,7 +246,7 @@ func TestReactWaitsForItsBucket(t *testing.T) {
 		"too long": {"2.500", "rate limited", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.header("PUT /channels/42/messages/:id/reactions/:emoji/@me",
 					"X-RateLimit-Bucket", "r", "X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset-After", tc.after)
 				react := func() error {
@@ -271,17 +271,17 @@ func TestReactWaitsForItsBucket(t *testing.T) {
 func TestReactionsAndDeletionsHoldUpNobody(t *testing.T) {
 	for name, tc := range map[string]struct {
 		route string
-		do    func(context.Context, *Platform) error
+		do    func(context.Context, *Bot) error
 	}{
-		"a reaction": {"PUT /channels/42/messages/:id/reactions/:emoji/@me", func(ctx context.Context, p *Platform) error {
+		"a reaction": {"PUT /channels/42/messages/:id/reactions/:emoji/@me", func(ctx context.Context, p *Bot) error {
 			return second(p.React(ctx, relay.React{Chat: chat, Message: "9", Emoji: "👀"}))
 		}},
-		"a deletion": {"DELETE /channels/42/messages/:id", func(ctx context.Context, p *Platform) error {
+		"a deletion": {"DELETE /channels/42/messages/:id", func(ctx context.Context, p *Bot) error {
 			return second(p.Delete(ctx, relay.Delete{Chat: chat, Message: "9"}))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.header(tc.route, "X-RateLimit-Bucket", "r", "X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset-After", "1.000")
 				if err := tc.do(ctx, p); err != nil {
 					t.Fatal(err)
@@ -311,7 +311,7 @@ func TestDelete(t *testing.T) {
 		"not for us": {faults: []restFault{{status: 403, code: 50003, words: "Cannot execute action on a DM channel"}}, public: "403 Forbidden (error code: 50003): Cannot execute action on a DM channel"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail("DELETE /channels/42/messages/:id", tc.faults...)
 				_, err := p.Delete(ctx, relay.Delete{Chat: chat, Message: "9"})
 				if tc.public == "" && err != nil || tc.public != "" && failure(t, err).Public != tc.public {
@@ -335,7 +335,7 @@ func TestChatInfo(t *testing.T) {
 		"group":            {obj{"id": "42", "type": 3, "name": "us"}, relay.ChatInfo{Name: "us", Type: relay.ChatGroup}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.has("/channels/42", tc.channel)
 				got, err := p.ChatInfo(ctx, relay.GetChatInfo{Chat: chat})
 				if err != nil {
@@ -358,7 +358,7 @@ func TestDescriptor(t *testing.T) {
 			relay.OpThreadCreate, relay.OpThreadRename, relay.OpSendMedia, relay.OpPrompt,
 		},
 	}
-	if diff := cmp.Diff(want, platforms.Describe(&Platform{})); diff != "" {
+	if diff := cmp.Diff(want, platforms.Describe(&Bot{})); diff != "" {
 		t.Errorf("descriptor (-want +got):\n%s", diff)
 	}
 }

@@ -66,7 +66,7 @@ func TestBadDays(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 				var identifies []time.Time
 				f.hostile = func(ctx context.Context, _ int, c *websocket.Conn) bool {
 					tc.fault(ctx, f, c)
@@ -99,7 +99,7 @@ func TestBadDays(t *testing.T) {
 
 // TestBudgetUsedUp: the bot says until when it waits, and does not ask for a session before.
 func TestBudgetUsedUp(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		f.remaining = 0
 		r := run(t, open(), newTestInbox())
 		time.Sleep(30 * time.Minute)

@@ -28,7 +28,7 @@ type callback struct {
 // acknowledge tells Discord that the interaction arrived: for a command or a form the person sees that the bot
 // is thinking, for a press nothing. If the connection breaks it tries once more. What becomes no event gets its
 // final answer.
-func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
+func (p *Bot) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
 	try := func(ctx context.Context) error {

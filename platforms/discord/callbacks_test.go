@@ -44,25 +44,25 @@ func slowCallback(f *fakeREST, takes, lag time.Duration, notYet int) {
 }
 
 // arrives is the interaction of slashCapability and pressCapability on its way in.
-func arrives(t *testing.T, ctx context.Context, p *Platform, kind discordgo.InteractionType) (wait func()) {
+func arrives(t *testing.T, ctx context.Context, p *Bot, kind discordgo.InteractionType) (wait func()) {
 	var wg sync.WaitGroup
-	r := &runner{Platform: p, slots: make(chan struct{}, 1), wg: &wg}
+	r := &runner{Bot: p, slots: make(chan struct{}, 1), wg: &wg}
 	r.answer(ctx, &interaction{ID: 7, Kind: kind, Channel: 42, token: relay.NewSecret([]byte(hookToken))})
 	return wg.Wait
 }
 
 // through is everything that can be done with a capability.
-func through() map[string]func(context.Context, *Platform) error {
-	respond := func(first bool) func(context.Context, *Platform) error {
-		return func(ctx context.Context, p *Platform) error {
+func through() map[string]func(context.Context, *Bot) error {
+	respond := func(first bool) func(context.Context, *Bot) error {
+		return func(ctx context.Context, p *Bot) error {
 			_, err := p.Respond(ctx, slashCapability(), relay.Send{Chat: chat, Content: "x"}, first)
 			return err
 		}
 	}
-	return map[string]func(context.Context, *Platform) error{
+	return map[string]func(context.Context, *Bot) error{
 		"a first answer": respond(true), "a follow-up": respond(false),
-		"a discarding": func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) },
-		"a settling":   func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) },
+		"a discarding": func(ctx context.Context, p *Bot) error { return p.Discard(ctx, slashCapability()) },
+		"a settling":   func(ctx context.Context, p *Bot) error { return p.Settle(ctx, pressCapability()) },
 	}
 }
 
@@ -71,7 +71,7 @@ func through() map[string]func(context.Context, *Platform) error {
 func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 2
 	for name, do := range through() {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				slowCallback(f, time.Second, 0, discordgo.ErrCodeUnknownWebhook)
 				wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 				if err := do(ctx, p); err != nil {
@@ -88,7 +88,7 @@ func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 2
 
 // The chat is open to others meanwhile.
 func TestACallbackHoldsUpNobodyElse(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		slowCallback(f, time.Second, 0, discordgo.ErrCodeUnknownWebhook)
 		start := time.Now()
 		wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
@@ -109,7 +109,7 @@ func TestA404JustAfterTheCallbackIsTriedAgain(t *testing.T) {
 				continue
 			}
 			t.Run(name+", "+words, func(t *testing.T) {
-				onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+				onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 					slowCallback(f, 100*time.Millisecond, 2*time.Second, code)
 					wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 					if err := do(ctx, p); err != nil {
@@ -127,7 +127,7 @@ func TestA404JustAfterTheCallbackIsTriedAgain(t *testing.T) {
 }
 
 func TestALastingNoIsFinal(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		slowCallback(f, 100*time.Millisecond, time.Hour, discordgo.ErrCodeUnknownWebhook)
 		wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 		start := time.Now()
@@ -147,7 +147,7 @@ func TestALastingNoIsFinal(t *testing.T) {
 func TestARefusedCallbackIsNotAskedAbout(t *testing.T) {
 	for name, do := range through() {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(toCallback, restFault{status: 404, code: 10062, words: "Unknown interaction"})
 				wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 				if err := do(ctx, p); !errors.Is(err, platforms.ErrCapabilityGone) {
@@ -163,7 +163,7 @@ func TestARefusedCallbackIsNotAskedAbout(t *testing.T) {
 }
 
 func TestTheTimeForACallbackIsBounded(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.fail(toCallback, repeated(restFault{hang: true}, 2)...)
 		wait := arrives(t, ctx, p, discordgo.InteractionApplicationCommand)
 		short, cancel := context.WithTimeout(ctx, time.Second)
@@ -181,7 +181,7 @@ func TestTheTimeForACallbackIsBounded(t *testing.T) {
 }
 
 func TestCallbacksAreForgotten(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, _ *fakeREST, _ *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, _ *fakeREST, _ *Bot) {
 		c := newCallbacks()
 		for _, id := range []string{"1", "2", "1", "3"} { // Discord repeats what it is not sure about
 			c.begin(id)(nil)
@@ -202,13 +202,13 @@ func TestCallbacksAreForgotten(t *testing.T) {
 
 // TestCallbacksTakeTurns: one more than fits waits for its turn, and is answered in its time.
 func TestCallbacksTakeTurns(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.answer(toCallback, func(restCall) (int, any) {
 			time.Sleep(600 * time.Millisecond)
 			return http.StatusNoContent, nil
 		})
 		var wg sync.WaitGroup
-		r := &runner{Platform: p, slots: make(chan struct{}, 2), wg: &wg}
+		r := &runner{Bot: p, slots: make(chan struct{}, 2), wg: &wg}
 		for id := range 10 { // of which the last two have no time left
 			r.answer(ctx, &interaction{ID: guilds.ID(id + 1), Kind: discordgo.InteractionApplicationCommand, Channel: 42, token: relay.NewSecret([]byte(hookToken))})
 		}

@@ -74,7 +74,7 @@ func (f *fakeDiscord) listings(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // missed runs a bot, ends its session for good while said is said, and returns what it accepts then.
-func missed(t *testing.T, f *fakeDiscord, in *testInbox, open func() *Platform, said func()) *running {
+func missed(t *testing.T, f *fakeDiscord, in *testInbox, open func() *Bot, said func()) *running {
 	r := run(t, open(), in)
 	time.Sleep(time.Minute)
 	f.say("500", "before")
@@ -108,7 +108,7 @@ func TestCatchUp(t *testing.T) {
 		"a server that is gone": {[]relay.Place{{Platform: Name, Scope: "404"}, {Platform: Name, Chat: "500"}}, []string{"dm 1", "dm 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 				f.guilds = []obj{testGuild()}
 				f.rest = func(w http.ResponseWriter, r *http.Request) bool {
 					if strings.Contains(r.URL.Path, "/404") {
@@ -150,7 +150,7 @@ func TestCatchUp(t *testing.T) {
 }
 
 func TestCatchUpIsBounded(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		in.places = places("500", "501")
 		r := missed(t, f, in, open, func() {
@@ -184,7 +184,7 @@ func TestCatchUpSpendsNothingOnWhatIsKnown(t *testing.T) {
 		"a page that is all known": {3 * missedPage, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 				in := newTestInbox()
 				in.places = places("500")
 				r := run(t, open(), in)
@@ -216,7 +216,7 @@ func TestCatchUpSpendsNothingOnWhatIsKnown(t *testing.T) {
 
 // TestFirstStartFetchesNothing: what was said before the bot ever ran is not for it.
 func TestFirstStartFetchesNothing(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		in.places = places("500")
 		f.say("500", "long ago")
@@ -235,7 +235,7 @@ func TestFirstStartFetchesNothing(t *testing.T) {
 // TestCatchUpSurvives: a fault of Discord's delays it, and a restart in its middle continues it, also
 // when the new session can be resumed.
 func TestCatchUpSurvives(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		in.places = places("500")
 		var healthy atomic.Bool
@@ -266,7 +266,7 @@ func TestCatchUpSurvives(t *testing.T) {
 
 // TestCatchUpWaitsForTheDisk: a missed message the disk does not take is not passed over.
 func TestCatchUpWaitsForTheDisk(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		in.places = places("500")
 		refused := 0

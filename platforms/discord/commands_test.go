@@ -30,7 +30,7 @@ func manifest(commands ...string) (out []json.RawMessage) {
 }
 
 // registering runs the loop of p with what Discord has at first.
-func registering(t *testing.T, ctx context.Context, f *fakeREST, p *Platform, has ...string) {
+func registering(t *testing.T, ctx context.Context, f *fakeREST, p *Bot, has ...string) {
 	t.Helper()
 	f.answer(listCommands, func(restCall) (int, any) { return http.StatusOK, manifest(has...) })
 	f.answer(putCommands, func(c restCall) (int, any) { return http.StatusOK, c.Body["list"] })
@@ -71,7 +71,7 @@ func TestCommandsAreRegistered(t *testing.T) {
 		"only these left": {[]string{`{"id":"4","type":3,"name":"Ask"}`, modelAsRegistered, linkAsRegistered}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				registering(t, ctx, f, p, tc.has...)
 				p.SetCommands(manifest(modelInManifest))
 				<-time.After(20 * time.Second)
@@ -93,7 +93,7 @@ func TestCommandsAreRegistered(t *testing.T) {
 }
 
 func TestCommandsWaitForEachOther(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		registering(t, ctx, f, p)
 		for i := range 10 { // hellos every 4 s, for 40 s
 			p.SetCommands(manifest(`{"name":"c` + strconv.Itoa(i) + `","description":"x"}`))
@@ -123,7 +123,7 @@ func TestCommandsAreTriedAgain(t *testing.T) {
 		"refused is refused": {restFault{status: 400, code: 50035, words: "Invalid Form Body"}, time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				registering(t, ctx, f, p)
 				f.fail(putCommands, tc.fault)
 				p.SetCommands(manifest(modelInManifest))
@@ -146,7 +146,7 @@ func TestCommandsAreTriedAgain(t *testing.T) {
 
 // TestOneBadCommandHoldsUpNoOther: the commands of all gateways go in one request.
 func TestOneBadCommandHoldsUpNoOther(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		registering(t, ctx, f, p, `{"id":"4","type":3,"name":"Ask"}`)
 		f.answer(putCommands, func(c restCall) (int, any) {
 			faults := obj{}
@@ -176,7 +176,7 @@ func TestOneBadCommandHoldsUpNoOther(t *testing.T) {
 }
 
 func TestNewCommandsEndAWait(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		registering(t, ctx, f, p)
 		f.fail(putCommands, restFault{status: 429, after: 3600, scope: "user"})
 		p.SetCommands(manifest(modelInManifest))
@@ -191,7 +191,7 @@ func TestNewCommandsEndAWait(t *testing.T) {
 }
 
 // registersAlone runs the loop of p until stop is called.
-func registersAlone(ctx context.Context, p *Platform) (stop func()) {
+func registersAlone(ctx context.Context, p *Bot) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -218,7 +218,7 @@ func TestCommandPenaltyOutlivesARestart(t *testing.T) {
 		"with a clock set back": {0, -30 * day, 15 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.answer(listCommands, func(restCall) (int, any) { return http.StatusOK, manifest() })
 				f.fail(putCommands, restFault{status: 429, after: 3600, scope: "user"})
 				stop := registersAlone(ctx, p)

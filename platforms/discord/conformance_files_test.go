@@ -89,5 +89,5 @@ func (p harnessed) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Resu
 	p.h.mu.Lock()
 	p.h.repeated = cancel
 	p.h.mu.Unlock()
-	return p.Platform.SendMedia(ctx, a)
+	return p.Bot.SendMedia(ctx, a)
 }

@@ -1,4 +1,4 @@
-// Package discord is one Discord bot behind platforms.Platform: it turns the gateway's dispatches into events
+// Package discord is one Discord bot behind platforms.Bot: it turns the gateway's dispatches into events
 // (package gateway), and carries actions out over REST (package rest). discordgo gives constants, endpoints and
 // the types of what is sent.
 //
@@ -44,8 +44,8 @@ const Name relay.PlatformID = "discord"
 // keyCommandWait is a setting of a Discord bot, beside the gateway's, mentionsKey and interactionsKey.
 const keyCommandWait = "command_wait"
 
-// Kind is Discord, for the list of networks in the binary.
-var Kind = platforms.Kind{
+// Network is Discord, for the list of networks in the binary.
+var Network = platforms.Network{
 	Name:       Name,
 	Label:      "Discord",
 	Keys:       keys(),
@@ -53,7 +53,7 @@ var Kind = platforms.Kind{
 	CheckID:    checkID,
 	Guide: "On https://discord.com/developers/applications make a New Application; under Bot, Reset Token shows the token. " +
 		"Switch Message Content Intent on there, too.",
-	Open: func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+	Open: func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
 
 func keys() []platforms.Key {
@@ -63,34 +63,34 @@ func keys() []platforms.Key {
 
 // What a Discord bot can do.
 var (
-	_ platforms.Platform         = (*Platform)(nil)
-	_ platforms.Editor           = (*Platform)(nil)
-	_ platforms.Typer            = (*Platform)(nil)
-	_ platforms.Reacter          = (*Platform)(nil)
-	_ platforms.Deleter          = (*Platform)(nil)
-	_ platforms.ChatInformer     = (*Platform)(nil)
-	_ platforms.ThreadCreator    = (*Platform)(nil)
-	_ platforms.ThreadRenamer    = (*Platform)(nil)
-	_ platforms.Limited          = (*Platform)(nil)
-	_ platforms.Roster           = (*Platform)(nil)
-	_ platforms.Manager          = (*Platform)(nil)
-	_ platforms.Locator          = (*Platform)(nil)
-	_ platforms.DirectChats      = (*Platform)(nil)
-	_ platforms.Threader         = (*Platform)(nil)
-	_ platforms.Responder        = (*Platform)(nil)
-	_ platforms.MediaResponder   = (*Platform)(nil)
-	_ platforms.MediaSender      = (*Platform)(nil)
-	_ platforms.MediaFetcher     = (*Platform)(nil)
-	_ platforms.PublicMedia      = (*Platform)(nil)
-	_ platforms.Examiner         = (*Platform)(nil)
-	_ platforms.Historian        = (*Platform)(nil)
-	_ platforms.CommandRegistrar = (*Platform)(nil)
-	_ platforms.AuthorTeller     = (*Platform)(nil)
-	_ commands.Keeper            = (*Platform)(nil)
+	_ platforms.Bot              = (*Bot)(nil)
+	_ platforms.Editor           = (*Bot)(nil)
+	_ platforms.Typer            = (*Bot)(nil)
+	_ platforms.Reacter          = (*Bot)(nil)
+	_ platforms.Deleter          = (*Bot)(nil)
+	_ platforms.ChatInformer     = (*Bot)(nil)
+	_ platforms.ThreadCreator    = (*Bot)(nil)
+	_ platforms.ThreadRenamer    = (*Bot)(nil)
+	_ platforms.Limited          = (*Bot)(nil)
+	_ platforms.Roster           = (*Bot)(nil)
+	_ platforms.Manager          = (*Bot)(nil)
+	_ platforms.Locator          = (*Bot)(nil)
+	_ platforms.DirectChats      = (*Bot)(nil)
+	_ platforms.Threader         = (*Bot)(nil)
+	_ platforms.Responder        = (*Bot)(nil)
+	_ platforms.MediaResponder   = (*Bot)(nil)
+	_ platforms.MediaSender      = (*Bot)(nil)
+	_ platforms.MediaFetcher     = (*Bot)(nil)
+	_ platforms.PublicMedia      = (*Bot)(nil)
+	_ platforms.Examiner         = (*Bot)(nil)
+	_ platforms.Historian        = (*Bot)(nil)
+	_ platforms.CommandRegistrar = (*Bot)(nil)
+	_ platforms.AuthorTeller     = (*Bot)(nil)
+	_ commands.Keeper            = (*Bot)(nil)
 )
 
-// Platform is one Discord bot.
-type Platform struct {
+// Bot is one Discord bot.
+type Bot struct {
 	// Set once, by open.
 	bot      relay.Bot
 	base     string            // of the API, as configured, without a version
@@ -115,7 +115,7 @@ type Platform struct {
 	cutting sync.Mutex // held while a long text becomes a letter
 }
 
-func open(o platforms.Options) (*Platform, error) {
+func open(o platforms.Options) (*Bot, error) {
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func open(o platforms.Options) (*Platform, error) {
 	bot := relay.Bot{Platform: Name, ID: id}
 	api := rest.New(o.Token, o.APIBase, o.Transport)
 	known := guilds.New(bot, api)
-	p := &Platform{
+	p := &Bot{
 		bot:  bot,
 		base: o.APIBase,
 		key:  key,
@@ -162,10 +162,10 @@ func open(o platforms.Options) (*Platform, error) {
 	return p, nil
 }
 
-// Bot implements platforms.Platform. The token begins with the bot's id.
-func (p *Platform) Bot() relay.Bot { return p.bot }
+// Bot implements platforms.Bot. The token begins with the bot's id.
+func (p *Bot) ID() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.status.Get() }
+func (p *Bot) Status() platforms.Status { return p.status.Get() }
 
 // checkID refuses names and mentions.
 func checkID(id string) error {
@@ -224,8 +224,8 @@ func tokenID(token relay.Secret) (relay.BotID, bool) {
 	return relay.BotID(id.String()), true
 }
 
-// Descriptor implements platforms.Platform, with the values of the gateway's own Discord adapter.
-func (p *Platform) Descriptor() relay.Descriptor {
+// Descriptor implements platforms.Bot, with the values of the gateway's own Discord adapter.
+func (p *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform:         Name,
 		Label:            "Discord",

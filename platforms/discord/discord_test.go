@@ -53,7 +53,7 @@ type harness struct {
 	cdn          *harnessCDN
 
 	mu       sync.Mutex // guards the fields below
-	open     *Platform  // last
+	open     *Bot       // last
 	cursor   []byte
 	received []platformtest.Received
 	taken    []platformtest.Taken
@@ -80,7 +80,7 @@ func newHarness(t *testing.T) *harness {
 
 // Open implements platformtest.Harness. The bot keeps to no rates of its own: package ratelimit proves them
 // without the waiting.
-func (h *harness) Open() (platforms.Platform, error) {
+func (h *harness) Open() (platforms.Bot, error) {
 	values := maps.Clone(quickWaits)
 	if h.endpoint {
 		values = endpointValues(quickWaits)
@@ -101,12 +101,12 @@ func (h *harness) Open() (platforms.Platform, error) {
 
 // harnessed is a bot whose inbox knows the chats, as the hub does.
 type harnessed struct {
-	*Platform
+	*Bot
 	h *harness
 }
 
 func (p harnessed) Run(ctx context.Context, in platforms.Inbox) error {
-	return p.Platform.Run(ctx, door{in, p.h})
+	return p.Bot.Run(ctx, door{in, p.h})
 }
 
 // Send gives a message the time it gets from the hub. That of one that is cut ends when it was repeated,
@@ -117,7 +117,7 @@ func (p harnessed) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	p.h.mu.Lock()
 	p.h.repeated = cancel
 	p.h.mu.Unlock()
-	return p.Platform.Send(ctx, a)
+	return p.Bot.Send(ctx, a)
 }
 
 type door struct {
@@ -367,7 +367,7 @@ func TestCheckToken(t *testing.T) {
 		"an id with a zero first": {"MDEy.x.y", "bot's id"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Kind.CheckToken(relay.NewSecret([]byte(tc.token)))
+			err := Network.CheckToken(relay.NewSecret([]byte(tc.token)))
 			switch {
 			case tc.fault == "" && err != nil:
 				t.Errorf("CheckToken = %v, want nil", err)
@@ -397,12 +397,12 @@ func TestOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := good
 			tc.change(&o)
-			p, err := Kind.Open(o)
+			p, err := Network.Open(o)
 			if (err == nil) != tc.ok {
 				t.Fatalf("Open = %v", err)
 			}
-			if err == nil && p.Bot() != (relay.Bot{Platform: Name, ID: testBotID}) {
-				t.Errorf("bot %s", p.Bot())
+			if err == nil && p.ID() != (relay.Bot{Platform: Name, ID: testBotID}) {
+				t.Errorf("bot %s", p.ID())
 			}
 		})
 	}

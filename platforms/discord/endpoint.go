@@ -26,7 +26,7 @@ const (
 	headerTime = "X-Signature-Timestamp"
 )
 
-var _ platforms.Hook = (*Platform)(nil)
+var _ platforms.Hook = (*Bot)(nil)
 
 func publicKeyKey() platforms.Key {
 	return platforms.Key{
@@ -64,7 +64,7 @@ func checkAddress(o platforms.Options) error {
 }
 
 // HookRules implements platforms.Hook. Without a public key nobody can be believed, so there is no route.
-func (p *Platform) HookRules() platforms.HookRules {
+func (p *Bot) HookRules() platforms.HookRules {
 	if p.key == nil {
 		return platforms.HookRules{}
 	}
@@ -77,7 +77,7 @@ func (p *Platform) HookRules() platforms.HookRules {
 
 // Receive implements platforms.Hook. The answer is the interaction's call-back, and waits for nothing: Discord waits
 // three seconds, the disk may take longer.
-func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
+func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	seconds := r.Header.Get(headerTime)
 	if !signed(p.key, r.Header.Get(headerSign), seconds, r.Body) {
 		return inbox.Unauthorized(platforms.BadSignature)

@@ -82,7 +82,7 @@ func hookRequest(sign, seconds string, body []byte) platforms.HookRequest {
 }
 
 // post is a request of Discord's now, and its answer, which is written when post returns.
-func post(ctx context.Context, p *Platform, body any) platforms.HookAnswer {
+func post(ctx context.Context, p *Bot, body any) platforms.HookAnswer {
 	ctx, written := context.WithCancel(ctx)
 	defer written()
 	raw, err := json.Marshal(body)
@@ -116,7 +116,7 @@ func wantUnauthorized(t testing.TB, a platforms.HookAnswer, why platforms.HookRe
 }
 
 // onEndpoint runs test with a bot that Discord calls over HTTP too, in a bubble of its own time.
-func onEndpoint(t *testing.T, test func(t *testing.T, f *fakeDiscord, p *Platform)) {
+func onEndpoint(t *testing.T, test func(t *testing.T, f *fakeDiscord, p *Bot)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
@@ -220,7 +220,7 @@ func TestEveryBitCounts(t *testing.T) {
 
 // TestEndpointAnswers: as over the socket.
 func TestEndpointAnswers(t *testing.T) {
-	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
+	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Bot) {
 		in := newTestInbox()
 		with := func(changes obj) obj {
 			c := f.command("tok")
@@ -271,7 +271,7 @@ func TestEndpointAnswers(t *testing.T) {
 // each in no time at all, and whoever comes then is told to try again. What is never stored loses its placeholder
 // before its token ends.
 func TestTheAnswerWaitsForNothing(t *testing.T) {
-	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
+	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Bot) {
 		in := newTestInbox()
 		stalled := make(chan struct{})
 		in.judge = func(ctx context.Context, _ platforms.Batch) error {
@@ -347,7 +347,7 @@ func TestTooManyBytes(t *testing.T) {
 
 // TestWhatIsGivenUpIsNotStored: only that of a batch, and not what still has time.
 func TestWhatIsGivenUpIsNotStored(t *testing.T) {
-	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
+	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Bot) {
 		in := newTestInbox()
 		var broken atomic.Bool
 		in.judge = func(context.Context, platforms.Batch) error {
@@ -378,7 +378,7 @@ func TestWhatIsGivenUpIsNotStored(t *testing.T) {
 // TestEndpointWithoutSocket: what comes over HTTP is handed in while the session is down, and does not move its state:
 // what was said meanwhile is caught up with.
 func TestEndpointWithoutSocket(t *testing.T) {
-	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
+	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Bot) {
 		in := newTestInbox()
 		in.places = places("500")
 		r := run(t, p, in)
@@ -407,7 +407,7 @@ func TestEndpointWithoutSocket(t *testing.T) {
 
 // TestEndpointWhileTheStateCannotBeRead: it waits, and nothing that was stored before is written over.
 func TestEndpointWhileTheStateCannotBeRead(t *testing.T) {
-	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
+	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Bot) {
 		in := &forgetful{testInbox: newTestInbox(), forgets: true}
 		in.cursor = state{Base: p.base, Seen: 7}.encode()
 		r := run(t, p, in)
@@ -438,8 +438,8 @@ func (in *forgetful) Cursor(ctx context.Context) ([]byte, error) {
 
 // TestTheStopSkipsWhatCameOverHTTP: what is nothing for the inbox is passed over behind it, too.
 func TestTheStopSkipsWhatCameOverHTTP(t *testing.T) {
-	onEndpoint(t, func(t *testing.T, _ *fakeDiscord, p *Platform) {
-		f := &feeder{Platform: p, queue: newQueue()}
+	onEndpoint(t, func(t *testing.T, _ *fakeDiscord, p *Bot) {
+		f := &feeder{Bot: p, queue: newQueue()}
 		p.memory.recall(state{})
 		p.holding.open(f.queue)
 		f.queue.put(item{seq: 3})
@@ -456,7 +456,7 @@ func TestTheStopSkipsWhatCameOverHTTP(t *testing.T) {
 func TestAnOrderlyStopKeepsWhatCameOverHTTP(t *testing.T) {
 	for _, heals := range []bool{true, false} {
 		t.Run(fmt.Sprint("the disk heals: ", heals), func(t *testing.T) {
-			onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
+			onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Bot) {
 				in := newTestInbox()
 				var stopping atomic.Bool
 				in.judge = func(ctx context.Context, _ platforms.Batch) error {
@@ -550,7 +550,7 @@ func TestUnreadableOverHTTP(t *testing.T) {
 
 // TestTheSameInteractionTwice: while it waits it is known already; after that the inbox knows it.
 func TestTheSameInteractionTwice(t *testing.T) {
-	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
+	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Bot) {
 		in := newTestInbox()
 		stalled := make(chan struct{})
 		in.judge = func(context.Context, platforms.Batch) error {
@@ -585,7 +585,7 @@ func TestTheSameInteractionTwice(t *testing.T) {
 func TestAnswersWaitForTheHTTPAnswer(t *testing.T) {
 	for name, do := range through() {
 		t.Run(name, func(t *testing.T) {
-			onRESTWith(t, endpointValues(nil), func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onRESTWith(t, endpointValues(nil), func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
 				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 				defer cancel()

@@ -9,6 +9,6 @@ import (
 )
 
 // Examine implements platforms.Examiner.
-func (p *Platform) Examine(ctx context.Context, chats []relay.Place) platforms.Examination {
+func (p *Bot) Examine(ctx context.Context, chats []relay.Place) platforms.Examination {
 	return examine.Bot{Bot: p.bot, Rest: p.rest, Own: p.base != ""}.Examine(ctx, chats)
 }

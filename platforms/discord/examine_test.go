@@ -50,7 +50,7 @@ func TestExamine(t *testing.T) {
 		"a channel that is unknown": {seed: func(f *fakeREST) { f.fail("GET /channels/42", restFault{status: 500}) }, flags: intent, chats: granted, want: []string{"HC114"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.has("/users/@me", obj{"id": testBotID, "username": "pi", "bot": true})
 				f.has("/applications/@me", obj{"id": "1700000000000000001", "flags": tc.flags, "interactions_endpoint_url": tc.hook})
 				f.header("GET /users/@me", "Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
@@ -83,7 +83,7 @@ func TestExamine(t *testing.T) {
 
 // TestWhatIsMendedIsGone: neither a refusal nor a right that was learned before stands in the way of a fresh look.
 func TestWhatIsMendedIsGone(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.has("/users/@me", obj{"id": testBotID, "username": "pi", "bot": true})
 		f.has("/applications/@me", obj{"id": "1700000000000000001", "flags": 1 << 18})
 		f.has("/guilds/"+guildID+"/members/"+testBotID, obj{"roles": []string{}})

@@ -139,7 +139,7 @@ var quickWaits = map[string]string{
 }
 
 // testBot opens a bot on f.
-func (f *fakeDiscord) testBot(t testing.TB, rt http.RoundTripper, log io.Writer, values map[string]string) *Platform {
+func (f *fakeDiscord) testBot(t testing.TB, rt http.RoundTripper, log io.Writer, values map[string]string) *Bot {
 	t.Helper()
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), APIBase: f.address + "/api", Values: values,
@@ -153,12 +153,12 @@ func (f *fakeDiscord) testBot(t testing.TB, rt http.RoundTripper, log io.Writer,
 
 // running is a bot at work.
 type running struct {
-	p    *Platform
+	p    *Bot
 	stop context.CancelFunc
 	done chan error // capacity 1
 }
 
-func run(t testing.TB, p *Platform, in platforms.Inbox) *running {
+func run(t testing.TB, p *Bot, in platforms.Inbox) *running {
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{p: p, stop: stop, done: make(chan error, 1)}
 	go func() { r.done <- p.Run(ctx, in) }()

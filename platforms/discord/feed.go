@@ -22,7 +22,7 @@ const (
 
 // feeder hands the items of the queue to the inbox, in order. Only it calls Accept and stores the state.
 type feeder struct {
-	*Platform
+	*Bot
 	in      platforms.Inbox
 	queue   *queue
 	catchup catchup

@@ -165,7 +165,7 @@ func (b *fileBody) Read(to []byte) (int, error) {
 
 // FetchMedia implements platforms.MediaFetcher. The signature of a file's URL ends after a day: then its message is
 // read once for a fresh one.
-func (p *Platform) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
+func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	if a.Size > relay.MaxFile {
 		return nil, tooLargeFile()
 	}
@@ -194,7 +194,7 @@ func settled(err error) error {
 }
 
 // freshURL reads the message of a file for its URL.
-func (p *Platform) freshURL(ctx context.Context, r fileRef) (string, error) {
+func (p *Bot) freshURL(ctx context.Context, r fileRef) (string, error) {
 	var m messageData
 	err := p.rest.Do(ctx, http.MethodGet, discordgo.EndpointChannelMessage(r.Channel.String(), r.Message.String()), nil, &m)
 	switch {
@@ -215,7 +215,7 @@ func (p *Platform) freshURL(ctx context.Context, r fileRef) (string, error) {
 }
 
 // PublicURL implements platforms.PublicMedia: with its signature a picture's URL is good for a day, for everybody.
-func (p *Platform) PublicURL(a relay.Attachment) (string, bool) {
+func (p *Bot) PublicURL(a relay.Attachment) (string, bool) {
 	r, ok := readRef(a.Ref)
 	if !ok || a.Kind != relay.TypePhoto && a.Kind != relay.TypeSticker {
 		return "", false

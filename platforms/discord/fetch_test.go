@@ -207,7 +207,7 @@ func TestFetchMedia(t *testing.T) {
 }
 
 // fetch is the whole file of a.
-func fetch(ctx context.Context, p *Platform, a relay.Attachment) (string, error) {
+func fetch(ctx context.Context, p *Bot, a relay.Attachment) (string, error) {
 	body, err := p.FetchMedia(ctx, a)
 	if err != nil {
 		return "", err
@@ -217,7 +217,7 @@ func fetch(ctx context.Context, p *Platform, a relay.Attachment) (string, error)
 }
 
 func TestFetchMediaOfNoReference(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		for _, ref := range []string{"", "x", "{}", "[]", `{"u":""}`} {
 			_, err := p.FetchMedia(ctx, relay.Attachment{Ref: ref})
 			var me *platforms.MediaError
@@ -232,7 +232,7 @@ func TestFetchMediaOfNoReference(t *testing.T) {
 }
 
 func TestPublicURL(t *testing.T) {
-	onREST(t, func(t *testing.T, _ context.Context, _ *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, _ context.Context, _ *fakeREST, p *Bot) {
 		soon := fmt.Sprintf("https://cdn.discordapp.com/a.png?ex=%x", time.Now().Add(soonExpired-time.Second).Unix())
 		for name, tc := range map[string]struct {
 			a    relay.Attachment

@@ -42,7 +42,7 @@ func quantilesOf(all []time.Duration) quantiles {
 // beside measures a hundred look-ups at once and home's sends, a second apart in three chats, while so
 // many tenants each keep sixteen get_chat_info under way.
 func beside(t *testing.T, tenants int) (guests, home quantiles) {
-	onREST(t, func(t *testing.T, _ context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, _ context.Context, f *fakeREST, p *Bot) {
 		const latency = 100 * time.Millisecond
 		slow := func(body any) func(restCall) (int, any) {
 			return func(restCall) (int, any) {

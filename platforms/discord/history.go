@@ -20,7 +20,7 @@ const historyPage = 50
 
 // History implements platforms.Historian with one request. A thread is a channel of its own. The page begins with the
 // event's own message: where the bot may not read the history Discord answers with an empty one, not with an error.
-func (p *Platform) History(ctx context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
+func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
 	chat := string(ev.Source.ChatID)
 	event, err := guilds.ParseID(string(ev.MessageID))
 	if err != nil || !rest.IsID(chat) {

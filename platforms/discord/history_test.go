@@ -75,7 +75,7 @@ func TestHistory(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				page := tc.page
 				if page == nil {
 					page = []obj{}
@@ -105,7 +105,7 @@ func TestHistoryFails(t *testing.T) {
 		"no access": {"42", restFault{status: 403, code: 50001}, 1}, "no answer": {"42", restFault{status: 500}, 1}, "no chat": {"../guilds", restFault{}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail("GET /channels/42/messages", tc.fault)
 				if lines, whole, err := p.History(ctx, relay.Event{MessageID: "500", Source: relay.Source{ChatID: tc.chat}}, 30); err == nil || whole || lines != nil {
 					t.Errorf("= %v, %v, %v; want an error", lines, whole, err)

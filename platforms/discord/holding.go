@@ -163,7 +163,7 @@ func (h *holding) due(now time.Time) (orphans []*interaction, givenUp int, next 
 
 // tidy gives up what cannot be stored in time, and takes away the placeholders of what nobody will answer, until ctx
 // ends.
-func (p *Platform) tidy(ctx context.Context) {
+func (p *Bot) tidy(ctx context.Context) {
 	for ctx.Err() == nil {
 		orphans, givenUp, next := p.holding.due(time.Now())
 		p.lost(givenUp)
@@ -181,14 +181,14 @@ func (p *Platform) tidy(ctx context.Context) {
 }
 
 // lost says how many interactions could not be stored.
-func (p *Platform) lost(n int) {
+func (p *Bot) lost(n int) {
 	if n > 0 {
 		p.log.Error("discord interactions not stored while their tokens lasted; they are lost", "interactions", n)
 	}
 }
 
 // takeAway removes the placeholders of interactions, a number of them at once, also while we stop.
-func (p *Platform) takeAway(ctx context.Context, orphans []*interaction) {
+func (p *Bot) takeAway(ctx context.Context, orphans []*interaction) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	slots := make(chan struct{}, maxDiscards)

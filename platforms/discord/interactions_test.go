@@ -64,7 +64,7 @@ func someInteractions(t *testing.T, seed uint64, n int) {
 		f.rest = f.listings
 		p := f.testBot(t, w, io.Discard, endpointValues(nil))
 		g := startGateway(t, p, w)
-		plane := front.New(nil).Also(webhooks.New([]platforms.Platform{p}, webhooks.Options{
+		plane := front.New(nil).Also(webhooks.New([]platforms.Bot{p}, webhooks.Options{
 			Log: slog.New(slog.DiscardHandler), Count: func(count.Counter) {},
 		}).Route)
 		time.Sleep(time.Minute)
@@ -341,7 +341,7 @@ func (plainSeal) Unseal(_, _ string, sealed []byte) (relay.Secret, error) {
 	return relay.NewSecret(sealed), nil
 }
 
-func startGateway(t *testing.T, p *Platform, w *hookMoods) *answering {
+func startGateway(t *testing.T, p *Bot, w *hookMoods) *answering {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
 	if err != nil {
@@ -354,7 +354,7 @@ func startGateway(t *testing.T, p *Platform, w *hookMoods) *answering {
 	); err != nil {
 		t.Fatal(err)
 	}
-	h := hub.New(db, nil, &bus.Local{}, []platforms.Platform{p}, hub.Options{Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)})
+	h := hub.New(db, nil, &bus.Local{}, []platforms.Bot{p}, hub.Options{Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions, stop := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup

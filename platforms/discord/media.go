@@ -25,7 +25,7 @@ const errCodeTooLarge = 40005
 
 // SendMedia implements platforms.MediaSender: Discord shows a file by its name's extension, so all but a voice message
 // are attachments. A caption of one part stands with the file, a longer one follows. In a forum the file makes a post.
-func (p *Platform) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
+func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	x, err := p.parcel(a)
 	if err != nil {
 		return relay.Result{}, err
@@ -37,7 +37,7 @@ func (p *Platform) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Resu
 }
 
 // forum is the chat if it is known, or can be looked up soon, to hold posts and no messages.
-func (p *Platform) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel, bool) {
+func (p *Bot) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel, bool) {
 	id, err := guilds.ParseID(string(chat))
 	if err != nil {
 		return guilds.Channel{}, false
@@ -49,7 +49,7 @@ func (p *Platform) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel
 }
 
 // RespondMedia implements platforms.MediaResponder. The file of a first answer comes into the placeholder's place.
-func (p *Platform) RespondMedia(ctx context.Context, c platforms.Capability, a relay.SendMedia, first bool) (relay.Result, error) {
+func (p *Bot) RespondMedia(ctx context.Context, c platforms.Capability, a relay.SendMedia, first bool) (relay.Result, error) {
 	x, err := p.parcel(a)
 	if err != nil {
 		return relay.Result{}, err
@@ -73,7 +73,7 @@ func ofFile(res relay.Result, err error) (relay.Result, error) {
 
 // parcel is a file that is being sent, and its caption. It is a sender.Text.
 type parcel struct {
-	p       *Platform
+	p       *Bot
 	file    relay.File
 	voice   bool
 	reply   *discordgo.MessageReference // of the file
@@ -82,7 +82,7 @@ type parcel struct {
 	posted  bool        // the file was sent
 }
 
-func (p *Platform) parcel(a relay.SendMedia) (*parcel, error) {
+func (p *Bot) parcel(a relay.SendMedia) (*parcel, error) {
 	if a.File.Content == nil {
 		return nil, errInvalidForm
 	}
@@ -231,7 +231,7 @@ func refusedForm(err error) bool {
 
 // postFile makes a post of the forum ch with the file, and the caption inside. There is no nonce for a post: after an
 // attempt with an unknown outcome Discord is asked for it. A post begins with no voice message.
-func (p *Platform) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (relay.Result, error) {
+func (p *Bot) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (relay.Result, error) {
 	chat := relay.ChatID(ch.ID.String())
 	t, err := p.turns.Enter(ctx, chat, ratelimit.Message)
 	if err != nil {

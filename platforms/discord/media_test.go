@@ -123,7 +123,7 @@ func TestSendMedia(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.has("/channels/42", obj{"id": "42", "type": 0, "guild_id": "9"})
 				f.fail(toChat, tc.faults...)
 				tc.send.Chat = chat
@@ -157,7 +157,7 @@ func TestSendMedia(t *testing.T) {
 }
 
 func TestVoiceMessageAsItIsSent(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		if _, err := p.SendMedia(ctx, relay.SendMedia{Chat: chat, Kind: "voice", File: sentOpus()}); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestSendMediaFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				if tc.send.Chat == "" {
 					tc.send.Chat = chat
 				}
@@ -275,7 +275,7 @@ func TestMediaInAForum(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.has("/channels/42", forum)
 				f.has("/guilds/9/threads/active", obj{"threads": tc.found})
 				f.fail(toForum, tc.faults...)
@@ -300,7 +300,7 @@ func TestMediaInAForum(t *testing.T) {
 			})
 		})
 	}
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.has("/channels/42", forum)
 		f.fail(toForum, restFault{status: 413, code: 40005, words: "Request entity too large"})
 		_, err := p.SendMedia(ctx, relay.SendMedia{Chat: chat, Kind: "image", File: sentPicture()})
@@ -358,7 +358,7 @@ func TestRespondMedia(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				for route, faults := range tc.faults {
 					f.fail(route, faults...)
 				}
@@ -397,7 +397,7 @@ func TestRespondMediaFails(t *testing.T) {
 		"a later one is not repeated": {false, toHook, []restFault{{lose: true}}, false, "timed out: Discord's answer did not come, the outcome is unknown", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(tc.route, tc.faults...)
 				_, err := p.RespondMedia(ctx, slashCapability(), relay.SendMedia{Chat: chat, Kind: "image", File: sentPicture()}, tc.first)
 				ae := failure(t, err)

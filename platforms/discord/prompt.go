@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	_ platforms.Prompter        = (*Platform)(nil)
-	_ platforms.PromptResponder = (*Platform)(nil)
+	_ platforms.Prompter        = (*Bot)(nil)
+	_ platforms.PromptResponder = (*Bot)(nil)
 )
 
 // buttonRow is a row of buttons. The library's types marshal themselves, with members that we never set.
@@ -42,7 +42,7 @@ type button struct {
 }
 
 // Prompt implements platforms.Prompter. It is a Send whose last part has the buttons.
-func (p *Platform) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
+func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
 	l, err := p.question(a)
 	if err != nil {
 		return relay.Result{}, err
@@ -52,7 +52,7 @@ func (p *Platform) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, er
 }
 
 // RespondPrompt implements platforms.PromptResponder, as Respond does.
-func (p *Platform) RespondPrompt(ctx context.Context, c platforms.Capability, a relay.Prompt, first bool) (relay.Result, error) {
+func (p *Bot) RespondPrompt(ctx context.Context, c platforms.Capability, a relay.Prompt, first bool) (relay.Result, error) {
 	l, err := p.question(a)
 	if err != nil {
 		return relay.Result{}, err
@@ -61,7 +61,7 @@ func (p *Platform) RespondPrompt(ctx context.Context, c platforms.Capability, a 
 }
 
 // question is a prompt as a letter.
-func (p *Platform) question(a relay.Prompt) (*letter, error) {
+func (p *Bot) question(a relay.Prompt) (*letter, error) {
 	if err := a.Misfit(maxButtons); err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func labelFor(o relay.PromptOption) string {
 }
 
 // Unprompt implements platforms.Prompter. A message that is gone has no buttons. It has no place in the chat's order.
-func (p *Platform) Unprompt(ctx context.Context, chat relay.ChatID, m relay.MessageID) error {
+func (p *Bot) Unprompt(ctx context.Context, chat relay.ChatID, m relay.MessageID) error {
 	if !rest.IsID(string(m)) {
 		return errUnknownMessage
 	}

@@ -39,7 +39,7 @@ func anApproval() relay.Prompt {
 }
 
 func TestPrompt(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		a := anApproval()
 		a.ReplyTo = "7"
 		f.fail(toChat, restFault{cut: true}) // its nonce makes a second try harmless
@@ -96,7 +96,7 @@ func TestPromptShapes(t *testing.T) {
 		"no label":                 {options(1, " \n"), "p", "[1]", "o0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				_, err := p.Prompt(ctx, relay.Prompt{Chat: chat, Content: "which?", Kind: relay.PromptChoice, PromptID: tc.id, Options: tc.options})
 				if tc.refused != "" {
 					if ae := failure(t, err); ae.Public != tc.refused || ae.Outcome != relay.NotSent || len(f.paths()) != 0 {
@@ -129,17 +129,17 @@ func TestLongPrompt(t *testing.T) {
 	long, parts := paragraphs(3)
 	a := anApproval()
 	a.Content = long
-	for name, ask := range map[string]func(ctx context.Context, p *Platform) (relay.Result, error){
-		"in a chat": func(ctx context.Context, p *Platform) (relay.Result, error) { return p.Prompt(ctx, a) },
-		"as an answer": func(ctx context.Context, p *Platform) (relay.Result, error) {
+	for name, ask := range map[string]func(ctx context.Context, p *Bot) (relay.Result, error){
+		"in a chat": func(ctx context.Context, p *Bot) (relay.Result, error) { return p.Prompt(ctx, a) },
+		"as an answer": func(ctx context.Context, p *Bot) (relay.Result, error) {
 			return p.RespondPrompt(ctx, slashCapability(), a, true)
 		},
-		"as a later one": func(ctx context.Context, p *Platform) (relay.Result, error) {
+		"as a later one": func(ctx context.Context, p *Bot) (relay.Result, error) {
 			return p.RespondPrompt(ctx, slashCapability(), a, false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				res, err := ask(ctx, p)
 				if want := (relay.Result{MessageID: "503", MessageIDs: ids("501", "502", "503")}); !cmp.Equal(want, res) || err != nil {
 					t.Errorf("%+v, %v; want %+v", res, err, want)
@@ -169,7 +169,7 @@ func TestUnprompt(t *testing.T) {
 		"the bot was thrown out": {[]restFault{{status: 403, code: discordgo.ErrCodeMissingAccess, words: "Missing Access"}}, 1, "403 Forbidden (error code: 50001): Missing Access"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(rest.RouteOf("PATCH", "/channels/42/messages/501"), tc.faults...)
 				err := p.Unprompt(ctx, chat, "501")
 				if tc.fails == "" && err != nil || tc.fails != "" && (err == nil || relay.Explain(err).Public != tc.fails) {
@@ -185,7 +185,7 @@ func TestUnprompt(t *testing.T) {
 			})
 		})
 	}
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		if err := p.Unprompt(ctx, chat, "../x"); err == nil || len(f.paths()) != 0 {
 			t.Errorf("%v after %v, want a refusal and no request", err, f.paths())
 		}

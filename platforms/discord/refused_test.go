@@ -22,7 +22,7 @@ const (
 )
 
 // overspend has Discord refuse as many requests as it may.
-func overspend(t *testing.T, f *fakeREST, p *Platform) {
+func overspend(t *testing.T, f *fakeREST, p *Bot) {
 	for i := range maxRefused {
 		guild := strconv.Itoa(i + 5)
 		f.fail("GET /guilds/"+guild, restFault{status: http.StatusForbidden})
@@ -33,7 +33,7 @@ func overspend(t *testing.T, f *fakeREST, p *Platform) {
 // TestOneGatewaySilencesNobody: deleting what is not there ends for the one who does it, long
 // before it does for anybody else, and before any further request leaves.
 func TestOneGatewaySilencesNobody(t *testing.T) {
-	onREST(t, func(t *testing.T, _ context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, _ context.Context, f *fakeREST, p *Bot) {
 		hostile, home := platforms.For(t.Context(), "hostile"), platforms.For(t.Context(), "home")
 		for i := range 8 {
 			f.answer("DELETE /channels/"+strconv.Itoa(60+i)+"/messages/:id", func(restCall) (int, any) {
@@ -74,20 +74,20 @@ func TestOneGatewaySilencesNobody(t *testing.T) {
 
 // TestCanSeeSaysHowLongTheBotIsMuted: the hub keeps the event until then.
 func TestCanSeeSaysHowLongTheBotIsMuted(t *testing.T) {
-	for name, silence := range map[string]func(*testing.T, *fakeREST, *Platform) time.Duration{
-		"too much was refused": func(t *testing.T, f *fakeREST, p *Platform) time.Duration {
+	for name, silence := range map[string]func(*testing.T, *fakeREST, *Bot) time.Duration{
+		"too much was refused": func(t *testing.T, f *fakeREST, p *Bot) time.Duration {
 			start := time.Now()
 			overspend(t, f, p)
 			return 11*time.Minute - time.Since(start)
 		},
-		"a penalty on the bot": func(t *testing.T, f *fakeREST, p *Platform) time.Duration {
+		"a penalty on the bot": func(t *testing.T, f *fakeREST, p *Bot) time.Duration {
 			f.fail(toChat, restFault{status: http.StatusTooManyRequests, after: 60, scope: "global"})
 			_ = p.rest.Do(t.Context(), "POST", discordgo.EndpointChannelMessages("42"), nil, nil)
 			return time.Minute
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				d := silence(t, f, p)
 				asked := len(f.paths())
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -114,38 +114,38 @@ func TestARefusalIsNotFetchedTwice(t *testing.T) {
 		route  string
 		status int
 		code   int
-		do     func(context.Context, *Platform)
+		do     func(context.Context, *Bot)
 		again  bool
 	}{
-		"a message that is gone": {"DELETE /channels/42/messages/:id", 404, discordgo.ErrCodeUnknownMessage, func(ctx context.Context, p *Platform) {
+		"a message that is gone": {"DELETE /channels/42/messages/:id", 404, discordgo.ErrCodeUnknownMessage, func(ctx context.Context, p *Bot) {
 			_, _ = p.Delete(ctx, relay.Delete{Chat: "42", Message: "9"})
 		}, false},
-		"a channel that is gone": {"POST /channels/42/messages", 404, discordgo.ErrCodeUnknownChannel, func(ctx context.Context, p *Platform) {
+		"a channel that is gone": {"POST /channels/42/messages", 404, discordgo.ErrCodeUnknownChannel, func(ctx context.Context, p *Bot) {
 			_, _ = p.Send(ctx, relay.Send{Chat: "42", Content: "x"})
 		}, false},
-		"a chat nobody may know of": {"GET /channels/42", 403, 50001, func(ctx context.Context, p *Platform) {
+		"a chat nobody may know of": {"GET /channels/42", 403, 50001, func(ctx context.Context, p *Bot) {
 			_, _ = p.ChatInfo(ctx, relay.GetChatInfo{Chat: "42"})
 		}, false},
-		"a look-up": {"GET /channels/42", 404, discordgo.ErrCodeUnknownChannel, func(ctx context.Context, p *Platform) {
+		"a look-up": {"GET /channels/42", 404, discordgo.ErrCodeUnknownChannel, func(ctx context.Context, p *Bot) {
 			if sees, err := p.CanSee(ctx, relay.Place{Platform: Name, Chat: "42"}, "7"); sees || err != nil {
 				panic("sees")
 			}
 		}, false},
-		"a reaction that may come": {"DELETE /channels/42/messages/:id/reactions/:emoji/@me", 404, discordgo.ErrCodeUnknownEmoji, func(ctx context.Context, p *Platform) {
+		"a reaction that may come": {"DELETE /channels/42/messages/:id/reactions/:emoji/@me", 404, discordgo.ErrCodeUnknownEmoji, func(ctx context.Context, p *Bot) {
 			_, _ = p.React(ctx, relay.React{Chat: "42", Message: "9", Emoji: "👀", Remove: true})
 		}, true},
-		"a permission that may come": {"POST /channels/42/messages", 403, 50013, func(ctx context.Context, p *Platform) {
+		"a permission that may come": {"POST /channels/42/messages", 403, 50013, func(ctx context.Context, p *Bot) {
 			_, _ = p.Send(ctx, relay.Send{Chat: "42", Content: "x"})
 		}, true},
-		"a proxy's word": {"GET /channels/42", 404, 0, func(ctx context.Context, p *Platform) {
+		"a proxy's word": {"GET /channels/42", 404, 0, func(ctx context.Context, p *Bot) {
 			_, _ = p.ChatInfo(ctx, relay.GetChatInfo{Chat: "42"})
 		}, true},
-		"a placeholder that may come": {"DELETE /webhooks/" + testBotID + "/bba02b555ec5f10f/messages/@original", 404, discordgo.ErrCodeUnknownMessage, func(ctx context.Context, p *Platform) {
+		"a placeholder that may come": {"DELETE /webhooks/" + testBotID + "/bba02b555ec5f10f/messages/@original", 404, discordgo.ErrCodeUnknownMessage, func(ctx context.Context, p *Bot) {
 			_ = p.Discard(ctx, platforms.Capability{Placeholder: true, Token: relay.NewSecret([]byte(hookToken))})
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.answer(tc.route, unknown(tc.status, tc.code))
 				want := 1
 				if tc.again {

@@ -18,7 +18,7 @@ import (
 // Respond implements platforms.Responder. The first part of a first answer replaces the placeholder ("is
 // thinking…"). Follow-ups have no nonce, so one with an unknown outcome is not repeated. If the token ends in the
 // middle of a long answer, the rest goes into the chat as ordinary messages.
-func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.Send, first bool) (relay.Result, error) {
+func (p *Bot) Respond(ctx context.Context, c platforms.Capability, a relay.Send, first bool) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
 		return relay.Result{}, err
@@ -27,7 +27,7 @@ func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.
 }
 
 // respond posts a letter through c.
-func (p *Platform) respond(ctx context.Context, c platforms.Capability, chat relay.ChatID, l *letter, first bool) (relay.Result, error) {
+func (p *Bot) respond(ctx context.Context, c platforms.Capability, chat relay.ChatID, l *letter, first bool) (relay.Result, error) {
 	if err := p.answerable(ctx, c); err != nil { // before the chat's turn, which others may have meanwhile
 		return relay.Result{}, err
 	}
@@ -67,7 +67,7 @@ func (a *hookLetter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID,
 }
 
 // Thinking implements platforms.Responder: Discord marks the message that says so.
-func (p *Platform) Thinking(ctx context.Context, c platforms.Capability) (bool, error) {
+func (p *Bot) Thinking(ctx context.Context, c platforms.Capability) (bool, error) {
 	if err := p.answerable(ctx, c); err != nil {
 		return false, err
 	}
@@ -85,7 +85,7 @@ func (p *Platform) Thinking(ctx context.Context, c platforms.Capability) (bool, 
 }
 
 // Discard implements platforms.Responder.
-func (p *Platform) Discard(ctx context.Context, c platforms.Capability) error {
+func (p *Bot) Discard(ctx context.Context, c platforms.Capability) error {
 	if !c.Placeholder {
 		return nil
 	}
@@ -93,12 +93,12 @@ func (p *Platform) Discard(ctx context.Context, c platforms.Capability) error {
 }
 
 // Settle implements platforms.Responder.
-func (p *Platform) Settle(ctx context.Context, c platforms.Capability) error {
+func (p *Bot) Settle(ctx context.Context, c platforms.Capability) error {
 	return p.rework(ctx, c, request{method: http.MethodPatch, body: map[string]any{"components": []any{}}})
 }
 
 // rework carries out r on the first answer to an interaction. One that is gone already is success.
-func (p *Platform) rework(ctx context.Context, c platforms.Capability, r request) error {
+func (p *Bot) rework(ctx context.Context, c platforms.Capability, r request) error {
 	if err := p.answerable(ctx, c); err != nil {
 		return err
 	}
@@ -111,15 +111,15 @@ func (p *Platform) rework(ctx context.Context, c platforms.Capability, r request
 }
 
 // hook is the web hook through which a capability is wielded.
-func (p *Platform) hook(c platforms.Capability) string {
+func (p *Bot) hook(c platforms.Capability) string {
 	return discordgo.EndpointWebhookToken(p.Application(), url.PathEscape(c.Token.RevealString()))
 }
 
 // original is the first answer to an interaction.
-func (p *Platform) original(c platforms.Capability) string { return p.hook(c) + "/messages/@original" }
+func (p *Bot) original(c platforms.Capability) string { return p.hook(c) + "/messages/@original" }
 
 // answerable waits for the end of the call-back that makes c's token known to Discord.
-func (p *Platform) answerable(ctx context.Context, c platforms.Capability) error {
+func (p *Bot) answerable(ctx context.Context, c platforms.Capability) error {
 	refused, err := p.callbacks.wait(ctx, c.ID)
 	if refused {
 		return gone(nil)
@@ -130,7 +130,7 @@ func (p *Platform) answerable(ctx context.Context, c platforms.Capability) error
 // wield is call through a web hook. When Discord refuses its token, the error wraps platforms.ErrCapabilityGone,
 // and no further request uses it. Just after the call-back a 404 is tried again: Discord may not know the web hook
 // and its message yet.
-func (p *Platform) wield(ctx context.Context, t *sender.Turn, c platforms.Capability, r request, out any) error {
+func (p *Bot) wield(ctx context.Context, t *sender.Turn, c platforms.Capability, r request, out any) error {
 	err := p.call(ctx, t, r, out)
 	for answered(err, http.StatusNotFound) && p.callbacks.fresh(c.ID) {
 		if !backoff.Pause(ctx, lagTry) {

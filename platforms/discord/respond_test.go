@@ -57,7 +57,7 @@ func TestRespond(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				for route, faults := range tc.faults {
 					f.fail(route, faults...)
 				}
@@ -93,7 +93,7 @@ func TestGoneTokenIsAskedOnce(t *testing.T) {
 		"bad request": {status: 400, code: discordgo.ErrCodeInvalidWebhookTokenProvided},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(toOrigin, fault)
 				do := map[string]func() error{
 					"respond": func() error {
@@ -145,7 +145,7 @@ func TestRespondFails(t *testing.T) {
 		"a limit": {"x", true, map[string][]restFault{toOrigin: {{status: 429, after: 90, scope: "user"}}}, relay.NotSent, busyWords + "90", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				for route, faults := range tc.faults {
 					f.fail(route, faults...)
 				}
@@ -161,19 +161,19 @@ func TestRespondFails(t *testing.T) {
 
 func TestDiscardAndSettle(t *testing.T) {
 	for name, tc := range map[string]struct {
-		do     func(context.Context, *Platform) error
+		do     func(context.Context, *Bot) error
 		faults []restFault
 		want   []string
 	}{
-		"a placeholder is deleted":   {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, nil, []string{"DELETE " + original}},
-		"and may be gone":            {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"DELETE " + original}},
-		"or not clear":               {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, []restFault{{cut: true}}, []string{"DELETE " + original, "DELETE " + original}},
-		"a message of ours stays":    {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, pressCapability()) }, nil, nil},
-		"buttons are removed":        {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, nil, []string{"PATCH " + original}},
-		"from a message that stands": {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"PATCH " + original}},
+		"a placeholder is deleted":   {func(ctx context.Context, p *Bot) error { return p.Discard(ctx, slashCapability()) }, nil, []string{"DELETE " + original}},
+		"and may be gone":            {func(ctx context.Context, p *Bot) error { return p.Discard(ctx, slashCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"DELETE " + original}},
+		"or not clear":               {func(ctx context.Context, p *Bot) error { return p.Discard(ctx, slashCapability()) }, []restFault{{cut: true}}, []string{"DELETE " + original, "DELETE " + original}},
+		"a message of ours stays":    {func(ctx context.Context, p *Bot) error { return p.Discard(ctx, pressCapability()) }, nil, nil},
+		"buttons are removed":        {func(ctx context.Context, p *Bot) error { return p.Settle(ctx, pressCapability()) }, nil, []string{"PATCH " + original}},
+		"from a message that stands": {func(ctx context.Context, p *Bot) error { return p.Settle(ctx, pressCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"PATCH " + original}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(toOrigin, tc.faults...)
 				f.fail(delOrigin, tc.faults...)
 				if err := tc.do(ctx, p); err != nil {
@@ -217,7 +217,7 @@ func TestAcknowledge(t *testing.T) {
 		"a 429 is not slept out": {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				overspend(t, f, p) // nothing holds it up
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 25*time.Second)
 				defer cancel()

@@ -242,12 +242,12 @@ func (f *fakeREST) resultLocked(c restCall) any {
 
 // onREST runs test with a bot on a fake API, in a bubble of its own time, with the deadline a
 // gateway's action has.
-func onREST(t *testing.T, test func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform)) {
+func onREST(t *testing.T, test func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot)) {
 	t.Helper()
 	onRESTWith(t, nil, test)
 }
 
-func onRESTWith(t *testing.T, values map[string]string, test func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform)) {
+func onRESTWith(t *testing.T, values map[string]string, test func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeREST()

@@ -19,15 +19,15 @@ var errNoTurn = errors.New("too many at once")
 
 // runner is one Run. It implements gateway.Handler and gateway.Ledger.
 type runner struct {
-	*Platform
+	*Bot
 	queue *queue
 	slots chan struct{} // capacity maxAcks: one is taken per interaction being answered
 	wg    *sync.WaitGroup
 }
 
-// Run implements platforms.Platform. It owns the feeder, the goroutine of placeholders that nobody replaces, those
+// Run implements platforms.Bot. It owns the feeder, the goroutine of placeholders that nobody replaces, those
 // that whisper, the commands' goroutine, one goroutine per interaction being answered, and those of the gateway.
-func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer p.rest.CloseIdle()
@@ -35,8 +35,8 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer cancel()
 
 	p.status.Set(platforms.Connecting, "")
-	r := &runner{Platform: p, queue: newQueue(), slots: make(chan struct{}, maxAcks), wg: &wg}
-	f := &feeder{Platform: p, in: in, queue: r.queue}
+	r := &runner{Bot: p, queue: newQueue(), slots: make(chan struct{}, maxAcks), wg: &wg}
+	f := &feeder{Bot: p, in: in, queue: r.queue}
 	// The feeder ends after the socket, so that it sees all that was put into the queue.
 	feeding, stopFeeding := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFeeding()
@@ -66,7 +66,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 }
 
 // recall loads the state, as soon as the store answers. A state that makes no sense is forgotten.
-func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
+func (p *Bot) recall(ctx context.Context, in platforms.Inbox) {
 	retry := gateway.Retries(p.opts)
 	retry.Keep(ctx, func() error {
 		raw, err := in.Cursor(ctx)

@@ -73,7 +73,7 @@ func TestRestartResumes(t *testing.T) {
 
 // TestSessionIsKeptAtOnce: a bot that is stopped the moment its session begins resumes it.
 func TestSessionIsKeptAtOnce(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		in.judge = func(ctx context.Context, b platforms.Batch) error { // a disk that is slow to begin with
 			backoff.Pause(ctx, 3*time.Second)
@@ -156,7 +156,7 @@ func TestIdleWritesNothing(t *testing.T) {
 // clock, which no busy machine holds up.
 func TestInteractionsAreAcknowledgedAtOnce(t *testing.T) {
 	const stall, presses, most = 5 * time.Second, 200, 100 * time.Millisecond
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		var stalls atomic.Int32
 		in.judge = func(ctx context.Context, b platforms.Batch) error {
@@ -258,7 +258,7 @@ func TestStoreTrouble(t *testing.T) {
 }
 
 // awaitState waits until the status says so. A status can only be looked at, not waited for.
-func awaitState(t testing.TB, p *Platform, want platforms.State, reason string) {
+func awaitState(t testing.TB, p *Bot, want platforms.State, reason string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		s := p.Status()

@@ -33,7 +33,7 @@ func mentionsKey() platforms.Key {
 
 // mentions says whom a message may ping. It is part of every message: without it Discord pings everybody the
 // text names.
-func (p *Platform) mentions() *discordgo.MessageAllowedMentions {
+func (p *Bot) mentions() *discordgo.MessageAllowedMentions {
 	last := slices.Index(mentionable, discordgo.AllowedMentionType(p.opts[keyMentions]))
 	return &discordgo.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
 }
@@ -55,9 +55,9 @@ type posted struct {
 	ID string `json:"id"`
 }
 
-// Send implements platforms.Platform. Content is rendered, split and sent in order; the first part is the
+// Send implements platforms.Bot. Content is rendered, split and sent in order; the first part is the
 // reply, an ordinary message if its target is gone. A thread is a chat of its own.
-func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
 		return relay.Result{}, err
@@ -68,14 +68,14 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 
 // letter is a text that is being sent, in parts.
 type letter struct {
-	p     *Platform
+	p     *Bot
 	parts []string                    // not sent yet
 	reply *discordgo.MessageReference // of the next one
 	// buttons stand on the last one.
 	buttons []buttonRow
 }
 
-func (p *Platform) letter(content string) (*letter, error) {
+func (p *Bot) letter(content string) (*letter, error) {
 	if markdown.TooLong(content) {
 		return nil, errTooLong
 	}
@@ -88,7 +88,7 @@ func (p *Platform) letter(content string) (*letter, error) {
 
 // postscript is a letter that may say nothing. Rendering and cutting take many times a text's size in
 // memory, so they are done to one long text at a time.
-func (p *Platform) postscript(content string) *letter {
+func (p *Bot) postscript(content string) *letter {
 	if len(content) > markdown.Short {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()

@@ -65,7 +65,7 @@ func TestSend(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				tc.send.Chat = chat
 				got, err := p.Send(ctx, tc.send)
 				if err != nil {
@@ -105,7 +105,7 @@ func TestMentionsAreTheOperators(t *testing.T) {
 		"users": {"users"}, "roles": {"users", "roles"}, "everyone": {"users", "roles", "everyone"},
 	} {
 		t.Run(value, func(t *testing.T) {
-			onRESTWith(t, map[string]string{keyMentions: value}, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onRESTWith(t, map[string]string{keyMentions: value}, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				if _, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x"}); err != nil {
 					t.Fatalf("Send: %v", err)
 				}
@@ -162,7 +162,7 @@ func TestSendFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				if tc.send.Chat == "" {
 					tc.send.Chat = chat
 				}
@@ -200,7 +200,7 @@ func TestUnclearSendIsRepeatedOnce(t *testing.T) {
 		"carried out": {cut: true}, "not carried out": {lose: true}, "an internal error": {status: 500}, "never left": {never: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(toChat, fault, fault)
 				got, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x"})
 				if err != nil || got.MessageID != "501" {
@@ -223,7 +223,7 @@ func TestUnclearSendIsRepeatedOnce(t *testing.T) {
 func TestSendWaitsOutAShortPenalty(t *testing.T) {
 	for name, scope := range map[string]string{"of the route": "user", "of the channel": "shared", "of the bot": "global"} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(toChat, restFault{status: 429, after: 5, scope: scope})
 				start := time.Now()
 				if _, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x"}); err != nil {
@@ -243,7 +243,7 @@ func TestPenaltyIsForItsChatOrForTheBot(t *testing.T) {
 		want  bool // the other chat is closed
 	}{"of a route": {"user", false}, "of the bot": {"global", true}} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				for _, id := range []relay.ChatID{"42", "43"} {
 					f.fail("POST /channels/"+string(id)+"/messages", restFault{status: 429, after: 60, scope: tc.scope})
 					_, err := p.Send(ctx, relay.Send{Chat: id, Content: "x"})
@@ -264,7 +264,7 @@ func TestPenaltyIsForItsChatOrForTheBot(t *testing.T) {
 func TestReplyTargetThatCannotBeRepliedTo(t *testing.T) {
 	for name, code := range map[string]int{"a system message": discordgo.ErrCodeInvalidFormBody, "no history": discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(toChat, restFault{status: 400, code: code})
 				if _, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x", ReplyTo: "7"}); err != nil {
 					t.Fatalf("Send: %v", err)
@@ -291,7 +291,7 @@ func TestSendBrokenInTheMiddle(t *testing.T) {
 		"no answer":      {[]restFault{{}, {hang: true}}, ids("501"), parts[:1], 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.fail(toChat, tc.faults...)
 				_, err := p.Send(ctx, relay.Send{Chat: chat, Content: content})
 				ae := failure(t, err)
@@ -307,7 +307,7 @@ func TestSendBrokenInTheMiddle(t *testing.T) {
 }
 
 func TestInvisiblePartIsLeftOut(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		content, _ := paragraphs(3)
 		f.fail(toChat, restFault{}, restFault{status: 400, code: discordgo.ErrCodeCannotSendEmptyMessage, words: "Cannot send an empty message"})
 		got, err := p.Send(ctx, relay.Send{Chat: chat, Content: content})
@@ -318,7 +318,7 @@ func TestInvisiblePartIsLeftOut(t *testing.T) {
 }
 
 func TestSendOnACancelledContext(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
 		for name, do := range map[string]func() error{
@@ -342,7 +342,7 @@ func TestSendOnACancelledContext(t *testing.T) {
 }
 
 func TestLongestText(t *testing.T) {
-	p := new(Platform)
+	p := new(Bot)
 	l, err := p.letter(strings.Repeat("\U0001F600", markdown.MaxText))
 	if err != nil || len(l.parts) < 2 {
 		t.Errorf("the longest text: %v", err)

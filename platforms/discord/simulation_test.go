@@ -33,7 +33,7 @@ func aDay(t *testing.T, seed uint64) {
 		rt := f.pipe(t)
 		f.guilds = []obj{testGuild()}
 		f.rest = f.listings
-		open := func() *Platform { return f.testBot(t, rt, io.Discard, nil) }
+		open := func() *Bot { return f.testBot(t, rt, io.Discard, nil) }
 		rnd := rand.New(rand.NewPCG(seed, 7))
 
 		in := newTestInbox()

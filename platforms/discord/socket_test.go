@@ -17,12 +17,12 @@ import (
 )
 
 // simulated runs body in a bubble with a fake without sockets.
-func simulated(t *testing.T, body func(t *testing.T, f *fakeDiscord, open func() *Platform)) {
+func simulated(t *testing.T, body func(t *testing.T, f *fakeDiscord, open func() *Bot)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))) // Discord's ids begin in 2015
 		f := newFakeDiscord()
 		rt := f.pipe(t)
-		body(t, f, func() *Platform { return f.testBot(t, rt, t.Output(), nil) })
+		body(t, f, func() *Bot { return f.testBot(t, rt, t.Output(), nil) })
 	})
 }
 
@@ -75,7 +75,7 @@ func TestFaults(t *testing.T) {
 		"a flood of heartbeat requests": {fault: say(hello, slices.Repeat([]any{obj{"op": 1}}, 200), obj{"op": 7}), most: 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 				f.hostile = func(ctx context.Context, n int, c *websocket.Conn) bool {
 					if n >= max(tc.times, 1) {
 						return false
@@ -134,7 +134,7 @@ func closing(code websocket.StatusCode) func(context.Context, *websocket.Conn) {
 
 // TestSlowLoris: a peer that keeps the connection busy without ever finishing a payload is left.
 func TestSlowLoris(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		f.bareConns = 3
 		f.bare = func(ctx context.Context, n int, c net.Conn) {
 			start := [][]byte{
@@ -168,7 +168,7 @@ func TestSlowLoris(t *testing.T) {
 // TestMissedAckResumes: a peer that no longer answers (half-open TCP) is left after one heartbeat,
 // with a code that keeps the session.
 func TestMissedAckResumes(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		r := run(t, open(), in)
 		time.Sleep(2 * time.Minute)
@@ -208,7 +208,7 @@ func TestInvalidSession(t *testing.T) {
 		identifies int
 	}{"to be resumed": {true, 1}, "gone": {false, 2}} {
 		t.Run(name, func(t *testing.T) {
-			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 				in := newTestInbox()
 				in.places = places("500")
 				r := run(t, open(), in)
@@ -239,7 +239,7 @@ func TestInvalidSession(t *testing.T) {
 // TestReplayAndDisorder: what comes twice or out of order is handed in all the same; the hub
 // recognises it, and the sequence never goes back.
 func TestReplayAndDisorder(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		r := run(t, open(), in)
 		time.Sleep(time.Minute)
@@ -298,7 +298,7 @@ func TestHugePayload(t *testing.T) {
 // TestFullQueue: when more comes than the disk takes, Discord keeps the rest.
 func TestFullQueue(t *testing.T) {
 	const lines = maxQueued + 500
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		open0 := make(chan struct{})
 		in.judge = func(ctx context.Context, b platforms.Batch) error {
@@ -337,7 +337,7 @@ func TestFullQueue(t *testing.T) {
 
 // TestHeartbeatsDoNotWaitForTheDisk: however long a write takes, the connection lives.
 func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		in := newTestInbox()
 		in.judge = func(ctx context.Context, b platforms.Batch) error {
 			if len(b.Events) > 0 {
@@ -359,7 +359,7 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 }
 
 func TestHeartbeatsCarryTheSequence(t *testing.T) {
-	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Bot) {
 		r := run(t, open(), newTestInbox())
 		time.Sleep(time.Hour)
 		r.end(t)

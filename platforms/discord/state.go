@@ -149,21 +149,21 @@ func (m *memory) unsaved() []byte {
 }
 
 // Application implements commands.Keeper. Until the first READY it is the bot's id, which it nearly always equals.
-func (p *Platform) Application() string { return cmp.Or(p.memory.read().Application, string(p.bot.ID)) }
+func (p *Bot) Application() string { return cmp.Or(p.memory.read().Application, string(p.bot.ID)) }
 
-func (p *Platform) Commands() (fingerprint string, notBefore time.Time) {
+func (p *Bot) Commands() (fingerprint string, notBefore time.Time) {
 	s := p.memory.read()
 	return s.Commands, s.CommandsAt
 }
 
-func (p *Platform) KeepCommands(fingerprint string, notBefore time.Time) {
+func (p *Bot) KeepCommands(fingerprint string, notBefore time.Time) {
 	p.memory.change(true, func(s *state) { s.Commands, s.CommandsAt = fingerprint, notBefore.UTC().Round(0) })
 }
 
-func (p *Platform) SetCommands(manifest []json.RawMessage) { p.commands.Set(manifest) }
+func (p *Bot) SetCommands(manifest []json.RawMessage) { p.commands.Set(manifest) }
 
 // createdThread reports whether the connector made a thread, and the name it gave it last.
-func (p *Platform) createdThread(id string) (name string, ok bool) {
+func (p *Bot) createdThread(id string) (name string, ok bool) {
 	for _, t := range p.memory.read().Threads {
 		if t.ID == id {
 			return t.Name, true
@@ -173,7 +173,7 @@ func (p *Platform) createdThread(id string) (name string, ok bool) {
 }
 
 // rememberThread keeps over restarts that the connector made a thread, and its name.
-func (p *Platform) rememberThread(id, name string) {
+func (p *Bot) rememberThread(id, name string) {
 	p.memory.change(true, func(s *state) {
 		others := slices.DeleteFunc(slices.Clone(s.Threads), func(t madeThread) bool { return t.ID == id })
 		s.Threads = append(others, madeThread{id, name})

@@ -71,7 +71,7 @@ func TestChangesMeanwhileStay(t *testing.T) {
 }
 
 func TestThreadsAreBounded(t *testing.T) {
-	p := &Platform{memory: newMemory()}
+	p := &Bot{memory: newMemory()}
 	for i := range maxThreads + 10 {
 		p.rememberThread(fmt.Sprint(i), fmt.Sprint("name ", i))
 	}

@@ -76,7 +76,7 @@ func TestThirdPartyDiscord(t *testing.T) {
 		t.Errorf("Node signs %s, Go %s", got.Signed, good)
 	}
 
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), Log: slog.New(slog.DiscardHandler), PublicURL: "https://relay.example.net",
 		Values: map[string]string{"public_key": hex.EncodeToString(public)},
 	})
@@ -91,7 +91,7 @@ func TestThirdPartyDiscord(t *testing.T) {
 		header := http.Header{}
 		header.Set("X-Signature-Ed25519", r.Signature)
 		header.Set("X-Signature-Timestamp", r.At)
-		a := h.Receive(t.Context(), platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.Bot()), Header: header, Body: []byte(r.Body)})
+		a := h.Receive(t.Context(), platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.ID()), Header: header, Body: []byte(r.Body)})
 		pong := a.Status == http.StatusOK && strings.TrimSpace(string(a.Body)) == `{"type":1}`
 		if got.Accepted[n] != (n < fine) || pong != (n < fine) || !pong && a.Status != http.StatusUnauthorized {
 			t.Errorf("%d %+v: Discord's package %t, we %d %s", n, r, got.Accepted[n], a.Status, a.Body)

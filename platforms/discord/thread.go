@@ -37,7 +37,7 @@ type newThread struct {
 // CreateThread implements platforms.ThreadCreator. In a forum it makes a post, which begins with the seed text;
 // with an anchor that message's thread; else a public one. After an attempt with an unknown outcome it asks
 // Discord for the thread before it makes another.
-func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
+func (p *Bot) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
 	name := threadName(a.Name)
 	if name == "" || a.Anchor != "" && !rest.IsID(string(a.Anchor)) {
 		return relay.Result{}, errInvalidForm
@@ -99,7 +99,7 @@ func threadName(name string) string {
 }
 
 // create makes one thread and returns its id.
-func (p *Platform) create(ctx context.Context, t *sender.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
+func (p *Bot) create(ctx context.Context, t *sender.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
 	since := time.Now().Add(-clockSkew)
 	for range 2 {
 		var made posted
@@ -124,7 +124,7 @@ func (p *Platform) create(ctx context.Context, t *sender.Turn, r request, parent
 
 // findThread looks for a thread of that name which the bot made since then and did not remember. known is false
 // when Discord did not answer.
-func (p *Platform) findThread(ctx context.Context, t *sender.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
+func (p *Bot) findThread(ctx context.Context, t *sender.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
 			guilds.Channel
@@ -156,7 +156,7 @@ func (p *Platform) findThread(ctx context.Context, t *sender.Turn, parent guilds
 
 // RenameThread implements platforms.ThreadRenamer. OnlyIfConnectorCreated wins over OnlyIfCurrentName, and also
 // asks that nobody has renamed the thread since. The thread must be one of the chat that the caller may act on.
-func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
+func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
 	name := threadName(a.Name)
 	if name == "" {
 		return relay.Result{}, errInvalidForm

@@ -55,7 +55,7 @@ func TestCreateThread(t *testing.T) {
 		"a long name": {0, relay.ThreadCreate{Name: long}, []string{"GET /channels/42", toThreads}, obj{"name": long[:200], "type": 11.0}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.has("/channels/42", textChannel(tc.kind))
 				tc.create.Chat = chat
 				got, err := p.CreateThread(ctx, tc.create)
@@ -80,7 +80,7 @@ func TestCreateThread(t *testing.T) {
 }
 
 func TestCreateThreadFails(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.has("/channels/42", textChannel(0))
 		f.fail(toThreads, restFault{status: 400, code: 160006, words: "Maximum number of active threads reached"})
 		for name, tc := range map[string]struct {
@@ -135,7 +135,7 @@ func TestUnclearCreateLooksBeforeItTriesAgain(t *testing.T) {
 		"it never left at all": {[]restFault{{never: true}}, nil, 500, "501", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				f.has("/channels/42", textChannel(0))
 				p.rememberThread("64", "x")
 				f.fail(toThreads, tc.faults...)
@@ -163,7 +163,7 @@ func TestUnclearCreateLooksBeforeItTriesAgain(t *testing.T) {
 }
 
 func TestThreadStandsWithoutItsSeed(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.has("/channels/42", textChannel(0))
 		f.fail("POST /channels/501/messages", restFault{status: 403, code: 50013, words: "Missing Permissions"})
 		got, err := p.CreateThread(ctx, relay.ThreadCreate{Chat: chat, Name: "x", SeedText: "begin"})
@@ -203,7 +203,7 @@ func TestRenameThread(t *testing.T) {
 		"a channel of one": {relay.ThreadRename{}, 0, "42", "old", "", nil, relay.Declined(Name).Public},
 	} {
 		t.Run(label, func(t *testing.T) {
-			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 				d := obj{"id": "77", "type": tc.kind, "name": tc.current, "guild_id": guildID}
 				if tc.parent != "" {
 					d["parent_id"] = tc.parent
@@ -238,7 +238,7 @@ func TestRenameThread(t *testing.T) {
 // TestAForeignThreadAndNoneAreDeclinedAlike: otherwise whoever may act on one chat could find out
 // which others there are.
 func TestAForeignThreadAndNoneAreDeclinedAlike(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.has("/channels/77", obj{"id": "77", "type": 11, "name": "old", "parent_id": "43", "guild_id": guildID})
 		for _, gone := range []string{"GET /channels/78", "GET /channels/80"} {
 			f.fail(gone, restFault{status: 404, code: discordgo.ErrCodeUnknownChannel, words: "Unknown Channel"})
@@ -259,7 +259,7 @@ func TestAForeignThreadAndNoneAreDeclinedAlike(t *testing.T) {
 
 // TestRenameLimitIsNotTheChats: Discord allows two renames in ten minutes, and messages meanwhile.
 func TestRenameLimitIsNotTheChats(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
 		f.has("/channels/77", obj{"id": "77", "type": 11, "name": "old", "parent_id": "42", "guild_id": guildID})
 		f.fail("PATCH /channels/77", restFault{status: 429, after: 540, scope: "user"})
 		ae := failure(t, second(p.RenameThread(ctx, relay.ThreadRename{Chat: "77", Name: "new"})))

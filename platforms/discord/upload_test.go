@@ -29,7 +29,7 @@ func largeFile(size int64) relay.File {
 }
 
 // onServer is a bot whose Discord is a server of ours, on a real connection.
-func onServer(t *testing.T, serve http.HandlerFunc) *Platform {
+func onServer(t *testing.T, serve http.HandlerFunc) *Bot {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {

@@ -26,7 +26,7 @@ type aside struct {
 }
 
 // refused is platforms.Batch.Refused of a batch that brought those capabilities: presses are answered through them.
-func (p *Platform) refused(all []platforms.Capability) func(relay.EventID, string) {
+func (p *Bot) refused(all []platforms.Capability) func(relay.EventID, string) {
 	if len(all) == 0 {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (p *Platform) refused(all []platforms.Capability) func(relay.EventID, strin
 }
 
 // whispering tells people what they are to read, until ctx ends.
-func (p *Platform) whispering(ctx context.Context) {
+func (p *Bot) whispering(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,7 +58,7 @@ func (p *Platform) whispering(ctx context.Context) {
 }
 
 // whisper sends a follow-up that only the person sees. Sent twice it would be read twice, so that it is not repeated.
-func (p *Platform) whisper(ctx context.Context, a aside) error {
+func (p *Bot) whisper(ctx context.Context, a aside) error {
 	ctx, cancel := context.WithTimeout(ctx, whisperTime)
 	defer cancel()
 	if err := p.answerable(ctx, a.to); err != nil {

@@ -75,7 +75,7 @@ func (b *bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 
 // Reaction implements platforms.Reacter.
 func (b *bot) Reaction(a relay.React) relay.Reaction {
-	return relay.Reaction{Chat: relay.Chat{Bot: b.Bot(), ID: a.Chat}, Message: a.Message, Name: a.Emoji}
+	return relay.Reaction{Chat: relay.Chat{Bot: b.ID(), ID: a.Chat}, Message: a.Message, Name: a.Emoji}
 }
 
 // Delete removes a message.

@@ -32,7 +32,7 @@ func (h *pages) Lacks() platformtest.Lacks {
 	return platformtest.Lacks{Groups: true, Revocation: true, Lookup: true, Doubt: true}
 }
 
-func (h *pages) Open() (platforms.Platform, error) { return NewWeb(h.rooms, h.Logger()), nil }
+func (h *pages) Open() (platforms.Bot, error) { return NewWeb(h.rooms, h.Logger()), nil }
 
 var people = map[platformtest.Person]relay.ChatID{platformtest.Ann: "ann", platformtest.Bob: "bob"}
 

@@ -52,7 +52,7 @@ func wantsDir(v string) error {
 	return nil
 }
 
-// LoopbackKind lets a configuration have a loopback bot, for trying things out from a shell. It needs no
+// LoopbackNetwork lets a configuration have a loopback bot, for trying things out from a shell. It needs no
 // token. With
 //
 //	[[bots]]
@@ -76,14 +76,14 @@ func wantsDir(v string) error {
 //
 //	echo 'ann@park/garden' >>/tmp/loop/managers         # the chat "garden" in scope "park"
 //	echo 'ann@park/' >>/tmp/loop/managers               # the whole scope "park"
-var LoopbackKind = platforms.Kind{
+var LoopbackNetwork = platforms.Network{
 	Name:  LoopbackID,
 	Label: "Loopback",
 	Keys: []platforms.Key{{
 		Name: keyDir, Path: true, Check: wantsDir,
 		Help: `folder: lines appended to its file "say" (PERSON[@CHAT[#THREAD]] [photo:NAME] TEXT) are said with files from "files", what the bot does is appended to "posted"`,
 	}},
-	Open: func(o platforms.Options) (platforms.Platform, error) {
+	Open: func(o platforms.Options) (platforms.Bot, error) {
 		p := NewLoopback(NewNetwork(), o.Log)
 		if dir := o.Values[keyDir]; dir != "" {
 			p.follow(&follower{dir: dir})

@@ -67,7 +67,7 @@ func FuzzParseLine(f *testing.F) {
 // open makes a bot that follows dir, as a configuration would.
 func open(t *testing.T, dir string) *Loopback {
 	t.Helper()
-	p, err := LoopbackKind.Open(platforms.Options{Values: map[string]string{keyDir: dir}})
+	p, err := LoopbackNetwork.Open(platforms.Options{Values: map[string]string{keyDir: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package local is a chat network in memory, with two faces.
 //
-// Loopback is for tests, for `hermes-connector demo`, and, driven by lines in a file (see LoopbackKind), for trying things
+// Loopback is for tests, for `hermes-connector demo`, and, driven by lines in a file (see LoopbackNetwork), for trying things
 // out from a shell: people and chats, all of a Network's. A chat's id says what it is: "@ann" are Ann's direct messages
 // with the bot, "garden" is a shared chat, "park/garden" one inside the scope "park". Among managers, "park/" is the
 // whole scope. Over a restart of the process nothing is kept but how far the file was read.
@@ -166,7 +166,7 @@ func newBot(n *network, log *slog.Logger) bot {
 }
 
 // Bot is always the same, for there is one on a network.
-func (b *bot) Bot() relay.Bot { return b.net.face.bot }
+func (b *bot) ID() relay.Bot { return b.net.face.bot }
 
 // Descriptor is what the network can do.
 func (b *bot) Descriptor() relay.Descriptor {

@@ -37,7 +37,7 @@ type Loopback struct {
 }
 
 var (
-	_ platforms.Platform     = (*Loopback)(nil)
+	_ platforms.Bot          = (*Loopback)(nil)
 	_ platforms.Editor       = (*Loopback)(nil)
 	_ platforms.Typer        = (*Loopback)(nil)
 	_ platforms.Reacter      = (*Loopback)(nil)
@@ -57,7 +57,7 @@ func NewLoopback(net *Network, log *slog.Logger) *Loopback {
 	return &Loopback{bot: newBot(net.network, log), net: net}
 }
 
-// Run implements platforms.Platform. It owns the goroutine that follows the file, when there is one.
+// Run implements platforms.Bot. It owns the goroutine that follows the file, when there is one.
 func (p *Loopback) Run(ctx context.Context, in platforms.Inbox) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

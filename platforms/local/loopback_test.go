@@ -68,7 +68,7 @@ func (in *inbox) events() []relay.Event {
 }
 
 // start runs p against in until the test, or stop, ends it.
-func start(t *testing.T, p platforms.Platform, in platforms.Inbox) (stop func()) {
+func start(t *testing.T, p platforms.Bot, in platforms.Inbox) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -126,7 +126,7 @@ func TestMessageBecomesEvent(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := relay.Event{
-				ID: "m2", MessageID: "m2", Bot: p.Bot(), Source: tc.source, Type: tc.typ, Text: tc.say.Text,
+				ID: "m2", MessageID: "m2", Bot: p.ID(), Source: tc.source, Type: tc.typ, Text: tc.say.Text,
 				ReplyToMessageID: tc.say.ReplyTo, ReplyTo: tc.quote, Traits: tc.traits,
 			}
 			if want.Type == "" {

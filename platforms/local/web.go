@@ -32,11 +32,11 @@ const (
 	maxWaiting = 100
 )
 
-// WebKind is how the program lists this network. It is no kind for [[bots]]: [web] has one bot of it.
-var WebKind = platforms.Kind{
+// WebNetwork is how the program lists this network. It is no kind for [[bots]]: [web] has one bot of it.
+var WebNetwork = platforms.Network{
 	Name: WebID, Label: "Web", Unscoped: true, Own: true,
 	CheckID: relay.CheckName,
-	Open:    func(o platforms.Options) (platforms.Platform, error) { return NewWeb(NewRooms(), o.Log), nil },
+	Open:    func(o platforms.Options) (platforms.Bot, error) { return NewWeb(NewRooms(), o.Log), nil },
 }
 
 // Web is the bot of Rooms.
@@ -46,7 +46,7 @@ type Web struct {
 }
 
 var (
-	_ platforms.Platform     = (*Web)(nil)
+	_ platforms.Bot          = (*Web)(nil)
 	_ platforms.Editor       = (*Web)(nil)
 	_ platforms.Typer        = (*Web)(nil)
 	_ platforms.Reacter      = (*Web)(nil)

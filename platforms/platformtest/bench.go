@@ -17,7 +17,7 @@ const soon = 15 * time.Second
 type bench struct {
 	ctx  context.Context // of the check
 	h    Harness
-	p    platforms.Platform
+	p    platforms.Bot
 	in   *inbox
 	stop context.CancelFunc
 	done chan error // what Run returned; capacity 1, so Run's goroutine never waits for a reader
@@ -52,8 +52,8 @@ func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error 
 
 // run is with for a bot that is open. Run gets a context of its own, which has ended already if ctx has, and otherwise
 // ends after body: with the check's context, a Run that hangs until then would return just when the check looks.
-func run(ctx context.Context, h Harness, p platforms.Platform, in *inbox, body func(b *bench)) (err error) {
-	in.bot = p.Bot()
+func run(ctx context.Context, h Harness, p platforms.Bot, in *inbox, body func(b *bench)) (err error) {
+	in.bot = p.ID()
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	if ctx.Err() != nil {
 		stop()

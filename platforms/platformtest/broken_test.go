@@ -503,7 +503,7 @@ func TestBrokenPlatformsAreFound(t *testing.T) {
 			if tc.check != "01" { // which counts goroutines
 				t.Parallel()
 			}
-			h := newLoop(func(h *loop, p *local.Loopback) platforms.Platform {
+			h := newLoop(func(h *loop, p *local.Loopback) platforms.Bot {
 				b := &broken{Loopback: p, h: h}
 				tc.do(h, b)
 				return b

@@ -48,7 +48,7 @@ type Received struct {
 type Harness interface {
 	// Open makes the bot as its Kind would, with Credential and with a log that Logged shows. The suite
 	// calls it again, as a restart, after the Run of the bot before returned.
-	Open() (platforms.Platform, error)
+	Open() (platforms.Bot, error)
 
 	// Say makes a person write a text message (plain words, no command, no mention) in a place.
 	Say(ctx context.Context, who Person, where Place, text string) error

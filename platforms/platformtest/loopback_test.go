@@ -18,7 +18,7 @@ type loop struct {
 	log    Log
 	lines  []line     // said in shared chats and elsewhere, in order
 	drafts []Received // shown
-	wrap   func(h *loop, p *local.Loopback) platforms.Platform
+	wrap   func(h *loop, p *local.Loopback) platforms.Bot
 	place  map[Place]local.Message
 	// Of a test of a broken platform: over is closed at its end, and hangs is called where the platform
 	// begins to wait for ever, which ends the check's time: nothing else would.
@@ -26,7 +26,7 @@ type loop struct {
 	hangs context.CancelFunc
 }
 
-func newLoop(wrap func(*loop, *local.Loopback) platforms.Platform) *loop {
+func newLoop(wrap func(*loop, *local.Loopback) platforms.Bot) *loop {
 	net := local.NewNetwork()
 	net.Appoint("park/garden", "ann")
 	return &loop{net: net, wrap: wrap, over: make(chan struct{}), place: map[Place]local.Message{
@@ -37,7 +37,7 @@ func newLoop(wrap func(*loop, *local.Loopback) platforms.Platform) *loop {
 	}}
 }
 
-func (h *loop) Open() (platforms.Platform, error) {
+func (h *loop) Open() (platforms.Bot, error) {
 	p := local.NewLoopback(h.net, h.log.Logger())
 	if h.wrap != nil {
 		return h.wrap(h, p), nil
@@ -142,7 +142,7 @@ func TestLoopback(t *testing.T) {
 // TestTalkingLoopback is loopback with context and drafts, as the broken ones below begin.
 func TestTalkingLoopback(t *testing.T) {
 	Run(t, func(*testing.T) Harness {
-		return newLoop(func(h *loop, p *local.Loopback) platforms.Platform { return &broken{Loopback: p, h: h} })
+		return newLoop(func(h *loop, p *local.Loopback) platforms.Bot { return &broken{Loopback: p, h: h} })
 	})
 }
 

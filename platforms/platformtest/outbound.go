@@ -63,7 +63,7 @@ func checkUnclear(b *bench) {
 // checkAbilities is rule 10.
 func checkAbilities(b *bench) {
 	ev := b.hear(Ann, shared(b.h), "hello")
-	d, bot := platforms.Describe(b.p), b.p.Bot()
+	d, bot := platforms.Describe(b.p), b.p.ID()
 	switch {
 	case d.Platform != bot.Platform:
 		fail("the descriptor is for platform %q, the bot for %q", d.Platform, bot.Platform)

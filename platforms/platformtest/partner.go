@@ -53,9 +53,9 @@ func AskPartner(t *testing.T, name, script string, input, output any) {
 }
 
 // Running runs p until the test ends, and tells what it has handed in so far.
-func Running(t *testing.T, p platforms.Platform) func() []platforms.Batch {
+func Running(t *testing.T, p platforms.Bot) func() []platforms.Batch {
 	t.Helper()
-	in := &inbox{bot: p.Bot()}
+	in := &inbox{bot: p.ID()}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx, in) }()

@@ -1,5 +1,5 @@
 // Package platformtest is the conformance suite: what every platform must do, driven from the network's side.
-// It knows no network and never looks inside a platform: it uses platforms.Platform and its abilities on one
+// It knows no network and never looks inside a platform: it uses platforms.Bot and its abilities on one
 // side, and a Harness, which steers the network, on the other.
 //
 // To put a platform under it, write in the platform's folder a fake of the network and a Harness that steers
@@ -12,7 +12,7 @@
 //	}
 //
 // The harness builds its bot in Open, with the log of a platformtest.Log and a credential that is long and
-// unmistakable, because the suite searches for it. A second Open plays a restart: a new Platform on the same
+// unmistakable, because the suite searches for it. A second Open plays a restart: a new Bot on the same
 // network, which remembers what the bot had confirmed. Pauses after a failure count towards the suite's time:
 // let the harness configure short ones.
 //

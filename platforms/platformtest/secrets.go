@@ -29,7 +29,7 @@ func checkSecrets(b *bench) {
 		_, err := b.p.Send(ctx, a)
 		said.add(what, err)
 	}
-	said.add("bot", b.p.Bot())
+	said.add("bot", b.p.ID())
 	said.add("descriptor", b.p.Descriptor())
 	said.add("status", b.p.Status())
 	cancelled, cancel := context.WithCancel(b.ctx)

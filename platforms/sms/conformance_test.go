@@ -60,7 +60,7 @@ func (h *harness) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Open implements platformtest.Harness. The bot keeps to no rates: package ratelimit proves them without the waiting.
-func (h *harness) Open() (platforms.Platform, error) {
+func (h *harness) Open() (platforms.Bot, error) {
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(ourToken)), Log: h.log.Logger(), Transport: h, PublicURL: ourOrigin,
 		Values: map[string]string{keyAccount: ourAccount, keyFrom: ourNumber},

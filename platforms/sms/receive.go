@@ -26,7 +26,7 @@ const (
 )
 
 // HookRules implements platforms.Hook.
-func (p *Platform) HookRules() platforms.HookRules {
+func (p *Bot) HookRules() platforms.HookRules {
 	return platforms.HookRules{
 		Methods: []string{http.MethodPost}, MaxBody: maxBody,
 		Enter: "Twilio console > Phone Numbers > the number > Messaging > A message comes in",
@@ -35,7 +35,7 @@ func (p *Platform) HookRules() platforms.HookRules {
 }
 
 // Receive implements platforms.Hook. Twilio signs no time: a repetition ends at the seen mark of its MessageSid.
-func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
+func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	taken := inbox.OK(xmlType, noReply)
 	form, ok := verified(p.token.Reveal(), r.Header.Get(headerSign), p.origins, r.Target, r.Body)
 	if !ok {
@@ -67,7 +67,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 var errUnreadable = errors.New("a request of Twilio's that is no form with a MessageSid and a From")
 
 // event is a message that came.
-func (p *Platform) event(form url.Values, now time.Time) (ev relay.Event, ok bool) {
+func (p *Bot) event(form url.Values, now time.Time) (ev relay.Event, ok bool) {
 	sid, from := form.Get("MessageSid"), form.Get("From")
 	// Twilio joins names and values before it signs them: what stands behind a SID of full length belongs to another
 	// parameter, and would be a new id for an old message.

@@ -35,8 +35,8 @@ const (
 	codeQueueFull    = 21611
 )
 
-// Send implements platforms.Platform.
-func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+// Send implements platforms.Bot.
+func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	parts, err := plain.Parts(a.Content, maxText, utf16.RuneLen)
 	if err != nil {
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
@@ -51,7 +51,7 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 }
 
 // post sends one message. Its error is an *httpcall.Fault.
-func (p *Platform) post(ctx context.Context, to, text string) (relay.MessageID, error) {
+func (p *Bot) post(ctx context.Context, to, text string) (relay.MessageID, error) {
 	form := url.Values{"To": {to}, "Body": {text}, "StatusCallback": {p.hook}}
 	if strings.HasPrefix(p.from, "MG") {
 		form.Set("MessagingServiceSid", p.from)
@@ -75,12 +75,12 @@ func (p *Platform) post(ctx context.Context, to, text string) (relay.MessageID, 
 }
 
 // look asks for the account.
-func (p *Platform) look(ctx context.Context) error {
+func (p *Bot) look(ctx context.Context) error {
 	return p.do(ctx, http.MethodGet, ".json", nil, nil)
 }
 
 // do carries out one request about the account. Its error is an *httpcall.Fault.
-func (p *Platform) do(ctx context.Context, method, path string, form url.Values, out any) error {
+func (p *Bot) do(ctx context.Context, method, path string, form url.Values, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
 	what := method + " Accounts" + path
@@ -109,7 +109,7 @@ func (p *Platform) do(ctx context.Context, method, path string, form url.Values,
 }
 
 // refused is the error in an answer, without the secret.
-func (p *Platform) refused(what string, a httpcall.Answer, secret string) *httpcall.Fault {
+func (p *Bot) refused(what string, a httpcall.Answer, secret string) *httpcall.Fault {
 	var body struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
@@ -165,7 +165,7 @@ func rates() ratelimit.Rates {
 }
 
 // noted is what became of a message, as far as it is counted. The log says why one did not arrive.
-func (p *Platform) noted(status, code string) string {
+func (p *Bot) noted(status, code string) string {
 	if status == "undelivered" || status == "failed" {
 		p.log.Warn("twilio could not deliver a message", "status", status, "code", digitsOf(code))
 	}

@@ -1,4 +1,4 @@
-// Package sms is one number at Twilio behind platforms.Platform: Twilio posts what people write to our door,
+// Package sms is one number at Twilio behind platforms.Bot: Twilio posts what people write to our door,
 // and answers go out over its API. WhatsApp and RCS senders of Twilio's are numbers like any other.
 //
 // The number that a message says it is from can be forged: a text message has no proof of its sender. cli/help/webhooks.md
@@ -42,8 +42,8 @@ const (
 	badCredentials = "Twilio does not accept account_sid with this auth token"
 )
 
-// Kind is Twilio, for the list of networks in the binary.
-var Kind = platforms.Kind{
+// Network is Twilio, for the list of networks in the binary.
+var Network = platforms.Network{
 	Name:       Name,
 	Label:      "SMS",
 	Keys:       settings(),
@@ -51,7 +51,7 @@ var Kind = platforms.Kind{
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Unscoped:   true,
-	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+	Open:       func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
 
 func settings() []platforms.Key {
@@ -61,8 +61,8 @@ func settings() []platforms.Key {
 	}
 }
 
-// Platform is one sender.
-type Platform struct {
+// Bot is one sender.
+type Bot struct {
 	inbox.People
 	// Set once, by open.
 	bot     relay.Bot
@@ -83,11 +83,11 @@ type Platform struct {
 }
 
 var (
-	_ platforms.Platform = (*Platform)(nil)
-	_ platforms.Hook     = (*Platform)(nil)
+	_ platforms.Bot  = (*Bot)(nil)
+	_ platforms.Hook = (*Bot)(nil)
 )
 
-func open(o platforms.Options) (*Platform, error) {
+func open(o platforms.Options) (*Bot, error) {
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func open(o platforms.Options) (*Platform, error) {
 	}
 	bot := relay.Bot{Platform: Name, ID: relay.BotID(letters(opts[keyFrom]))}
 	people := inbox.People{Platform: Name, With: personIn}
-	return &Platform{
+	return &Bot{
 		People: people, bot: bot, account: opts[keyAccount], from: opts[keyFrom], token: o.Token,
 		hook: o.PublicURL + platforms.HookPath(bot), origins: spellings(o.PublicURL),
 		base: cmp.Or(o.APIBase, "https://api.twilio.com") + "/2010-04-01/Accounts/" + opts[keyAccount], log: o.Log,
@@ -164,20 +164,20 @@ func personIn(chat relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(chat), checkID(string(chat)) == nil
 }
 
-func (p *Platform) Bot() relay.Bot { return p.bot }
+func (p *Bot) ID() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.status.Get() }
+func (p *Bot) Status() platforms.Status { return p.status.Get() }
 
-// Descriptor implements platforms.Platform.
-func (p *Platform) Descriptor() relay.Descriptor {
+// Descriptor implements platforms.Bot.
+func (p *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform: Name, Label: "SMS", MaxMessageLength: maxText, LenUnit: relay.LenChars, MarkdownDialect: "plain",
 		PIISafe: true, Emoji: "📱",
 	}
 }
 
-// Run implements platforms.Platform.
-func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+// Run implements platforms.Bot.
+func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.HTTP.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -203,7 +203,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 
 // watch looks from time to time whether Twilio accepts the credential. It returns ErrBadCredentials, or nil
 // when ctx ended.
-func (p *Platform) watch(ctx context.Context) error {
+func (p *Bot) watch(ctx context.Context) error {
 	p.status.Set(platforms.Connecting, "")
 	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
 	for ctx.Err() == nil {

@@ -83,20 +83,20 @@ func (tw *twilio) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func opened(t testing.TB, tw *twilio, from, token string) *Platform {
+func opened(t testing.TB, tw *twilio, from, token string) *Bot {
 	t.Helper()
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(token)), Log: slog.New(slog.DiscardHandler), Transport: tw, PublicURL: "https://relay.example.net",
 		Values: map[string]string{"account_sid": ourAccount, "from": from},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.(*Platform)
+	return p.(*Bot)
 }
 
 // running is a sender that runs, in a bubble of its own time.
-func running(t *testing.T, tw *twilio, in *memInbox, test func(t *testing.T, p *Platform)) {
+func running(t *testing.T, tw *twilio, in *memInbox, test func(t *testing.T, p *Bot)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := opened(t, tw, ourNumber, ourToken)
@@ -113,7 +113,7 @@ func running(t *testing.T, tw *twilio, in *memInbox, test func(t *testing.T, p *
 }
 
 // inbound is Twilio's request with some parameters changed; an empty value takes one away.
-func inbound(p *Platform, changes ...string) platforms.HookRequest {
+func inbound(p *Bot, changes ...string) platforms.HookRequest {
 	form, _ := url.ParseQuery(ourBody)
 	for n := 0; n < len(changes); n += 2 {
 		form.Set(changes[n], changes[n+1])
@@ -169,7 +169,7 @@ func TestReceive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &memInbox{}
-			running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
+			running(t, &twilio{}, in, func(t *testing.T, p *Bot) {
 				a := p.Receive(t.Context(), inbound(p, tc.changes...))
 				if a.Status != 200 || string(a.Body) != noReply || a.Type != xmlType || a.Refused != tc.refused {
 					t.Fatalf("%d %s, refused %q", a.Status, a.Body, a.Refused)
@@ -201,7 +201,7 @@ func ptr[T any](v T) *T { return &v }
 // TestWhoHasNotProvedIt gets one answer, and nothing comes of it.
 func TestWhoHasNotProvedIt(t *testing.T) {
 	in := &memInbox{}
-	running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
+	running(t, &twilio{}, in, func(t *testing.T, p *Bot) {
 		good := inbound(p)
 		for name, change := range map[string]func(*platforms.HookRequest){
 			"no signature":     func(r *platforms.HookRequest) { r.Header = http.Header{} },
@@ -224,7 +224,7 @@ func TestWhoHasNotProvedIt(t *testing.T) {
 
 func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 	in := &memInbox{fail: errors.New("full")}
-	running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
+	running(t, &twilio{}, in, func(t *testing.T, p *Bot) {
 		began := time.Now()
 		if a := p.Receive(t.Context(), inbound(p)); a.Status != 503 || a.RetryAfter != 5*time.Second || time.Since(began) > wait {
 			t.Errorf("%d after %v", a.Status, time.Since(began))
@@ -236,7 +236,7 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	running(t, &twilio{}, &memInbox{}, func(t *testing.T, p *Platform) {
+	running(t, &twilio{}, &memInbox{}, func(t *testing.T, p *Bot) {
 		if s := p.Status(); s.State != platforms.Connected || s.Reason != "" || !strings.Contains(p.HookRules().Enter, "Twilio console") {
 			t.Errorf("before the first request: %+v", s)
 		}
@@ -254,7 +254,7 @@ func TestStates(t *testing.T) {
 // TestOneRefusedCredentialIsLookedAt: a single 401 to a message does not make the bot useless for ten minutes.
 func TestOneRefusedCredentialIsLookedAt(t *testing.T) {
 	tw := &twilio{say: func(int) (int, string) { return http.StatusUnauthorized, `{"code":20003,"message":"Authenticate"}` }}
-	running(t, tw, &memInbox{}, func(t *testing.T, p *Platform) {
+	running(t, tw, &memInbox{}, func(t *testing.T, p *Bot) {
 		began := time.Now()
 		if _, err := p.Send(t.Context(), relay.Send{Chat: person, Content: "x"}); err == nil {
 			t.Error("sent")
@@ -464,7 +464,7 @@ func TestSettings(t *testing.T) {
 
 // TestAPathBeforeOurs: a proxy takes the path of public_url off, and Twilio signs with it.
 func TestAPathBeforeOurs(t *testing.T) {
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(ourToken)), Log: slog.New(slog.DiscardHandler), Transport: &twilio{}, PublicURL: "https://relay.example.net/y",
 		Values: map[string]string{"account_sid": ourAccount, "from": ourNumber},
 	})

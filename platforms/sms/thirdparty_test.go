@@ -77,7 +77,7 @@ func TestThirdPartyTwilio(t *testing.T) {
 	if len(got) != len(requests) {
 		t.Fatalf("%d answers", len(got))
 	}
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(ourToken)), Log: slog.New(slog.DiscardHandler), Transport: thirdPartyAPI{},
 		PublicURL: ourOrigin,
 		Values:    map[string]string{"account_sid": form.Get("AccountSid"), "from": form.Get("To")},

@@ -17,7 +17,7 @@ import (
 )
 
 // Edit implements platforms.Editor. A text over the limit becomes the message and further ones behind it.
-func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
+func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	number, ok := messageNumber(a.Message)
 	if !ok {
 		return relay.Result{}, errUnknownMessage
@@ -50,7 +50,7 @@ func (l *letter) replace(ctx context.Context, t *sender.Turn, number string) err
 }
 
 // Delete implements platforms.Deleter. A message that is gone already is success.
-func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
+func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
 	number, ok := messageNumber(a.Message)
 	if !ok {
 		return relay.Result{}, errUnknownMessage
@@ -68,7 +68,7 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 }
 
 // React implements platforms.Reacter. A bot has one reaction on a message, which the next one replaces.
-func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, error) {
+func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	number, ok := messageNumber(a.Message)
 	if !ok {
 		return relay.Result{}, errUnknownMessage
@@ -95,10 +95,10 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 }
 
 // Reaction implements platforms.Reacter: whatever the emoji, it is the bot's one on that message.
-func (p *Platform) Reaction(a relay.React) relay.Reaction {
+func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	number, _ := messageNumber(a.Message)
 	n, _ := strconv.ParseInt(number, 10, 64)
-	return relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: a.Chat}, Message: relay.MessageID(strconv.FormatInt(n, 10))}
+	return relay.Reaction{Chat: relay.Chat{Bot: p.ID(), ID: a.Chat}, Message: relay.MessageID(strconv.FormatInt(n, 10))}
 }
 
 // typingLasts is the time between two "typing…". Telegram shows one for five seconds; gateways ask every two.
@@ -106,7 +106,7 @@ const typingLasts = 4 * time.Second
 
 // Typing implements platforms.Typer. It leaves at once or not at all, at most one per topic in
 // typingLasts. The General topic is named here, unlike on sends.
-func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
+func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := p.turns.AtOnce(ctx, a.Chat)
 	if t == nil {
 		return relay.Result{}, err
@@ -129,7 +129,7 @@ func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, er
 }
 
 // ChatInfo implements platforms.ChatInformer. Types are those of events: a forum is a group.
-func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
+func (p *Bot) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Look)
 	if err != nil {
 		return relay.Result{}, err
@@ -142,7 +142,7 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 	return relay.Result{ChatInfo: &relay.ChatInfo{Name: c.name(), Type: c.kind()}, MovedTo: t.MovedTo}, nil
 }
 
-func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
+func (p *Bot) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	return p.turns.WaitOpen(ctx, chat)
 }
 

@@ -50,7 +50,7 @@ func TestEdit(t *testing.T) {
 		"no id": {edit: relay.Edit{Message: "x", Content: "x"}, public: "Bad Request: MESSAGE_ID_INVALID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				tc.edit.Chat = group
 				if tc.edit.Message == "" {
 					tc.edit.Message = "9"
@@ -84,7 +84,7 @@ func TestEdit(t *testing.T) {
 }
 
 func TestEditBrokenInTheMiddle(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		content, _ := paragraphs(3)
 		f.fail("sendMessage", fault{}, fault{lose: true})
 		_, err := p.Edit(ctx, relay.Edit{Chat: dm, Message: "9", Content: content})
@@ -96,7 +96,7 @@ func TestEditBrokenInTheMiddle(t *testing.T) {
 }
 
 func TestTyping(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		typing := func(chat relay.ChatID, thread relay.ThreadID) {
 			t.Helper()
 			if _, err := p.Typing(ctx, relay.Typing{Chat: chat, Meta: relay.Metadata{ThreadID: thread}}); err != nil {
@@ -123,7 +123,7 @@ func TestTyping(t *testing.T) {
 
 // TestRefusedTypingHoldsUpNoMessage: what is decoration must not keep an answer from its reader.
 func TestRefusedTypingHoldsUpNoMessage(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		f.fail("sendChatAction", fault{code: 429, description: "Too Many Requests: retry after 5", retryAfter: 5})
 		if _, err := p.Typing(ctx, relay.Typing{Chat: dm}); err != nil {
 			t.Errorf("Typing: %v", err)
@@ -147,8 +147,8 @@ func TestRefusedTypingHoldsUpNoMessage(t *testing.T) {
 
 // TestWhichReaction: however message and emoji are spelled, it is the bot's one on that message.
 func TestWhichReaction(t *testing.T) {
-	p := &Platform{}
-	want := relay.Reaction{Chat: relay.Chat{Bot: p.Bot(), ID: dm}, Message: "7"}
+	p := &Bot{}
+	want := relay.Reaction{Chat: relay.Chat{Bot: p.ID(), ID: dm}, Message: "7"}
 	for _, id := range []relay.MessageID{"7", "7:e1790000000", "+7", "007"} {
 		for _, emoji := range []string{"👀", "✅", ""} {
 			if got := p.Reaction(relay.React{Chat: dm, Message: id, Emoji: emoji}); got != want {
@@ -181,7 +181,7 @@ func TestReact(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				tc.react.Chat = dm
 				f.fail("setMessageReaction", tc.fault)
 				_, err := p.React(ctx, tc.react)
@@ -211,7 +211,7 @@ func TestDelete(t *testing.T) {
 		"not allowed": {fault{code: 400, description: "Bad Request: message can't be deleted"}, "Bad Request: message can't be deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.fail("deleteMessage", tc.fault)
 				_, err := p.Delete(ctx, relay.Delete{Chat: dm, Message: "7"})
 				if tc.public != "" {
@@ -240,7 +240,7 @@ func TestChatInfo(t *testing.T) {
 		"channel": {obj{"type": "channel", "title": "News"}, relay.ChatInfo{Name: "News", Type: relay.ChatChannel}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.answer("getChat", func(url.Values) any { return tc.chat })
 				got, err := p.ChatInfo(ctx, relay.GetChatInfo{Chat: dm})
 				if err != nil {
@@ -257,19 +257,19 @@ func TestChatInfo(t *testing.T) {
 // TestMovedChat: a group that became a supergroup has a new id, whatever was asked for.
 func TestMovedChat(t *testing.T) {
 	const to relay.ChatID = "-100777"
-	for method, do := range map[string]func(context.Context, *Platform) (relay.Result, error){
-		"sendMessage": func(ctx context.Context, p *Platform) (relay.Result, error) {
+	for method, do := range map[string]func(context.Context, *Bot) (relay.Result, error){
+		"sendMessage": func(ctx context.Context, p *Bot) (relay.Result, error) {
 			return p.Send(ctx, relay.Send{Chat: "-5", Content: "x", ReplyTo: "7"})
 		},
-		"sendChatAction": func(ctx context.Context, p *Platform) (relay.Result, error) {
+		"sendChatAction": func(ctx context.Context, p *Bot) (relay.Result, error) {
 			return p.Typing(ctx, relay.Typing{Chat: "-5"})
 		},
-		"getChat": func(ctx context.Context, p *Platform) (relay.Result, error) {
+		"getChat": func(ctx context.Context, p *Bot) (relay.Result, error) {
 			return p.ChatInfo(ctx, relay.GetChatInfo{Chat: "-5"})
 		},
 	} {
 		t.Run(method, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.fail(method, fault{code: 400, description: "Bad Request: group chat was upgraded to a supergroup chat", migrateTo: -100777})
 				res, err := do(ctx, p)
 				if err != nil {
@@ -292,19 +292,19 @@ func TestMovedChat(t *testing.T) {
 // TestMovedChatsMessages: those of before stayed in the old chat, and in the new one their numbers mean
 // others, maybe somebody else's.
 func TestMovedChatsMessages(t *testing.T) {
-	for method, do := range map[string]func(context.Context, *Platform) (relay.Result, error){
-		"editMessageText": func(ctx context.Context, p *Platform) (relay.Result, error) {
+	for method, do := range map[string]func(context.Context, *Bot) (relay.Result, error){
+		"editMessageText": func(ctx context.Context, p *Bot) (relay.Result, error) {
 			return p.Edit(ctx, relay.Edit{Chat: "-5", Message: "1", Content: "x"})
 		},
-		"setMessageReaction": func(ctx context.Context, p *Platform) (relay.Result, error) {
+		"setMessageReaction": func(ctx context.Context, p *Bot) (relay.Result, error) {
 			return p.React(ctx, relay.React{Chat: "-5", Message: "1", Emoji: "👀"})
 		},
-		"deleteMessage": func(ctx context.Context, p *Platform) (relay.Result, error) {
+		"deleteMessage": func(ctx context.Context, p *Bot) (relay.Result, error) {
 			return p.Delete(ctx, relay.Delete{Chat: "-5", Message: "1"})
 		},
 	} {
 		t.Run(method, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				const said = "Bad Request: group chat was upgraded to a supergroup chat"
 				f.fail(method, fault{code: 400, description: said, migrateTo: -100777})
 				_, err := do(ctx, p)
@@ -320,7 +320,7 @@ func TestMovedChatsMessages(t *testing.T) {
 }
 
 func TestMovedChatForAllParts(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		content, _ := paragraphs(3)
 		f.fail("sendMessage", fault{code: 400, description: "Bad Request: group chat was upgraded to a supergroup chat", migrateTo: -100777})
 		if _, err := p.Send(ctx, relay.Send{Chat: "-5", Content: content}); err != nil {

@@ -104,7 +104,7 @@ func TestAlbumsAndPastesAreOneEvent(t *testing.T) {
 		"another topic":         {[]obj{in(77, said(groupChat(), 1, pasted("a", 4096))), in(78, said(groupChat(), 2, "two"))}, []string{"-1009001:1 text a4096", "-1009001:2 text two"}, 3, 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 				inb := newInbox()
 				running(t, p, inb)
 				synctest.Wait()
@@ -160,7 +160,7 @@ func in(topic int64, u obj) obj {
 
 // TestNothingOfAnAlbumIsConfirmedEarly: the offset stands still while it comes, for three seconds at most.
 func TestNothingOfAnAlbumIsConfirmedEarly(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		inb := newInbox()
 		running(t, p, inb)
 		f.push(said(annChat(), 1, "one"))
@@ -201,7 +201,7 @@ func TestAnAlbumAndTrouble(t *testing.T) {
 		"too many":   {{}, {code: 429, description: "Too Many Requests", retryAfter: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 				f.push(photoOf(annChat(), 1, "a", "one"))
 				f.push(photoOf(annChat(), 2, "a", "two"))
 				f.fail("getUpdates", faults...)
@@ -230,7 +230,7 @@ func TestAnAlbumAndTrouble(t *testing.T) {
 // TestAnAlbumAcrossFullAnswers: what may go on in the next answer is left for that.
 func TestAnAlbumAcrossFullAnswers(t *testing.T) {
 	for from := 85; from <= 100; from++ {
-		bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+		bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 			for i := range 120 {
 				u := said(groupChat(), int64(i+1), "x")
 				if i >= from && i < from+10 {
@@ -260,7 +260,7 @@ func TestAnAlbumAcrossFullAnswers(t *testing.T) {
 func TestNobodyWaitsForAnothersAlbum(t *testing.T) {
 	for name, crash := range map[string]bool{"": false, "and a crash": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 				mem := newInbox()
 				inb := &deskInbox{mem, map[relay.EventID]string{"q:7": "This question is closed"}, 0}
 				keep := &seenInbox{memInbox: mem}
@@ -318,7 +318,7 @@ func (in both) Accept(ctx context.Context, b platforms.Batch) error {
 
 // TestStopWhileAnAlbumComes: Run ends at once, and the album comes whole to the next one.
 func TestStopWhileAnAlbumComes(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		inb := newInbox()
 		stop, _ := running(t, p, inb)
 		f.push(photoOf(annChat(), 1, "a", "one"))
@@ -413,7 +413,7 @@ func TestAPasteEndsWhereAFrameIsFull(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const parts = 90
-			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 				inb := newInbox()
 				running(t, p, inb)
 				synctest.Wait()

@@ -10,10 +10,10 @@ import (
 )
 
 // Drafts implements platforms.Drafter.
-func (p *Platform) Drafts() bool { return p.opts[keyDrafts] == "true" }
+func (p *Bot) Drafts() bool { return p.opts[keyDrafts] == "true" }
 
 // Draft implements platforms.Drafter, in private chats, with the text's first part. The final text is a message: Send.
-func (p *Platform) Draft(ctx context.Context, a relay.Draft) (relay.Result, error) {
+func (p *Bot) Draft(ctx context.Context, a relay.Draft) (relay.Result, error) {
 	_, direct := p.DirectUser(a.Chat)
 	switch {
 	case a.Final:

@@ -51,7 +51,7 @@ func TestDraft(t *testing.T) {
 		"longer than any answer": {relay.Draft{Chat: "4001", DraftID: 7, Content: strings.Repeat("x", 200_000)}, nil, "", "", 0, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.fail("sendMessageDraft", tc.faults...)
 				_, err := p.Draft(ctx, tc.a)
 				calls := f.callsTo("sendMessageDraft")
@@ -79,7 +79,7 @@ func TestDraft(t *testing.T) {
 
 // TestDraftsGiveWay: what cannot leave at once is dropped, and that is no failure. Messages wait for no draft's penalty.
 func TestDraftsGiveWay(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		draft := relay.Draft{Chat: "4001", DraftID: 7, Content: "a"}
 		turn, err := p.turns.Enter(ctx, "4001", ratelimit.Message)
 		if err != nil {

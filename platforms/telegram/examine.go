@@ -25,7 +25,7 @@ const (
 
 // Examine implements platforms.Examiner. Whether another program polls the bot shows only while this one does, or in
 // a poll of a second that confirms nothing.
-func (p *Platform) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
+func (p *Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := httpcall.Asked{About: p.bot.String(), Network: "Telegram", Host: hostOf(cmp.Or(p.base, tgbotapi.APIEndpoint)), Own: p.base != ""}
 	began := time.Now()
 	defer func() { out.Clock = p.client.calls.Clock(began) }()
@@ -57,7 +57,7 @@ func refusedToken(err error) bool {
 }
 
 // examineUpdates finds what keeps updates from coming here.
-func (p *Platform) examineUpdates(ctx context.Context, asked httpcall.Asked) []finding.Finding {
+func (p *Bot) examineUpdates(ctx context.Context, asked httpcall.Asked) []finding.Finding {
 	w, err := p.webhook(ctx)
 	if err != nil {
 		return []finding.Finding{asked.Unanswered(httpcall.FaultOf(err))}
@@ -79,7 +79,7 @@ func (p *Platform) examineUpdates(ctx context.Context, asked httpcall.Asked) []f
 
 // polledElsewhere reports whether another program is known to poll the bot. While this one runs its own polls tell.
 // Else a short poll may: the other program's ends it. It confirms nothing and chooses no kinds of updates.
-func (p *Platform) polledElsewhere(ctx context.Context) bool {
+func (p *Bot) polledElsewhere(ctx context.Context) bool {
 	switch st := p.status.Get(); st.State {
 	case platforms.Connected, platforms.Connecting:
 		return false
@@ -94,7 +94,7 @@ func (p *Platform) polledElsewhere(ctx context.Context) bool {
 }
 
 // examineChats finds in which of the granted chats the bot cannot hear or speak.
-func (p *Platform) examineChats(ctx context.Context, asked httpcall.Asked, me tgbotapi.User, chats []relay.Place, out platforms.Examination) platforms.Examination {
+func (p *Bot) examineChats(ctx context.Context, asked httpcall.Asked, me tgbotapi.User, chats []relay.Place, out platforms.Examination) platforms.Examination {
 	groups := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool {
 		return c.Platform != Name || !strings.HasPrefix(string(c.Chat), "-")
 	})
@@ -104,7 +104,7 @@ func (p *Platform) examineChats(ctx context.Context, asked httpcall.Asked, me tg
 	return out
 }
 
-func (p *Platform) examineChat(ctx context.Context, about string, me tgbotapi.User, chat string) ([]finding.Finding, error) {
+func (p *Bot) examineChat(ctx context.Context, about string, me tgbotapi.User, chat string) ([]finding.Finding, error) {
 	var m struct {
 		member
 		CanSend bool  `json:"can_send_messages"` // of one that is restricted

@@ -156,7 +156,7 @@ func chatOf(u obj) string {
 }
 
 // straight posts to whatever bot runs now, without a socket.
-func straight(p *atomic.Pointer[Platform]) poster {
+func straight(p *atomic.Pointer[Bot]) poster {
 	return func(ctx context.Context, address, secret string, body []byte) int {
 		u, err := url.Parse(address)
 		if err != nil || len(p.Load().HookRules().Methods) == 0 {

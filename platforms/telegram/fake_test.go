@@ -453,13 +453,13 @@ var fastWaits = map[string]string{
 }
 
 // openFake opens a bot on the fake behind a real socket, with fast waits.
-func openFake(t *testing.T, f *fakeAPI) *Platform {
+func openFake(t *testing.T, f *fakeAPI) *Bot {
 	t.Helper()
 	return openAt(t, platforms.Options{APIBase: f.serve(t), Values: fastWaits})
 }
 
 // openAt opens a bot with the test's token and no log.
-func openAt(t *testing.T, o platforms.Options) *Platform {
+func openAt(t *testing.T, o platforms.Options) *Bot {
 	t.Helper()
 	o.Token = relay.NewSecret([]byte(testToken))
 	if o.Log == nil {
@@ -552,7 +552,7 @@ func (in *memInbox) waitEvents(ctx context.Context, n int) error {
 
 // running starts Run and returns a function that ends it and returns its error. Run that ends by
 // itself is told by the channel.
-func running(t *testing.T, p *Platform, in platforms.Inbox) (stop func() error, ended <-chan struct{}) {
+func running(t *testing.T, p *Bot, in platforms.Inbox) (stop func() error, ended <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

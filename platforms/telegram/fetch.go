@@ -24,7 +24,7 @@ const publicLimit = 20 << 20
 
 // FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The address of a file holds the token, and
 // so may its path on a local server: no error shows either of them, and no redirect is followed (invariant 6).
-func (p *Platform) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
+func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	limit, large := int64(relay.MaxFile), errTooLargeHere
 	if p.client.public {
 		limit, large = publicLimit, errTooLargeThere

@@ -22,7 +22,7 @@ import (
 )
 
 // fetch reads an attachment whole. It fails the test if the token or a path is in the error.
-func fetch(t *testing.T, p *Platform, a relay.Attachment) (string, error) {
+func fetch(t *testing.T, p *Bot, a relay.Attachment) (string, error) {
 	t.Helper()
 	body, err := p.FetchMedia(t.Context(), a)
 	var raw []byte

@@ -58,7 +58,7 @@ type heard struct {
 func newHistory() *history { return &history{places: make(map[spot]*chatter)} }
 
 // History implements platforms.Historian from memory.
-func (p *Platform) History(_ context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
+func (p *Bot) History(_ context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
 	number, err := strconv.ParseInt(string(ev.MessageID), 10, 64)
 	if err != nil { // of a press or an edit: that is now
 		number = math.MaxInt64

@@ -15,7 +15,7 @@ import (
 )
 
 // asks is what was said before a message at a place, as texts.
-func asks(t *testing.T, p *Platform, chat relay.ChatID, thread relay.ThreadID, message relay.MessageID, n int) (texts []string, whole bool) {
+func asks(t *testing.T, p *Bot, chat relay.ChatID, thread relay.ThreadID, message relay.MessageID, n int) (texts []string, whole bool) {
 	t.Helper()
 	lines, whole, err := p.History(context.Background(), relay.Event{
 		MessageID: message, Source: relay.Source{ChatID: chat, ThreadID: thread},
@@ -31,7 +31,7 @@ func asks(t *testing.T, p *Platform, chat relay.ChatID, thread relay.ThreadID, m
 
 func TestHistory(t *testing.T) {
 	const g = "-1009001"
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		inb := newInbox()
 		running(t, p, inb)
 		look := func(what string, thread relay.ThreadID, message relay.MessageID, n int, whole bool, want ...string) {

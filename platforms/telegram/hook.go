@@ -65,7 +65,7 @@ func openHook(o platforms.Options) (*hooked, error) {
 }
 
 // HookRules implements platforms.Hook.
-func (p *Platform) HookRules() platforms.HookRules {
+func (p *Bot) HookRules() platforms.HookRules {
 	if p.hooked == nil {
 		return platforms.HookRules{}
 	}
@@ -77,7 +77,7 @@ func (p *Platform) HookRules() platforms.HookRules {
 
 // Receive implements platforms.Hook. Telegram signs nothing: who knows the secret is Telegram. What it repeats, the
 // ids of the events show.
-func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
+func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	h := p.hooked
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get(headerSecret)), h.secret.Reveal()) != 1 {
 		return inbox.Unauthorized(platforms.BadSignature)
@@ -231,7 +231,7 @@ type webhookInfo struct {
 }
 
 // webhook asks Telegram for the web hook.
-func (p *Platform) webhook(ctx context.Context) (w webhookInfo, err error) {
+func (p *Bot) webhook(ctx context.Context) (w webhookInfo, err error) {
 	err = p.client.call(ctx, "getWebhookInfo", nil, &w)
 	return w, err
 }

@@ -24,13 +24,13 @@ const (
 
 // onHook runs f in a bubble with a bot that the fake posts to. restart makes the next bot of the same network, as a
 // new process would: updates is "poll" or "webhook".
-func onHook(t *testing.T, f func(t *testing.T, fake *fakeAPI, restart func(updates string) *Platform, log *platformtest.Log)) {
+func onHook(t *testing.T, f func(t *testing.T, fake *fakeAPI, restart func(updates string) *Bot, log *platformtest.Log)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		fake, log := newFake(), &platformtest.Log{}
-		var now atomic.Pointer[Platform]
+		var now atomic.Pointer[Bot]
 		fake.post(t, straight(&now))
-		f(t, fake, func(updates string) *Platform {
+		f(t, fake, func(updates string) *Bot {
 			p := openAt(t, platforms.Options{
 				Transport: fake, Log: log.Logger(), PublicURL: testPublic, Values: map[string]string{keyUpdates: updates},
 			})
@@ -41,7 +41,7 @@ func onHook(t *testing.T, f func(t *testing.T, fake *fakeAPI, restart func(updat
 }
 
 func TestWebHookIsSet(t *testing.T) {
-	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, log *platformtest.Log) {
 		secrets := map[string]bool{}
 		for n := range 2 {
 			p := restart("webhook")
@@ -103,7 +103,7 @@ func TestReceive(t *testing.T) {
 		"empty":                 {body: "", bad: 1, refused: platforms.Unreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+			onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, log *platformtest.Log) {
 				p, in := restart("webhook"), newInbox()
 				running(t, p, in)
 				synctest.Wait()
@@ -130,7 +130,7 @@ func TestReceive(t *testing.T) {
 }
 
 func TestOnlyTelegramKnowsTheSecret(t *testing.T) {
-	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 		p, in := restart("webhook"), newInbox()
 		body := []byte(mustJSON(t, obj{"update_id": 7, "message": said(annChat(), 1, "one")["message"]}))
 		refused := func(when, secret string) {
@@ -190,7 +190,7 @@ func TestAnsweredAfterTheCommit(t *testing.T) { // invariant 1
 		"disk full":           {0, 1000, 503, -1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+			onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, log *platformtest.Log) {
 				p, in := restart("webhook"), newInbox()
 				in.errs = slices.Repeat([]error{errors.New("disk full")}, tc.errs)
 				running(t, p, &stuckInbox{in, tc.takes})
@@ -221,7 +221,7 @@ func TestAnsweredAfterTheCommit(t *testing.T) { // invariant 1
 
 // TestWhatIsNotStoredComesAgain, and nothing overtakes it in its chat. Other chats go on.
 func TestWhatIsNotStoredComesAgain(t *testing.T) {
-	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 		p, in := restart("webhook"), newInbox()
 		in.errs = slices.Repeat([]error{errors.New("disk full")}, 40)
 		running(t, p, in)
@@ -262,7 +262,7 @@ func (in *seenInbox) Accept(ctx context.Context, b platforms.Batch) error {
 
 // TestKilledBetweenCommitAndAnswer: what was committed comes again, and is there once.
 func TestKilledBetweenCommitAndAnswer(t *testing.T) {
-	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 		in := &seenInbox{newInbox(), func(n int) bool { return n == 2 }}
 		stop, _ := running(t, restart("webhook"), in)
 		for n, text := range []string{"one", "two", "three"} {
@@ -287,7 +287,7 @@ func TestKilledBetweenCommitAndAnswer(t *testing.T) {
 // TestChangeOver from the poll to the web hook and back loses nothing and brings nothing twice: also what Telegram
 // holds back when the bot goes back to polling, though later updates of another chat were posted.
 func TestChangeOver(t *testing.T) {
-	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, log *platformtest.Log) {
 		in := newInbox()
 		stop, _ := running(t, restart("poll"), in)
 		synctest.Wait()
@@ -351,7 +351,7 @@ func TestPollRemovesOnlyOurWebHook(t *testing.T) {
 		"with a query":             {testHook + "?a", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+			onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, log *platformtest.Log) {
 				f.setWebhook(tc.at)
 				p, in := restart("poll"), newInbox()
 				running(t, p, in)
@@ -378,7 +378,7 @@ func TestPollRemovesOnlyOurWebHook(t *testing.T) {
 		})
 	}
 	t.Run("without public_url all are others'", func(t *testing.T) {
-		bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+		bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 			f.setWebhook(testHook)
 			running(t, p, newInbox())
 			time.Sleep(time.Minute)
@@ -388,7 +388,7 @@ func TestPollRemovesOnlyOurWebHook(t *testing.T) {
 		})
 	})
 	t.Run("a server that forgets to remove it is not asked all the time", func(t *testing.T) {
-		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 			f.setWebhook(testHook)
 			f.answer("deleteWebhook", func(url.Values) any { return true })
 			running(t, restart("poll"), newInbox())
@@ -399,7 +399,7 @@ func TestPollRemovesOnlyOurWebHook(t *testing.T) {
 		})
 	})
 	t.Run("ours that is set while the bot polls is another program's", func(t *testing.T) {
-		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 			p := restart("poll")
 			running(t, p, newInbox())
 			time.Sleep(time.Minute)
@@ -413,7 +413,7 @@ func TestPollRemovesOnlyOurWebHook(t *testing.T) {
 }
 
 func TestWebHookIsWatched(t *testing.T) {
-	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, log *platformtest.Log) {
 		p := restart("webhook")
 		running(t, p, newInbox())
 		look := func(when string, state platforms.State, words ...string) {
@@ -504,7 +504,7 @@ func TestWebHookSurvives(t *testing.T) {
 		"look asked to be alone": {"getWebhookInfo", fault{code: 429, description: "Too Many Requests", retryAfter: 7}, 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+			onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 				f.fail(tc.method, slices.Repeat([]fault{tc.fault}, tc.times)...)
 				p, in := restart("webhook"), newInbox()
 				running(t, p, in)
@@ -531,7 +531,7 @@ func TestWebHookSurvives(t *testing.T) {
 
 // TestSecretThatComesBack in Telegram's words is shown nowhere.
 func TestSecretThatComesBack(t *testing.T) {
-	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, log *platformtest.Log) {
 		f.answer("setWebhook", func(v url.Values) any {
 			return fault{code: 400, description: "Bad Request: no such secret_token: " + v.Get("secret_token")}
 		})
@@ -547,7 +547,7 @@ func TestSecretThatComesBack(t *testing.T) {
 
 func TestBadCredentialsOfAWebHook(t *testing.T) {
 	for _, method := range []string{"getMe", "setWebhook", "getWebhookInfo"} {
-		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 			f.fail(method, fault{code: 401, description: "Unauthorized"})
 			p := restart("webhook")
 			if err := p.Run(t.Context(), newInbox()); !errors.Is(err, relay.ErrBadCredentials) || p.Status().State != platforms.BadCredentials {
@@ -576,7 +576,7 @@ func TestPublicURL(t *testing.T) {
 		"a server of one's own, too": {"", "http://127.0.0.1:8081", "public_url is missing"},
 	} {
 		for _, updates := range []string{"webhook", "poll"} {
-			p, err := Kind.Open(platforms.Options{
+			p, err := Network.Open(platforms.Options{
 				Token: relay.NewSecret([]byte("1:x")), APIBase: tc.base, PublicURL: tc.public, Log: discard(), Values: map[string]string{keyUpdates: updates},
 			})
 			switch {
@@ -584,8 +584,8 @@ func TestPublicURL(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, updates, err)
 			case updates == "webhook" && tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 				t.Errorf("%s: %v, want %q in it", name, err, tc.want)
-			case updates == "webhook" && err == nil && p.(*Platform).hookURL != tc.public+"/webhooks/telegram/1":
-				t.Errorf("%s: %s", name, p.(*Platform).hookURL)
+			case updates == "webhook" && err == nil && p.(*Bot).hookURL != tc.public+"/webhooks/telegram/1":
+				t.Errorf("%s: %s", name, p.(*Bot).hookURL)
 			}
 		}
 	}

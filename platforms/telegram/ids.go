@@ -20,7 +20,7 @@ func eventID(chat relay.ChatID, message relay.MessageID) relay.EventID {
 	return relay.EventID(string(chat) + ":" + string(message))
 }
 
-func (p *Platform) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID {
+func (p *Bot) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID {
 	return eventID(chat, message)
 }
 

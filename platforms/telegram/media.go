@@ -58,7 +58,7 @@ func isPhoto(f relay.FileFacts) bool {
 
 // SendMedia implements platforms.MediaSender. A caption that is too long for one follows as messages. The file is the
 // reply; it goes where a text would (Send).
-func (p *Platform) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
+func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	m := &parcel{
 		letter: letter{p: p, place: placeOf(relay.Send{ReplyTo: a.ReplyTo, Meta: a.Meta})},
 		file:   a.File, method: methodFor(a.Kind, a.File.FileFacts),

@@ -114,7 +114,7 @@ func TestSendMediaParameters(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				res, err := p.SendMedia(ctx, tc.send)
 				if err != nil {
 					t.Fatal(err)
@@ -150,7 +150,7 @@ func TestCaption(t *testing.T) {
 		"more formats than one takes": {strings.Repeat("**a** ", 101), "", []string{strings.TrimSpace(strings.Repeat("a ", 100)), "a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				meta := relay.Metadata{ThreadID: "3"}
 				res, err := p.SendMedia(ctx, relay.SendMedia{Chat: group, Kind: "image", File: picture, Caption: tc.caption, ReplyTo: "7", Meta: meta})
 				if err != nil {
@@ -177,7 +177,7 @@ func TestCaption(t *testing.T) {
 			})
 		})
 	}
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		_, err := p.SendMedia(ctx, relay.SendMedia{Chat: dm, Kind: "image", File: picture, Caption: strings.Repeat("x", 1<<17+1)})
 		if ae := failure(t, err); ae.Outcome != relay.NotSent || len(f.carriedOut()) != 0 {
 			t.Errorf("a caption without end = %+v, %d calls", ae, len(f.carriedOut()))
@@ -259,7 +259,7 @@ func TestSendMediaFallbacks(t *testing.T) {
 		"too many requests": {kind: "image", file: picture, faults: []fault{{code: 429, description: "Too Many Requests", retryAfter: 3}}, methods: []string{sendPhoto, sendPhoto}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.fail(tc.methods[0], tc.faults...)
 				res, err := p.SendMedia(ctx, relay.SendMedia{
 					Chat: group, Kind: tc.kind, File: tc.file, Caption: "**look**", ReplyTo: "7", Meta: relay.Metadata{ThreadID: "3"},
@@ -298,7 +298,7 @@ func TestUnclearUploads(t *testing.T) {
 		"no answer comes": {hang: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.fail(sendPhoto, script)
 				_, err := p.SendMedia(ctx, relay.SendMedia{Chat: dm, Kind: "image", File: picture})
 				if ae := failure(t, err); ae.Outcome != relay.MaybeSent {
@@ -342,7 +342,7 @@ func TestBrokenUpload(t *testing.T) {
 
 // TestCaptionBreaksOff: the file stands, so the gateway must not send it again.
 func TestCaptionBreaksOff(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		f.fail("sendMessage", fault{code: 403, description: "Forbidden: bot was blocked by the user"})
 		_, err := p.SendMedia(ctx, relay.SendMedia{Chat: dm, Kind: "image", File: picture, Caption: strings.Repeat("x", 2000)})
 		ae := failure(t, err)

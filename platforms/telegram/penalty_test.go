@@ -21,7 +21,7 @@ func busy(seconds int) fault {
 // TestPunishedChatsOfOneTenantSilenceNoOther: whoever got two of their chats
 // punished silenced the whole bot, and with a third and fourth kept it silent.
 func TestPunishedChatsOfOneTenantSilenceNoOther(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		f.answer("sendMessage", func(v url.Values) any {
 			if strings.HasPrefix(v.Get("chat_id"), "-66") {
 				return busy(35)
@@ -50,7 +50,7 @@ func TestPunishedChatsOfOneTenantSilenceNoOther(t *testing.T) {
 // TestPunishedLookUpsOfOneTenantSilenceNoOther: the connector asks about chats of many, and is refused in
 // those of one.
 func TestPunishedLookUpsOfOneTenantSilenceNoOther(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		f.answer("getChatMember", func(v url.Values) any {
 			if strings.HasPrefix(v.Get("chat_id"), "-66") {
 				return busy(35)
@@ -73,7 +73,7 @@ func TestPunishedLookUpsOfOneTenantSilenceNoOther(t *testing.T) {
 
 // TestBotThatIsMeant: Telegram refuses everybody, and says so of each chat only.
 func TestBotThatIsMeant(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		over := time.Now().Add(12 * time.Second)
 		f.answer("sendMessage", func(v url.Values) any {
 			if left := time.Until(over); left > 0 {
@@ -103,7 +103,7 @@ func TestBotThatIsMeant(t *testing.T) {
 
 // TestPenaltiesForLookUps: they silence nobody, and messages' penalties hide nobody.
 func TestPenaltiesForLookUps(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		see := func(chat relay.ChatID) error {
 			t.Helper()
 			ok, err := p.CanSee(ctx, relay.Place{Platform: Name, Chat: chat}, "4001")
@@ -154,7 +154,7 @@ func TestPenaltiesForLookUps(t *testing.T) {
 
 // TestCanSeeFollowsAMove: what was asked about the old id is answered for the new one.
 func TestCanSeeFollowsAMove(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		f.fail("getChatMember", fault{code: 400, description: "Bad Request: group chat was upgraded to a supergroup chat", migrateTo: -1009})
 		if ok, err := p.CanSee(ctx, relay.Place{Platform: Name, Chat: "-5"}, "4001"); !ok || err != nil {
 			t.Errorf("CanSee = %t, %v", ok, err)

@@ -75,7 +75,7 @@ func TestPress(t *testing.T) {
 		"never was":       {pressed("7", "hp1:p1:zz", asked(annChat(), 0)), relay.Source{ChatID: "4001", ChatType: relay.ChatDM, ChatName: "Ann Example"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 				in := newInbox()
 				running(t, p, in)
 				f.push(tc.update)
@@ -115,7 +115,7 @@ func TestForeignPress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, updates := range []string{"poll", "webhook"} {
-				onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+				onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 					in := newInbox()
 					running(t, restart(updates), in)
 					f.push(u)
@@ -148,7 +148,7 @@ func TestPressesAreAnsweredInTime(t *testing.T) {
 	} {
 		for _, updates := range []string{"poll", "webhook"} {
 			t.Run(name+", "+updates, func(t *testing.T) {
-				onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+				onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, log *platformtest.Log) {
 					in := &deskInbox{newInbox(), map[relay.EventID]string{"q:2": "This question is closed", "q:none": "x"}, tc.stall}
 					running(t, restart(updates), in)
 					time.Sleep(time.Second)
@@ -212,7 +212,7 @@ func TestPressesAreAnsweredInTime(t *testing.T) {
 
 // TestPressesDuringAStall: who presses while an earlier update waits for the disk is answered in time, once.
 func TestPressesDuringAStall(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		in := &deskInbox{newInbox(), nil, 15 * time.Second}
 		running(t, p, in)
 		time.Sleep(time.Second)
@@ -247,7 +247,7 @@ func TestPressesDuringAStall(t *testing.T) {
 // TestUndecidedPressesWaitForTheirWords: that they are stored answers nothing yet.
 func TestUndecidedPressesWaitForTheirWords(t *testing.T) {
 	for _, updates := range []string{"poll", "webhook"} {
-		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 			in := &undecidedInbox{memInbox: newInbox()}
 			running(t, restart(updates), in)
 			time.Sleep(time.Second)
@@ -288,7 +288,7 @@ func pressLines(log *platformtest.Log) (lines []string) {
 
 // TestPressesInOneAnswer: each has its own, and what cannot be stored comes again.
 func TestPressesInOneAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		in := &deskInbox{newInbox(), map[relay.EventID]string{"q:40": "This question is not for you"}, 0}
 		in.errs = []error{errors.New("disk full")}
 		for n := range 90 {
@@ -324,7 +324,7 @@ func TestPressesInOneAnswer(t *testing.T) {
 
 // TestPressWithoutSense goes into quarantine.
 func TestPressWithoutSense(t *testing.T) {
-	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Bot, _ *platformtest.Log) {
 		in := newInbox()
 		p := restart("webhook")
 		running(t, p, in)

@@ -39,7 +39,7 @@ func readPayload(data string) (prompt, option string, ok bool) {
 }
 
 // Prompt implements platforms.Prompter. Its text is sent as Send does.
-func (p *Platform) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
+func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
 	buttons, err := keyboard(a.PromptID, a.Options)
 	if err != nil {
 		return relay.Result{}, err
@@ -105,7 +105,7 @@ func unsupportedPrompt(why string) *relay.ActionError {
 }
 
 // Unprompt implements platforms.Prompter. A message that is gone, or that stayed in a chat's past, has no buttons.
-func (p *Platform) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
+func (p *Bot) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
 	number, ok := messageNumber(message)
 	if !ok {
 		return errUnknownMessage

@@ -71,7 +71,7 @@ func TestPromptsThatTelegramCannotAsk(t *testing.T) {
 		"every character":  {"aZ0_.-", []relay.PromptOption{{ID: "-._9"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				_, err := p.Prompt(ctx, relay.Prompt{Chat: "4001", Content: "which?", PromptID: tc.id, Options: tc.options})
 				if tc.good {
 					if err != nil || len(f.callsTo("sendMessage")) != 1 {
@@ -95,7 +95,7 @@ func TestPromptOfManyParts(t *testing.T) {
 		"formats refused": {{code: 400, description: "Bad Request: can't parse entities"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.fail("sendMessage", faults...)
 				res, err := p.Prompt(ctx, relay.Prompt{
 					Chat: "-1009001", Content: "**Now** " + content, PromptID: "p1", Options: options(2), ReplyTo: "44",
@@ -117,7 +117,7 @@ func TestPromptOfManyParts(t *testing.T) {
 }
 
 func TestPromptWithoutQuestion(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		_, err := p.Prompt(ctx, relay.Prompt{Chat: "4001", Content: " ", PromptID: "p1", Options: options(2)})
 		if ae := failure(t, err); ae.Outcome != relay.NotSent || len(f.callsTo("sendMessage")) > 0 {
 			t.Errorf("%+v", ae)
@@ -154,7 +154,7 @@ func TestUnprompt(t *testing.T) {
 		"not Telegram's": {"q501", fault{}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				if tc.fault != (fault{}) {
 					f.fail("editMessageReplyMarkup", tc.fault)
 				}

@@ -19,7 +19,7 @@ import (
 // CanSee implements platforms.Roster. A private chat has the id of its one user. Of other chats Telegram says it, for
 // certain only where the bot is an administrator. If Telegram refuses to say it, the answer is no: the list of members
 // is hidden, there is no such chat or user, or the bot has been thrown out.
-func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+func (p *Bot) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	where, who, err := parseIDs(place.Chat, user)
 	switch {
 	case err != nil:
@@ -48,7 +48,7 @@ func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.Use
 }
 
 // CanManage implements platforms.Manager: a chat's creator and its administrators. Telegram has no scopes.
-func (p *Platform) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+func (p *Bot) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	where, who, err := parseIDs(place.Chat, user)
 	if err != nil || who <= 0 || where > 0 || place.Scope != "" {
 		return false, err
@@ -72,7 +72,7 @@ func parseIDs(chat relay.ChatID, user relay.UserID) (where, who int64, err error
 }
 
 // member asks what a user is to a chat, under the chat's new id if it has moved, unless a penalty forbids that.
-func (p *Platform) member(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
+func (p *Bot) member(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
 	m, err = p.memberIn(ctx, chat, user)
 	if to := movedTo(err); to != 0 {
 		m, err = p.memberIn(ctx, chatID(to), user)
@@ -80,7 +80,7 @@ func (p *Platform) member(ctx context.Context, chat relay.ChatID, user relay.Use
 	return m, err
 }
 
-func (p *Platform) memberIn(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
+func (p *Bot) memberIn(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
 	switch until, bot := p.turns.Limiter.Ask(chat); {
 	case bot:
 		return m, &platforms.MutedError{Until: until}
@@ -95,7 +95,7 @@ func (p *Platform) memberIn(ctx context.Context, chat relay.ChatID, user relay.U
 }
 
 // Locate implements platforms.Locator from the id alone: a chat lies in no scope, and a topic has its chat's id.
-func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+func (p *Bot) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
 	id, err := strconv.ParseInt(string(chat), 10, 64)
 	if err != nil || id == 0 || strconv.FormatInt(id, 10) != string(chat) {
 		return relay.Place{}, errors.New("chat id: not one of Telegram's")
@@ -103,7 +103,7 @@ func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 	return relay.Place{Platform: Name, Chat: chat}, nil
 }
 
-func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+func (p *Bot) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	id, err := strconv.ParseInt(string(chat), 10, 64)
 	if err != nil || id <= 0 {
 		return "", false
@@ -112,7 +112,7 @@ func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 }
 
 // DeepLink implements platforms.DeepLinker: Telegram sends the bot "/start CODE".
-func (p *Platform) DeepLink(code string) (string, bool) {
+func (p *Bot) DeepLink(code string) (string, bool) {
 	name := p.status.Get().Name
 	if name == "" {
 		return "", false

@@ -33,7 +33,7 @@ const otherPoller = "another program polls this bot"
 
 // runner is one Run: the loop and what only it touches.
 type runner struct {
-	*Platform
+	*Bot
 	in     platforms.Inbox
 	reader *reader
 	cursor position
@@ -47,13 +47,13 @@ type runner struct {
 	said  string    // about it, in the log
 }
 
-// Run implements platforms.Platform. The goroutines of net/http end with their connections.
-func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+// Run implements platforms.Bot. The goroutines of net/http end with their connections.
+func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.client.closeIdle()
 	l := &runner{
-		Platform: p,
-		in:       in,
-		wait:     backoff.Backoff{First: p.opts.Duration(keyRetryWait), Max: p.opts.Duration(keyRetryMax)},
+		Bot:  p,
+		in:   in,
+		wait: backoff.Backoff{First: p.opts.Duration(keyRetryWait), Max: p.opts.Duration(keyRetryMax)},
 	}
 	run := l.poll
 	if p.hooked != nil {
@@ -70,7 +70,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 }
 
 // attended is run, while presses are answered.
-func (p *Platform) attended(ctx context.Context, run func(context.Context) error) error {
+func (p *Bot) attended(ctx context.Context, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bubble runs f in a synctest bubble with a bot on a fake without sockets and the default waits.
-func bubble(t *testing.T, f func(t *testing.T, fake *fakeAPI, p *Platform, log *platformtest.Log)) {
+func bubble(t *testing.T, f func(t *testing.T, fake *fakeAPI, p *Bot, log *platformtest.Log)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		fake, log := newFake(), &platformtest.Log{}
@@ -71,7 +71,7 @@ func TestRunHandsInAndConfirms(t *testing.T) { // invariant 1
 }
 
 func TestRefusedBatchComesAgain(t *testing.T) { // invariant 1
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, log *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, log *platformtest.Log) {
 		in := newInbox()
 		in.errs = []error{errors.New("disk full"), errors.New("disk full")}
 		stop, _ := running(t, p, in)
@@ -136,7 +136,7 @@ func TestRestartResumesAtTheCursor(t *testing.T) {
 }
 
 func TestLowerNumbersAfterAnIdleWeek(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		in := newInbox()
 		stop, _ := running(t, p, in)
 		f.push(said(annChat(), 1, "one"))
@@ -208,7 +208,7 @@ func TestRunSurvives(t *testing.T) {
 		"no getMe":               {"getMe", fault{lose: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 				f.fail(tc.method, tc.fault, tc.fault)
 				in := newInbox()
 				stop, _ := running(t, p, in)
@@ -237,7 +237,7 @@ func TestRunSurvives(t *testing.T) {
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		f.fail("getUpdates", fault{code: 429, description: "Too Many Requests", retryAfter: 40})
 		running(t, p, newInbox())
 		time.Sleep(39 * time.Second)
@@ -254,7 +254,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 }
 
 func TestWebhookIsReportedAndLeftAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		f.setWebhook("https://bots.example.org/in")
 		in := newInbox()
 		running(t, p, in)
@@ -280,7 +280,7 @@ func TestWebhookIsReportedAndLeftAlone(t *testing.T) {
 }
 
 func TestAnotherPollerKeepsTheStateDegraded(t *testing.T) { // invariant 3
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		rival := openAt(t, platforms.Options{Transport: f, Values: map[string]string{keyConflictWait: "1s"}})
@@ -337,7 +337,7 @@ func TestPrivacyModeIsLogged(t *testing.T) {
 		"on": {false, true}, "off": {true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, log *platformtest.Log) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, log *platformtest.Log) {
 				f.answer("getMe", func(url.Values) any {
 					return obj{"id": testMe.id, "is_bot": true, "username": testMe.name, "can_read_all_group_messages": tc.readsAll}
 				})
@@ -352,7 +352,7 @@ func TestPrivacyModeIsLogged(t *testing.T) {
 }
 
 func TestQuarantineGoesWithTheBatch(t *testing.T) { // invariant 2
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, log *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, log *platformtest.Log) {
 		in := newInbox()
 		stop, _ := running(t, p, in)
 		f.push(obj{"message": obj{"message_id": "secret words", "chat": annChat()}})
@@ -376,7 +376,7 @@ func TestQuarantineGoesWithTheBatch(t *testing.T) { // invariant 2
 }
 
 func TestServerThatIgnoresTheOffset(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		same := said(annChat(), 1, "one")
 		same["update_id"] = int64(5)
 		f.fail("getUpdates", slices.Repeat([]fault{{code: 200, body: mustJSON(t, obj{"ok": true, "result": []obj{same}})}}, 1000)...)
@@ -390,7 +390,7 @@ func TestServerThatIgnoresTheOffset(t *testing.T) {
 }
 
 func TestServerWithoutLongPolls(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		f.fail("getUpdates", slices.Repeat([]fault{{code: 200, body: `{"ok":true,"result":[]}`}}, 1000)...)
 		running(t, p, newInbox())
 		time.Sleep(10 * time.Second)
@@ -405,7 +405,7 @@ func TestServerWithoutLongPolls(t *testing.T) {
 }
 
 func TestStoreThatCannotTellTheCursor(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		in := &forgetfulInbox{memInbox: newInbox(), errs: 2}
 		running(t, p, in)
 		f.push(said(annChat(), 1, "one"))
@@ -463,7 +463,7 @@ func TestOpenFaults(t *testing.T) {
 		"wait no duration":   {token: "1:x", values: map[string]string{keyRetryWait: "soon"}, want: "retry_wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Kind.Open(platforms.Options{
+			_, err := Network.Open(platforms.Options{
 				Token: relay.NewSecret([]byte(tc.token)), APIBase: tc.base, Values: tc.values, Log: discard(),
 			})
 			switch {
@@ -477,7 +477,7 @@ func TestOpenFaults(t *testing.T) {
 			}
 		})
 	}
-	for _, k := range Kind.Keys {
+	for _, k := range Network.Keys {
 		if err := k.Check(k.Default); err != nil {
 			t.Errorf("default of %s: %v", k.Name, err)
 		}

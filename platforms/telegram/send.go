@@ -16,10 +16,10 @@ import (
 // generalTopic is a forum's first topic. It has an id, but a send that names it is refused.
 const generalTopic = "1"
 
-// Send implements platforms.Platform. The first part of the text is the reply. If the message or the topic it is for is
+// Send implements platforms.Bot. The first part of the text is the reply. If the message or the topic it is for is
 // gone, the text goes into the chat itself. If Telegram does not take the formats, the rest of the text goes out as
 // it was written.
-func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
 		return relay.Result{}, err
@@ -30,7 +30,7 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 
 // letter is a text on its way, in parts.
 type letter struct {
-	p      *Platform
+	p      *Bot
 	place  place
 	source string // as the gateway wrote it
 	whole  dialect.Rich
@@ -42,7 +42,7 @@ type letter struct {
 }
 
 // letter renders and cuts a text: one long text at a time, for that takes many times its size in memory.
-func (p *Platform) letter(content string) (*letter, error) {
+func (p *Bot) letter(content string) (*letter, error) {
 	if markdown.TooLong(content) {
 		return nil, errTooLong
 	}
@@ -185,7 +185,7 @@ func replyTo(number string) string {
 // call carries out one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome
 // is unknown is not repeated: the Bot API has no keys that would make this harmless. An out that is a *message means that
 // the bot says something.
-func (p *Platform) call(ctx context.Context, t *sender.Turn, method string, params tgbotapi.Params, out any) error {
+func (p *Bot) call(ctx context.Context, t *sender.Turn, method string, params tgbotapi.Params, out any) error {
 	err := p.inChat(ctx, t, params, func(ctx context.Context) error { return p.client.call(ctx, method, params, out) })
 	if m, said := out.(*message); said && err == nil {
 		p.history.spoke(t.Chat, m)
@@ -194,7 +194,7 @@ func (p *Platform) call(ctx context.Context, t *sender.Turn, method string, para
 }
 
 // inChat is call for a method that once calls with params.
-func (p *Platform) inChat(ctx context.Context, t *sender.Turn, params tgbotapi.Params, once func(context.Context) error) error {
+func (p *Bot) inChat(ctx context.Context, t *sender.Turn, params tgbotapi.Params, once func(context.Context) error) error {
 	do := sender.Call{Do: func(ctx context.Context) error {
 		params["chat_id"] = string(t.Chat)
 		return once(ctx)

@@ -25,7 +25,7 @@ const (
 )
 
 // onFake runs test in a bubble, with a bot on a fake and the deadline actions have.
-func onFake(t *testing.T, test func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform)) {
+func onFake(t *testing.T, test func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -137,7 +137,7 @@ func TestSendParameters(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				res, err := p.Send(ctx, tc.send)
 				if err != nil {
 					t.Fatalf("Send: %v", err)
@@ -154,7 +154,7 @@ func TestSendParameters(t *testing.T) {
 }
 
 func TestSendInParts(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		content, parts := paragraphs(3)
 		res, err := p.Send(ctx, relay.Send{Chat: dm, Content: content, ReplyTo: "7", Meta: relay.Metadata{ThreadID: "3"}})
 		if err != nil {
@@ -177,7 +177,7 @@ func TestSendInParts(t *testing.T) {
 
 // TestLongReplyInAGroup: the pace we keep leaves room for a long reply within an action's time.
 func TestLongReplyInAGroup(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		content, parts := paragraphs(30)
 		start := time.Now()
 		if _, err := p.Send(ctx, relay.Send{Chat: group, Content: content}); err != nil {
@@ -203,7 +203,7 @@ func TestSendRefusedWithoutACall(t *testing.T) {
 		"chat of nobody": {relay.Send{Content: "x"}, "Bad Request: chat not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				_, err := p.Send(ctx, tc.send)
 				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != tc.want {
 					t.Errorf("error is %+v, want %q, not sent", ae, tc.want)
@@ -256,7 +256,7 @@ func TestSendFaults(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.fail("sendMessage", tc.fault)
 				start := time.Now()
 				_, err := p.Send(ctx, relay.Send{Chat: dm, Content: "hello **you**", ReplyTo: "7"})
@@ -276,7 +276,7 @@ func TestSendFaults(t *testing.T) {
 }
 
 func TestNothingLeavesDuringAPenalty(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		p.turns.Limiter.Refused(dm, ratelimit.Message, "", time.Minute)
 		for name, do := range map[string]func() error{
 			"send":   func() error { _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"}); return err },
@@ -312,7 +312,7 @@ func TestBrokenInTheMiddle(t *testing.T) {
 		"silenced": {fault{code: 429, description: "Too Many Requests: retry after 90", retryAfter: 90}, 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				content, _ := paragraphs(4)
 				f.fail("sendMessage", fault{}, fault{}, tc.fault)
 				_, err := p.Send(ctx, relay.Send{Chat: dm, Content: content})
@@ -336,7 +336,7 @@ func TestBrokenInTheMiddle(t *testing.T) {
 func TestFormatsRefused(t *testing.T) {
 	refusal := fault{code: 400, description: "Bad Request: can't parse entities: whatever"}
 	t.Run("from the start", func(t *testing.T) {
-		onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+		onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 			f.fail("sendMessage", refusal)
 			const content = "[1]: https://e.org\n\n# A *title* [1]\n\n- **x** &amp; `y`"
 			if _, err := p.Send(ctx, relay.Send{Chat: dm, Content: content, ReplyTo: "7"}); err != nil {
@@ -349,7 +349,7 @@ func TestFormatsRefused(t *testing.T) {
 		})
 	})
 	t.Run("in a later part", func(t *testing.T) {
-		onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+		onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 			f.fail("sendMessage", fault{}, refusal)
 			first, rest := strings.Repeat("a", 3000), "- **b** "+strings.Repeat("b", 3000)+"\n\n`c`"
 			res, err := p.Send(ctx, relay.Send{Chat: dm, Content: first + "\n\n" + rest})
@@ -363,7 +363,7 @@ func TestFormatsRefused(t *testing.T) {
 		})
 	})
 	t.Run("without formats it is final", func(t *testing.T) {
-		onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+		onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 			f.fail("sendMessage", refusal)
 			_, err := p.Send(ctx, relay.Send{Chat: dm, Content: "plain"})
 			if ae := failure(t, err); ae.Public != refusal.description || ae.Outcome != relay.NotSent {
@@ -399,7 +399,7 @@ func TestPlaceIsGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				f.fail("sendMessage", fault{code: 400, description: tc.fault})
 				if _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x", ReplyTo: tc.reply, Meta: tc.meta}); err != nil {
 					t.Fatalf("Send: %v", err)
@@ -424,7 +424,7 @@ func TestPlaceIsGone(t *testing.T) {
 }
 
 func TestLongestText(t *testing.T) {
-	p := new(Platform)
+	p := new(Bot)
 	l, err := p.letter(strings.Repeat("\U0001F600", markdown.MaxText))
 	if err != nil || len(l.parts) < 2 {
 		t.Errorf("the longest text: %v", err)

@@ -12,14 +12,14 @@ import (
 // TestThirdPartyButtons: the server of others shows Ann the buttons, hands in her press, and is told that they go.
 func TestThirdPartyButtons(t *testing.T) {
 	base := startThirdParty(t, platformtest.Partner(t, thirdPartyName))
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(thirdPartyToken)), APIBase: base, Log: discard(), Values: map[string]string{keyRetryWait: "20ms"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := newInbox()
-	stop, _ := running(t, p.(*Platform), in)
+	stop, _ := running(t, p.(*Bot), in)
 	ask := p.(platforms.Prompter)
 	res, err := ask.Prompt(t.Context(), relay.Prompt{
 		Chat: "42", Content: "Water **them**?", PromptID: "a1b2c3.00000001",

@@ -1,4 +1,4 @@
-// Package telegram is one Telegram bot behind platforms.Platform: it polls the Bot API for updates, or has Telegram
+// Package telegram is one Telegram bot behind platforms.Bot: it polls the Bot API for updates, or has Telegram
 // post them, turns them into events, and carries actions out. telegram-bot-api is its transport; the objects and the
 // poll loop are its own, for the library's objects know no topics, and its loop no cursor that waits for the disk.
 //
@@ -54,8 +54,8 @@ const (
 	keyFilesDir      = "files_dir"
 )
 
-// Kind is Telegram, for the list of networks in the binary.
-var Kind = platforms.Kind{
+// Network is Telegram, for the list of networks in the binary.
+var Network = platforms.Network{
 	Name:       Name,
 	Label:      "Telegram",
 	Keys:       keys,
@@ -63,7 +63,7 @@ var Kind = platforms.Kind{
 	CheckID:    checkID,
 	Unscoped:   true,
 	Guide:      "In Telegram write /newbot to @BotFather; its last message holds the token. The whole message may be pasted.",
-	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+	Open:       func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
 
 var keys = []platforms.Key{
@@ -97,32 +97,32 @@ var keys = []platforms.Key{
 
 // What a Telegram bot can do.
 var (
-	_ platforms.Platform       = (*Platform)(nil)
-	_ platforms.Editor         = (*Platform)(nil)
-	_ platforms.Typer          = (*Platform)(nil)
-	_ platforms.Reacter        = (*Platform)(nil)
-	_ platforms.Deleter        = (*Platform)(nil)
-	_ platforms.ChatInformer   = (*Platform)(nil)
-	_ platforms.Limited        = (*Platform)(nil)
-	_ platforms.ThreadCreator  = (*Platform)(nil)
-	_ platforms.ThreadRenamer  = (*Platform)(nil)
-	_ platforms.Prompter       = (*Platform)(nil)
-	_ platforms.Drafter        = (*Platform)(nil)
-	_ platforms.Historian      = (*Platform)(nil)
-	_ platforms.Roster         = (*Platform)(nil)
-	_ platforms.Manager        = (*Platform)(nil)
-	_ platforms.Locator        = (*Platform)(nil)
-	_ platforms.DirectChats    = (*Platform)(nil)
-	_ platforms.DeepLinker     = (*Platform)(nil)
-	_ platforms.MessageEventer = (*Platform)(nil)
-	_ platforms.Hook           = (*Platform)(nil)
-	_ platforms.MediaSender    = (*Platform)(nil)
-	_ platforms.MediaFetcher   = (*Platform)(nil)
-	_ platforms.Examiner       = (*Platform)(nil)
+	_ platforms.Bot            = (*Bot)(nil)
+	_ platforms.Editor         = (*Bot)(nil)
+	_ platforms.Typer          = (*Bot)(nil)
+	_ platforms.Reacter        = (*Bot)(nil)
+	_ platforms.Deleter        = (*Bot)(nil)
+	_ platforms.ChatInformer   = (*Bot)(nil)
+	_ platforms.Limited        = (*Bot)(nil)
+	_ platforms.ThreadCreator  = (*Bot)(nil)
+	_ platforms.ThreadRenamer  = (*Bot)(nil)
+	_ platforms.Prompter       = (*Bot)(nil)
+	_ platforms.Drafter        = (*Bot)(nil)
+	_ platforms.Historian      = (*Bot)(nil)
+	_ platforms.Roster         = (*Bot)(nil)
+	_ platforms.Manager        = (*Bot)(nil)
+	_ platforms.Locator        = (*Bot)(nil)
+	_ platforms.DirectChats    = (*Bot)(nil)
+	_ platforms.DeepLinker     = (*Bot)(nil)
+	_ platforms.MessageEventer = (*Bot)(nil)
+	_ platforms.Hook           = (*Bot)(nil)
+	_ platforms.MediaSender    = (*Bot)(nil)
+	_ platforms.MediaFetcher   = (*Bot)(nil)
+	_ platforms.Examiner       = (*Bot)(nil)
 )
 
-// Platform is one Telegram bot.
-type Platform struct {
+// Bot is one Telegram bot.
+type Bot struct {
 	// Set once, by open.
 	bot     relay.Bot
 	base    string // of the API, as configured
@@ -142,7 +142,7 @@ type Platform struct {
 	cutting sync.Mutex // held while a long text is rendered and cut
 }
 
-func open(o platforms.Options) (*Platform, error) {
+func open(o platforms.Options) (*Bot, error) {
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func open(o platforms.Options) (*Platform, error) {
 		return nil, err
 	}
 	id, _, _ := strings.Cut(o.Token.RevealString(), ":")
-	p := &Platform{
+	p := &Bot{
 		bot:       relay.Bot{Platform: Name, ID: relay.BotID(id)},
 		base:      o.APIBase,
 		opts:      opts,
@@ -178,10 +178,10 @@ func open(o platforms.Options) (*Platform, error) {
 	return p, nil
 }
 
-// Bot implements platforms.Platform. The token begins with the bot's id.
-func (p *Platform) Bot() relay.Bot { return p.bot }
+// Bot implements platforms.Bot. The token begins with the bot's id.
+func (p *Bot) ID() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.status.Get() }
+func (p *Bot) Status() platforms.Status { return p.status.Get() }
 
 // checkPollTimeout: the API takes whole seconds, 50 at most.
 func checkPollTimeout(v string) error {
@@ -229,8 +229,8 @@ func checkToken(token relay.Secret) error {
 	return errors.New("the Telegram token " + fault + "; " + form)
 }
 
-// Descriptor implements platforms.Platform, with the values of the gateway's own Telegram adapter.
-func (p *Platform) Descriptor() relay.Descriptor {
+// Descriptor implements platforms.Bot, with the values of the gateway's own Telegram adapter.
+func (p *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform:         Name,
 		Label:            "Telegram",

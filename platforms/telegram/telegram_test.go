@@ -54,7 +54,7 @@ type harness struct {
 
 // Open implements platformtest.Harness. The bot keeps to no rates: the suite writes more than
 // Telegram would bear, and package ratelimit proves them without the waiting.
-func (h *harness) Open() (platforms.Platform, error) {
+func (h *harness) Open() (platforms.Bot, error) {
 	values := maps.Clone(fastWaits)
 	values[keyDrafts] = "true"
 	if h.public != "" {
@@ -69,7 +69,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	}
 	p.turns = sender.New(ratelimit.Rates{}, explained, checkChat)
 	p.lookEvery = 20 * time.Millisecond
-	plane := webhooks.New([]platforms.Platform{p}, webhooks.Options{Log: h.log.Logger(), Count: func(count.Counter) {}})
+	plane := webhooks.New([]platforms.Bot{p}, webhooks.Options{Log: h.log.Logger(), Count: func(count.Counter) {}})
 	h.door.Store(routes.New(nil).Also(plane.Route))
 	return p, nil
 }

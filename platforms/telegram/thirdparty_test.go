@@ -45,7 +45,7 @@ func TestThirdPartyTelegram(t *testing.T) {
 	ann := obj{"id": 42, "first_name": "Ann", "username": "ann", "is_bot": false}
 	chat := obj{"id": 42, "first_name": "Ann", "type": "private"}
 
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(thirdPartyToken)), APIBase: base, Log: discard(),
 		Values: map[string]string{keyRetryWait: "20ms"},
 	})
@@ -53,7 +53,7 @@ func TestThirdPartyTelegram(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := newInbox()
-	stop, _ := running(t, p.(*Platform), in)
+	stop, _ := running(t, p.(*Bot), in)
 
 	postThirdParty(t, base+"/sendMessage", obj{
 		"botToken": thirdPartyToken, "from": ann, "chat": chat, "date": 1_790_000_000, "text": "The beans are up.",
@@ -117,17 +117,17 @@ func TestThirdPartyTelegramWebHook(t *testing.T) {
 	front.url = api.URL
 
 	in := newInbox()
-	start := func(updates string) (p platforms.Platform, stop func() error) {
-		p, err := Kind.Open(platforms.Options{
+	start := func(updates string) (p platforms.Bot, stop func() error) {
+		p, err := Network.Open(platforms.Options{
 			Token: relay.NewSecret([]byte(thirdPartyToken)), APIBase: api.URL, PublicURL: public.URL, Log: discard(),
 			Values: map[string]string{keyUpdates: updates, keyRetryWait: "20ms"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plane := webhooks.New([]platforms.Platform{p}, webhooks.Options{Log: discard(), Count: func(count.Counter) {}})
+		plane := webhooks.New([]platforms.Bot{p}, webhooks.Options{Log: discard(), Count: func(count.Counter) {}})
 		d.Store(routes.New(nil).Also(plane.Route))
-		stop, _ = running(t, p.(*Platform), in)
+		stop, _ = running(t, p.(*Bot), in)
 		return p, stop
 	}
 	say := func(n int, text string) {

@@ -78,7 +78,7 @@ func topicName(name string) string {
 
 // CreateThread implements platforms.ThreadCreator: a topic of a forum, or of a private chat where the bot has topics.
 // The seed text is its first message. An anchor means nothing here. A topic that may have been made is not made again.
-func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
+func (p *Bot) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
 	name := topicName(a.Name)
 	if name == "" {
 		return relay.Result{}, relay.Invalid(relay.OpThreadCreate, "the name is empty")
@@ -117,7 +117,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 // RenameThread implements platforms.ThreadRenamer. OnlyIfConnectorCreated wins over OnlyIfCurrentName, and also asks
 // that nobody is known to have renamed the topic since; that the connector made it, the hub knows (a.Made). Names are
 // those seen since the start.
-func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
+func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
 	name := topicName(a.Name)
 	if name == "" {
 		return relay.Result{}, relay.Invalid(relay.OpThreadRename, "the name is empty")

@@ -32,7 +32,7 @@ func TestTopicIsMade(t *testing.T) {
 		"no chat":            {relay.ThreadCreate{Chat: "x", Name: "beans"}, fault{}, "", 0, 0, relay.NotSent, "chat not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 				if tc.fault != (fault{}) {
 					f.fail("createForumTopic", tc.fault)
 				}
@@ -62,7 +62,7 @@ func TestTopicIsMade(t *testing.T) {
 
 // TestSeedThatFails: the topic stands all the same.
 func TestSeedThatFails(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Bot) {
 		f.fail("sendMessage", fault{code: 403, description: "Forbidden: no"})
 		if res, err := p.CreateThread(ctx, relay.ThreadCreate{Chat: "-1009001", Name: "beans", SeedText: "now"}); err != nil || res.ThreadID != "900" {
 			t.Errorf("%+v, %v", res, err)
@@ -98,7 +98,7 @@ func TestTopicIsRenamed(t *testing.T) {
 		"both guards, the second": {a: relay.ThreadRename{Thread: "77", OnlyIfConnectorCreated: true, OnlyIfCurrentName: is("old")}, seen: "old", words: "declined: the connector did not"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 				running(t, p, newInbox())
 				if tc.ours != "" {
 					p.topics.named(topicKey{-1009001, 77}, tc.ours)
@@ -135,7 +135,7 @@ func TestTopicIsRenamed(t *testing.T) {
 
 // TestTopicMadeIsKnownByName: its events carry the name, and it can be renamed by it.
 func TestTopicMadeIsKnownByName(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Bot, _ *platformtest.Log) {
 		in := newInbox()
 		running(t, p, in)
 		if _, err := p.CreateThread(t.Context(), relay.ThreadCreate{Chat: "-1009001", Name: "beans"}); err != nil {

@@ -55,7 +55,7 @@ func (h *harness) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Open implements platformtest.Harness. The bot keeps to no rates: package ratelimit proves them without the waiting.
-func (h *harness) Open() (platforms.Platform, error) {
+func (h *harness) Open() (platforms.Bot, error) {
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(specSecret)), Log: h.log.Logger(), Outside: h,
 		Values: map[string]string{keyName: "doorbell", keyReplyURL: "https://example.net/in"},

@@ -28,7 +28,7 @@ const (
 )
 
 // HookRules implements platforms.Hook.
-func (p *Platform) HookRules() platforms.HookRules {
+func (p *Bot) HookRules() platforms.HookRules {
 	return platforms.HookRules{
 		Methods: []string{http.MethodPost}, MaxBody: maxBody,
 		Enter: "the sender", Doubt: "does the sender sign with a line of secret_file, in the form of Standard Webhooks?",
@@ -36,7 +36,7 @@ func (p *Platform) HookRules() platforms.HookRules {
 }
 
 // Receive implements platforms.Hook.
-func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
+func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	id, seconds := r.Header.Get(headerID), r.Header.Get(headerTime)
 	if !isID(id) || !verified(p.keys, r.Header.Get(headerSign), id, seconds, r.Body) {
 		return inbox.Unauthorized(platforms.BadSignature)
@@ -70,7 +70,7 @@ type message struct {
 }
 
 // event is what a body says. Its error names the member that is at fault.
-func (p *Platform) event(id string, at time.Time, body []byte) (ev relay.Event, err error) {
+func (p *Bot) event(id string, at time.Time, body []byte) (ev relay.Event, err error) {
 	var m message
 	if err := json.Unmarshal(body, &m); err != nil {
 		return ev, unreadable(err)

@@ -36,8 +36,8 @@ type answer struct {
 	ReplyTo string `json:"reply_to,omitempty"` // the webhook-id that is answered
 }
 
-// Send implements platforms.Platform.
-func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+// Send implements platforms.Bot.
+func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	content := markdown.Clean(a.Content)
 	switch {
 	case p.reply == "":
@@ -63,7 +63,7 @@ func parts(text string) (out []string) {
 }
 
 // part posts one message, as the answer to what a asks for, within a turn.
-func (p *Platform) part(ctx context.Context, t *sender.Turn, a relay.Send, text string) (relay.MessageID, error) {
+func (p *Bot) part(ctx context.Context, t *sender.Turn, a relay.Send, text string) (relay.MessageID, error) {
 	id := "msg_" + relay.RandomText(relay.TokenLen/2)
 	user, chat, _ := strings.Cut(string(a.Chat), "/")
 	_, person, _ := strings.Cut(user, ":")
@@ -77,7 +77,7 @@ func (p *Platform) part(ctx context.Context, t *sender.Turn, a relay.Send, text 
 }
 
 // post posts a message once. Its error is an *httpcall.Fault.
-func (p *Platform) post(ctx context.Context, id string, body []byte) error {
+func (p *Bot) post(ctx context.Context, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
 	fault := &httpcall.Fault{What: "post"}

@@ -35,7 +35,7 @@ func TestThirdPartyStandardWebhooks(t *testing.T) {
 		ours = append(ours, map[string]any{"body": string(body), "headers": headers})
 	}))
 	t.Cleanup(receiver.Close)
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(specSecret)), Log: slog.New(slog.DiscardHandler), PublicURL: "https://relay.example.net",
 		Values: map[string]string{"name": "doorbell", "reply_url": receiver.URL},
 	})
@@ -70,7 +70,7 @@ func TestThirdPartyStandardWebhooks(t *testing.T) {
 	}
 	batches := platformtest.Running(t, p)
 	for n, m := range sent {
-		r := platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.Bot()), Header: http.Header{}, Body: []byte(m.Body + " ")}
+		r := platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.ID()), Header: http.Header{}, Body: []byte(m.Body + " ")}
 		r.Header.Set("webhook-id", m.ID)
 		r.Header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
 		r.Header.Set("webhook-signature", "v2,AAAA "+answer.Signed[n])

@@ -35,8 +35,8 @@ const (
 	maxText     = 65536 // characters
 )
 
-// Kind is web hooks, for the list of networks in the binary.
-var Kind = platforms.Kind{
+// Network is web hooks, for the list of networks in the binary.
+var Network = platforms.Network{
 	Name:       Name,
 	Label:      "Web hook",
 	Keys:       settings(),
@@ -44,7 +44,7 @@ var Kind = platforms.Kind{
 	TokenHelp:  "in place of token_file: lines of whsec_…, as hermes-connector webhook secret writes them; all verify, the first signs",
 	CheckToken: func(s relay.Secret) error { _, err := keys(s); return err },
 	Unscoped:   true,
-	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+	Open:       func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
 
 func settings() []platforms.Key {
@@ -54,8 +54,8 @@ func settings() []platforms.Key {
 	}
 }
 
-// Platform is one hook.
-type Platform struct {
+// Bot is one hook.
+type Bot struct {
 	inbox.People
 	// Set once, by open.
 	bot    relay.Bot
@@ -70,11 +70,11 @@ type Platform struct {
 }
 
 var (
-	_ platforms.Platform = (*Platform)(nil)
-	_ platforms.Hook     = (*Platform)(nil)
+	_ platforms.Bot  = (*Bot)(nil)
+	_ platforms.Hook = (*Bot)(nil)
 )
 
-func open(o platforms.Options) (*Platform, error) {
+func open(o platforms.Options) (*Bot, error) {
 	keys, err := keys(o.Token)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func open(o platforms.Options) (*Platform, error) {
 		return nil, err
 	}
 	bot := relay.Bot{Platform: Name, ID: relay.BotID(opts[keyName])}
-	p := &Platform{
+	p := &Bot{
 		bot: bot, name: opts[keyName], keys: keys, reply: opts[keyReplyURL], out: httpcall.New(o.Token, o.Outside, maxAnswer),
 		status: status.New(opts[keyName]), feed: inbox.NewFeed(),
 	}
@@ -114,25 +114,25 @@ func checkReplyURL(v string) error {
 }
 
 // caller is who a chat is with: every chat is its caller's own.
-func (p *Platform) caller(chat relay.ChatID) (relay.UserID, bool) {
+func (p *Bot) caller(chat relay.ChatID) (relay.UserID, bool) {
 	user, _, _ := strings.Cut(string(chat), "/")
 	hook, _, _ := strings.Cut(user, ":")
 	return relay.UserID(user), hook == p.name
 }
 
-func (p *Platform) Bot() relay.Bot { return p.bot }
+func (p *Bot) ID() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.status.Get() }
+func (p *Bot) Status() platforms.Status { return p.status.Get() }
 
-// Descriptor implements platforms.Platform.
-func (p *Platform) Descriptor() relay.Descriptor {
+// Descriptor implements platforms.Bot.
+func (p *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform: Name, Label: "Web hook", MaxMessageLength: maxText, LenUnit: relay.LenChars, MarkdownDialect: "markdown", Emoji: "🔗",
 	}
 }
 
-// Run implements platforms.Platform. Nobody has to accept the hook's secret: it is connected at once.
-func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+// Run implements platforms.Bot. Nobody has to accept the hook's secret: it is connected at once.
+func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.out.HTTP.CloseIdleConnections()
 	p.status.Set(platforms.Connected, "")
 	p.feed.Run(ctx, in, func(err error) {

@@ -71,7 +71,7 @@ func (in *memInbox) Seen(_ context.Context, events []relay.EventID) ([]bool, err
 }
 
 // running is a hook that runs, in a bubble of its own time.
-func running(t *testing.T, reply string, in *memInbox, test func(p *Platform)) {
+func running(t *testing.T, reply string, in *memInbox, test func(p *Bot)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := opened(t, reply, nil)
@@ -87,9 +87,9 @@ func running(t *testing.T, reply string, in *memInbox, test func(p *Platform)) {
 	})
 }
 
-func opened(t testing.TB, reply string, r http.RoundTripper) *Platform {
+func opened(t testing.TB, reply string, r http.RoundTripper) *Bot {
 	t.Helper()
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(specSecret)), Log: slog.New(slog.DiscardHandler),
 		Outside: r,
 		Values:  map[string]string{"name": "doorbell", "reply_url": reply},
@@ -97,10 +97,10 @@ func opened(t testing.TB, reply string, r http.RoundTripper) *Platform {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.(*Platform)
+	return p.(*Bot)
 }
 
-func post(p *Platform, h http.Header, body string) platforms.HookAnswer {
+func post(p *Bot, h http.Header, body string) platforms.HookAnswer {
 	return p.Receive(context.Background(), platforms.HookRequest{Method: http.MethodPost, Target: "/webhooks/webhook/doorbell", Header: h, Body: []byte(body)})
 }
 
@@ -137,7 +137,7 @@ func TestReceive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &memInbox{}
-			running(t, "", in, func(p *Platform) {
+			running(t, "", in, func(p *Bot) {
 				a := post(p, request("msg_1", now(), tc.body), tc.body)
 				if a.Status != tc.status || !strings.Contains(string(a.Body), tc.answer) {
 					t.Fatalf("%d %s, want %d %s", a.Status, a.Body, tc.status, tc.answer)
@@ -169,7 +169,7 @@ func TestReceive(t *testing.T) {
 
 func TestWhoHasNotProvedIt(t *testing.T) {
 	in := &memInbox{}
-	running(t, "", in, func(p *Platform) {
+	running(t, "", in, func(p *Bot) {
 		body := `{"text":"x"}`
 		for name, tc := range map[string]struct {
 			change func(http.Header)
@@ -204,7 +204,7 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 	body := `{"text":"x"}`
 	for name, in := range map[string]*memInbox{"refused": {fail: errors.New("full")}, "hangs": {hang: true}} {
 		t.Run(name, func(t *testing.T) {
-			running(t, "", in, func(p *Platform) {
+			running(t, "", in, func(p *Bot) {
 				began := time.Now()
 				a := post(p, request("msg_1", began, body), body)
 				if took := time.Since(began); a.Status != 503 || a.RetryAfter != 5*time.Second || a.Refused != platforms.NotStored || took > wait {
@@ -344,11 +344,11 @@ func TestUnclear(t *testing.T) {
 // what was dropped nobody knows, so it comes as if for the first time.
 func TestDuplicates(t *testing.T) {
 	in, body := &memInbox{}, `{"text":"x"}`
-	said := func(p *Platform, id string) string {
+	said := func(p *Bot, id string) string {
 		return string(post(p, request(id, time.Now(), body), body).Body)
 	}
 	const first, again = `{"accepted":true,"duplicate":false}`, `{"accepted":true,"duplicate":true}`
-	running(t, "", in, func(p *Platform) {
+	running(t, "", in, func(p *Bot) {
 		var wg sync.WaitGroup
 		answers := make([]string, 20)
 		for n := range answers {
@@ -359,7 +359,7 @@ func TestDuplicates(t *testing.T) {
 			t.Errorf("at once: %q", answers)
 		}
 	})
-	running(t, "", in, func(p *Platform) {
+	running(t, "", in, func(p *Bot) {
 		if got := said(p, "msg_1"); got != again {
 			t.Errorf("after a restart: %s", got)
 		}
@@ -376,7 +376,7 @@ func TestDuplicates(t *testing.T) {
 func TestStoredTooLate(t *testing.T) {
 	in, body := &memInbox{}, `{"text":"x"}`
 	in.takes.Store(int64(wait + time.Second))
-	running(t, "", in, func(p *Platform) {
+	running(t, "", in, func(p *Bot) {
 		if a := post(p, request("msg_1", time.Now(), body), body); a.Status != 503 {
 			t.Errorf("%d", a.Status)
 		}
@@ -389,7 +389,7 @@ func TestStoredTooLate(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	running(t, "", &memInbox{}, func(p *Platform) {
+	running(t, "", &memInbox{}, func(p *Bot) {
 		post(p, request("msg_1", time.Now().Add(-time.Hour), "{}"), "{}") // a stranger changes nothing
 		if s := p.Status(); s.State != platforms.Connected || !s.LastEventAt.IsZero() {
 			t.Errorf("after a stranger: %+v", s)

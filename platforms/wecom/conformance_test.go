@@ -20,7 +20,7 @@ type corporation struct {
 	platformtest.Caller
 	api
 
-	app *Platform
+	app *Bot
 	n   int
 }
 
@@ -39,10 +39,10 @@ func (c *corporation) Lacks() platformtest.Lacks {
 	return platformtest.Lacks{Groups: true, Lookup: true, Wide: true}
 }
 
-func (c *corporation) Open() (platforms.Platform, error) {
-	p, err := Kind.Open(options(c.Logger(), &c.api, ourSecret))
+func (c *corporation) Open() (platforms.Bot, error) {
+	p, err := Network.Open(options(c.Logger(), &c.api, ourSecret))
 	if err == nil {
-		c.app = p.(*Platform)
+		c.app = p.(*Bot)
 		c.Calls(c.app)
 	}
 	return p, err

@@ -141,7 +141,7 @@ func FuzzElements(f *testing.F) {
 			}
 			return
 		}
-		p := &Platform{corp: ourCorp, agent: ourAgent}
+		p := &Bot{corp: ourCorp, agent: ourAgent}
 		if ev, err := p.event(m); ev != nil {
 			_, user, _ := strings.Cut(string(ev.Source.ChatID), ":")
 			if err != nil || ev.ID == "" || len(ev.ID) > 200 || ev.At.IsZero() || string(ev.Source.UserID) != string(ev.Source.ChatID) || !isUser(user) {

@@ -80,7 +80,7 @@ var kinds = map[string]relay.MessageType{
 
 // event is what a person did; nil for what is nobody's message. Only what a person typed or chose from a menu is a
 // command: the title of a link is somebody else's.
-func (p *Platform) event(m map[string]string) (*relay.Event, error) {
+func (p *Bot) event(m map[string]string) (*relay.Event, error) {
 	kind, text, id := kinds[m["MsgType"]], m["Content"], m["MsgId"]
 	user, created := m["FromUserName"], m["CreateTime"]
 	switch m["MsgType"] {

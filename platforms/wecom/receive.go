@@ -21,7 +21,7 @@ const (
 )
 
 // HookRules implements platforms.Hook. A GET is WeCom's question whether the address is ours.
-func (p *Platform) HookRules() platforms.HookRules {
+func (p *Bot) HookRules() platforms.HookRules {
 	return platforms.HookRules{
 		Methods: []string{http.MethodGet, http.MethodPost}, MaxBody: maxBody,
 		Enter: "WeCom admin > the app > Receive messages > API, with Token and EncodingAESKey",
@@ -30,7 +30,7 @@ func (p *Platform) HookRules() platforms.HookRules {
 }
 
 // Receive implements platforms.Hook.
-func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
+func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	plain, refusal := p.opened(r)
 	if refusal != nil {
 		return *refusal
@@ -45,7 +45,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 
 // opened is what WeCom encrypted in r, or the answer to whoever is not WeCom. Of the envelope nothing else is signed,
 // and before it is known to be WeCom's it is not parsed.
-func (p *Platform) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
+func (p *Bot) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
 	unauthorized := inbox.Unauthorized(platforms.BadSignature)
 	u, err := url.Parse(r.Target)
 	if err != nil {
@@ -85,7 +85,7 @@ func enclosed(envelope []byte) string {
 }
 
 // take hands in a message. What makes no sense is answered as what does: repeated, it would make no more.
-func (p *Platform) take(ctx context.Context, plain []byte) platforms.HookAnswer {
+func (p *Bot) take(ctx context.Context, plain []byte) platforms.HookAnswer {
 	done := inbox.OK(textType, "")
 	var b platforms.Batch
 	m, err := elements(plain)

@@ -16,8 +16,8 @@ import (
 // maxText is how long a message may be, in bytes. WeCom cuts what is longer.
 const maxText = 2048
 
-// Send implements platforms.Platform.
-func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+// Send implements platforms.Bot.
+func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	user, _ := p.user(a.Chat) // turns asks whether it is one
 	parts, err := plain.Parts(a.Content, maxText, utf8.RuneLen)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 }
 
 // answered notes what became of a message: whether WeCom trusts us still.
-func (p *Platform) answered(err error) {
+func (p *Bot) answered(err error) {
 	switch f := httpcall.FaultOf(err); {
 	case err == nil:
 		p.trouble.Store(nil)

@@ -56,7 +56,7 @@ func TestThirdPartyWeCom(t *testing.T) {
 		}
 	}
 
-	p, err := Kind.Open(platforms.Options{
+	p, err := Network.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(ourSecret)), Log: slog.New(slog.DiscardHandler), Transport: thirdPartyAPI{}, PublicURL: "https://relay.example.net",
 		Secrets: map[string]relay.Secret{"callback_token": relay.NewSecret([]byte(ourToken)), "aes_key": relay.NewSecret([]byte(ourAES))},
 		Values:  map[string]string{"corp_id": ourCorp, "agent_id": ourAgent},
@@ -68,7 +68,7 @@ func TestThirdPartyWeCom(t *testing.T) {
 	for n, c := range got.Theirs {
 		q := url.Values{"msg_signature": {c.Signature}, "timestamp": {seconds}, "nonce": {ourNonce}}
 		r := platforms.HookRequest{
-			Method: http.MethodPost, Target: platforms.HookPath(p.Bot()) + "?" + q.Encode(), Body: []byte("<xml><Encrypt>" + c.Cipher + "</Encrypt></xml>"),
+			Method: http.MethodPost, Target: platforms.HookPath(p.ID()) + "?" + q.Encode(), Body: []byte("<xml><Encrypt>" + c.Cipher + "</Encrypt></xml>"),
 		}
 		a := p.(platforms.Hook).Receive(t.Context(), r)
 		if all := batches(); a.Status != http.StatusOK || len(a.Body) != 0 || len(all) != n+1 || len(all[n].Events) != 1 {
@@ -80,7 +80,7 @@ func TestThirdPartyWeCom(t *testing.T) {
 		}
 	}
 	q := url.Values{"msg_signature": {got.Echo.Signature}, "timestamp": {seconds}, "nonce": {ourNonce}, "echostr": {got.Echo.Cipher}}
-	r := platforms.HookRequest{Method: http.MethodGet, Target: platforms.HookPath(p.Bot()) + "?" + q.Encode()}
+	r := platforms.HookRequest{Method: http.MethodGet, Target: platforms.HookPath(p.ID()) + "?" + q.Encode()}
 	if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != http.StatusOK || string(a.Body) != echo {
 		t.Errorf("asked whether the address is ours: %d %s", a.Status, a.Body)
 	}

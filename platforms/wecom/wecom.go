@@ -1,4 +1,4 @@
-// Package wecom is a self-built application of WeCom behind platforms.Platform: WeCom posts what people write
+// Package wecom is a self-built application of WeCom behind platforms.Bot: WeCom posts what people write
 // to our door, encrypted, and answers go out over its API.
 //
 // Invariants, besides those of package platforms:
@@ -42,8 +42,8 @@ const (
 	lookEvery = 10 * time.Minute
 )
 
-// Kind is WeCom, for the list of networks in the binary.
-var Kind = platforms.Kind{
+// Network is WeCom, for the list of networks in the binary.
+var Network = platforms.Network{
 	Name:      Name,
 	Label:     "WeCom",
 	Keys:      settings(),
@@ -55,7 +55,7 @@ var Kind = platforms.Kind{
 	CheckToken: checkSecret,
 	CheckID:    checkID,
 	Unscoped:   true,
-	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+	Open:       func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
 
 func settings() []platforms.Key {
@@ -65,8 +65,8 @@ func settings() []platforms.Key {
 	}
 }
 
-// Platform is one application.
-type Platform struct {
+// Bot is one application.
+type Bot struct {
 	inbox.People
 	// Set once, by open.
 	bot    relay.Bot
@@ -85,11 +85,11 @@ type Platform struct {
 }
 
 var (
-	_ platforms.Platform = (*Platform)(nil)
-	_ platforms.Hook     = (*Platform)(nil)
+	_ platforms.Bot  = (*Bot)(nil)
+	_ platforms.Hook = (*Bot)(nil)
 )
 
-func open(o platforms.Options) (*Platform, error) {
+func open(o platforms.Options) (*Bot, error) {
 	if err := checkSecret(o.Token); err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func open(o platforms.Options) (*Platform, error) {
 	if o.PublicURL == "" {
 		return nil, errors.New("public_url is missing: WeCom posts what people write to it")
 	}
-	p := &Platform{
+	p := &Bot{
 		bot:  relay.Bot{Platform: Name, ID: relay.BotID(opts[keyCorp] + "-" + opts[keyAgent])},
 		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key, log: o.Log,
 		status: status.New(""), feed: inbox.NewFeed(),
@@ -169,14 +169,14 @@ func checkID(id string) error {
 }
 
 // user is who a chat of this corporation's is with; ok is false for any other.
-func (p *Platform) user(chat relay.ChatID) (string, bool) {
+func (p *Bot) user(chat relay.ChatID) (string, bool) {
 	corp, user, ok := strings.Cut(string(chat), ":")
 	return user, ok && corp == p.corp && isUser(user)
 }
 
-func (p *Platform) Bot() relay.Bot { return p.bot }
+func (p *Bot) ID() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status {
+func (p *Bot) Status() platforms.Status {
 	s := p.status.Get()
 	if why := p.trouble.Load(); why != nil && s.State == platforms.Connected {
 		s.State, s.Reason = platforms.Degraded, "the newest answer was refused: "+*why
@@ -184,15 +184,15 @@ func (p *Platform) Status() platforms.Status {
 	return s
 }
 
-// Descriptor implements platforms.Platform.
-func (p *Platform) Descriptor() relay.Descriptor {
+// Descriptor implements platforms.Bot.
+func (p *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform: Name, Label: "WeCom", MaxMessageLength: maxText, LenUnit: relay.LenChars, MarkdownDialect: "plain", Emoji: "💬",
 	}
 }
 
-// Run implements platforms.Platform.
-func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+// Run implements platforms.Bot.
+func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.calls.HTTP.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(ctx)
 	var feeding sync.WaitGroup
@@ -218,7 +218,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 
 // watch looks from time to time whether WeCom accepts the credential. It returns ErrBadCredentials, or nil
 // when ctx ended.
-func (p *Platform) watch(ctx context.Context) error {
+func (p *Bot) watch(ctx context.Context) error {
 	p.status.Set(platforms.Connecting, "")
 	wait := backoff.Backoff{First: afterFailure, Max: time.Minute}
 	for ctx.Err() == nil {

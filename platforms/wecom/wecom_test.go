@@ -123,17 +123,17 @@ func options(log *slog.Logger, rt http.RoundTripper, secret string) platforms.Op
 	}
 }
 
-func opened(t testing.TB, w *api, secret string) *Platform {
+func opened(t testing.TB, w *api, secret string) *Bot {
 	t.Helper()
-	p, err := Kind.Open(options(slog.New(slog.DiscardHandler), w, secret))
+	p, err := Network.Open(options(slog.New(slog.DiscardHandler), w, secret))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.(*Platform)
+	return p.(*Bot)
 }
 
 // running is an application that runs, in a bubble of its own time.
-func running(t *testing.T, w *api, in *memInbox, test func(t *testing.T, p *Platform)) {
+func running(t *testing.T, w *api, in *memInbox, test func(t *testing.T, p *Bot)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := opened(t, w, ourSecret)
@@ -150,17 +150,17 @@ func running(t *testing.T, w *api, in *memInbox, test func(t *testing.T, p *Plat
 }
 
 // posted is WeCom's request with a message in it, at a time.
-func posted(p *Platform, doc string, now time.Time) platforms.HookRequest {
+func posted(p *Bot, doc string, now time.Time) platforms.HookRequest {
 	return at(p, encrypted(p.key, []byte(doc), ourCorp, len(doc), padded), strconv.FormatInt(now.Unix(), 10))
 }
 
 // sealed is posted with another key, or for another receiver.
-func sealed(p *Platform, key []byte, receiver string) platforms.HookRequest {
+func sealed(p *Bot, key []byte, receiver string) platforms.HookRequest {
 	return at(p, encrypted(key, []byte(ourXML), receiver, len(ourXML), padded), strconv.FormatInt(time.Now().Unix(), 10))
 }
 
 // at is WeCom's request with what it encrypted, signed with its time.
-func at(p *Platform, cipher, seconds string) platforms.HookRequest {
+func at(p *Bot, cipher, seconds string) platforms.HookRequest {
 	q := url.Values{"msg_signature": {signature(ourToken, seconds, ourNonce, cipher)}, "timestamp": {seconds}, "nonce": {ourNonce}}
 	return platforms.HookRequest{
 		Method: http.MethodPost, Target: platforms.HookPath(p.bot) + "?" + q.Encode(),
@@ -244,7 +244,7 @@ func TestReceive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &memInbox{}
-			running(t, &api{}, in, func(t *testing.T, p *Platform) {
+			running(t, &api{}, in, func(t *testing.T, p *Bot) {
 				a := p.Receive(t.Context(), posted(p, tc.doc, time.Now()))
 				if a.Status != 200 || len(a.Body) != 0 || a.Refused != tc.refused || len(in.got.Undecodable) != tc.raw {
 					t.Fatalf("%d %s, refused %q, %d in quarantine", a.Status, a.Body, a.Refused, len(in.got.Undecodable))
@@ -271,7 +271,7 @@ func TestReceive(t *testing.T) {
 // TestEverySingleBit of the signature, and of what it covers, counts.
 func TestEverySingleBit(t *testing.T) {
 	in := &memInbox{}
-	running(t, &api{}, in, func(t *testing.T, p *Platform) {
+	running(t, &api{}, in, func(t *testing.T, p *Bot) {
 		good := posted(p, ourXML, time.Now())
 		u, err := url.Parse(good.Target)
 		if err != nil {
@@ -311,7 +311,7 @@ func flipped(s string, bit int) string {
 // TestEnvelopes: WeCom wraps what it encrypted; what else stands there counts for nothing.
 func TestEnvelopes(t *testing.T) {
 	in := &memInbox{}
-	running(t, &api{}, in, func(t *testing.T, p *Platform) {
+	running(t, &api{}, in, func(t *testing.T, p *Bot) {
 		bare := posted(p, ourXML, time.Now())
 		cipher := enclosed(bare.Body)
 		for n, body := range []string{
@@ -328,7 +328,7 @@ func TestEnvelopes(t *testing.T) {
 
 // TestTheQuestion whether the address is ours is answered with what was encrypted, and nothing else.
 func TestTheQuestion(t *testing.T) {
-	running(t, &api{}, &memInbox{}, func(t *testing.T, p *Platform) {
+	running(t, &api{}, &memInbox{}, func(t *testing.T, p *Bot) {
 		cipher := encrypted(p.key, []byte("1616140317555161061"), ourCorp, 19, padded)
 		seconds := strconv.FormatInt(time.Now().Unix(), 10)
 		q := url.Values{"msg_signature": {signature(ourToken, seconds, ourNonce, cipher)}, "timestamp": {seconds}, "nonce": {ourNonce}, "echostr": {cipher}}
@@ -348,7 +348,7 @@ func TestTheQuestion(t *testing.T) {
 
 func TestWhoHasNotProvedIt(t *testing.T) {
 	in := &memInbox{}
-	running(t, &api{}, in, func(t *testing.T, p *Platform) {
+	running(t, &api{}, in, func(t *testing.T, p *Bot) {
 		good := posted(p, ourXML, time.Now())
 		for name, tc := range map[string]struct {
 			change func(*platforms.HookRequest)
@@ -390,7 +390,7 @@ func TestWhoHasNotProvedIt(t *testing.T) {
 }
 
 func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
-	running(t, &api{}, &memInbox{fail: errors.New("full")}, func(t *testing.T, p *Platform) {
+	running(t, &api{}, &memInbox{fail: errors.New("full")}, func(t *testing.T, p *Bot) {
 		began := time.Now()
 		if a := p.Receive(t.Context(), posted(p, ourXML, began)); a.Status != 503 || a.RetryAfter == 0 || time.Since(began) > wait {
 			t.Errorf("%d after %v", a.Status, time.Since(began))
@@ -399,7 +399,7 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	running(t, &api{}, &memInbox{}, func(t *testing.T, p *Platform) {
+	running(t, &api{}, &memInbox{}, func(t *testing.T, p *Bot) {
 		if s := p.Status(); s.State != platforms.Connected || s.Reason != "" || !strings.Contains(p.HookRules().Enter, "Receive messages") {
 			t.Errorf("%+v", s)
 		}
@@ -408,7 +408,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	running(t, &api{deny: notTrusted}, &memInbox{}, func(t *testing.T, p *Platform) {
+	running(t, &api{deny: notTrusted}, &memInbox{}, func(t *testing.T, p *Bot) {
 		if s := p.Status(); s.State != platforms.Degraded || !strings.Contains(s.Reason, "add 192.0.2.7 to trusted IPs") {
 			t.Errorf("%+v", s)
 		}
@@ -425,7 +425,7 @@ const notTrusted = `{"errcode":60020,"errmsg":"not allow to access from your ip,
 // TestARefusedAnswer is seen in the state until one is taken; no gateway learns our address.
 func TestARefusedAnswer(t *testing.T) {
 	w := &api{}
-	running(t, w, &memInbox{}, func(t *testing.T, p *Platform) {
+	running(t, w, &memInbox{}, func(t *testing.T, p *Bot) {
 		w.say = notTrusted
 		_, err := p.Send(t.Context(), relay.Send{Chat: ourCorp + ":ann", Content: "x"})
 		ae, ok := errors.AsType[*relay.ActionError](err)
@@ -693,7 +693,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 // read verifies and reads a request.
-func read(t testing.TB, p *Platform, r platforms.HookRequest) {
+func read(t testing.TB, p *Bot, r platforms.HookRequest) {
 	plain, refusal := p.opened(r)
 	m, err := elements(plain)
 	if ev, err2 := p.event(m); refusal != nil || err != nil || err2 != nil || ev == nil {

@@ -87,7 +87,7 @@ func newRig(t *testing.T, o identity.Options) *rig {
 	b := &bus.Local{}
 	t.Cleanup(b.Subscribe(func(n bus.Note) { r.told = append(r.told, n) }))
 	svc := manage.New(r.db, r.auth, link.NewDesk(r.db, v, now), v, b, r.live, manage.Settings{
-		URL: "https://relay.example.net", Kinds: []platforms.Kind{{Name: "pigeon"}}, Now: now,
+		URL: "https://relay.example.net", Networks: []platforms.Network{{Name: "pigeon"}}, Now: now,
 		IdentityURLs: o.Mode == "" || o.Mode == identity.None,
 	})
 	r.API = New(svc, r.auth, id, Options{Log: log, Now: now})
@@ -250,7 +250,7 @@ type live struct {
 	manages   map[relay.ChatID]relay.Place // what the people of every instance manage
 }
 
-func (l *live) Bots() []platforms.Platform                        { return []platforms.Platform{pigeon{}} }
+func (l *live) Bots() []platforms.Bot                             { return []platforms.Bot{pigeon{}} }
 func (l *live) Connected(i relay.InstanceID) bool                 { return i == l.connected }
 func (l *live) Serves(_ relay.GatewayID, i relay.InstanceID) bool { return i == l.connected }
 func (l *live) Answers(_ context.Context, g relay.GatewayID, i relay.InstanceID) bool {
@@ -270,7 +270,7 @@ func (l *live) MayClaim(_ context.Context, _ relay.InstanceID, _ relay.PlatformI
 // pigeon is a bot with deep links.
 type pigeon struct{}
 
-func (pigeon) Bot() relay.Bot               { return relay.Bot{Platform: "pigeon", ID: "1"} }
+func (pigeon) ID() relay.Bot                { return relay.Bot{Platform: "pigeon", ID: "1"} }
 func (pigeon) Descriptor() relay.Descriptor { return relay.Bare("pigeon") }
 func (pigeon) Status() platforms.Status {
 	return platforms.Status{State: platforms.Connected, Name: "coo"}

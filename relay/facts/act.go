@@ -14,8 +14,8 @@ import (
 )
 
 // Knows reports whether something is stored that lets the instance act on the chat with p. No platform is asked.
-func (fs *Facts) Knows(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) bool {
-	bot := p.Bot()
+func (fs *Facts) Knows(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) bool {
+	bot := p.ID()
 	if _, ok, err := fs.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat}); ok && err == nil {
 		return true
 	}
@@ -27,12 +27,12 @@ func (fs *Facts) Knows(ctx context.Context, i relay.InstanceID, p platforms.Plat
 }
 
 // Act gathers what decides whether the instance may act on chat with p.
-func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (gate.ActFacts, error) {
+func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) (gate.ActFacts, error) {
 	f := gate.ActFacts{Now: time.Now()}
 	if chat == "" {
 		return f, nil
 	}
-	bot := p.Bot()
+	bot := p.ID()
 	chat, err := fs.CurrentChat(ctx, bot.Platform, chat)
 	if err != nil {
 		return f, err
@@ -72,7 +72,7 @@ func (fs *Facts) talkFacts(ctx context.Context, c store.Conversation) (gate.ActF
 // holds reports whether the instance holds the grant covering place. If only the chat of the place is known, the
 // platform completes it, which is asked only for an instance that holds some grant there: no other can make it ask.
 // Where the platform does not know either, only a grant that names the chat counts.
-func (fs *Facts) holds(ctx context.Context, i relay.InstanceID, p platforms.Platform, place relay.Place, known bool) (bool, error) {
+func (fs *Facts) holds(ctx context.Context, i relay.InstanceID, p platforms.Bot, place relay.Place, known bool) (bool, error) {
 	if !known {
 		some, err := fs.Grants(ctx, store.GrantFilter{Instance: i, Platform: place.Platform, Limit: 1})
 		if err != nil || len(some) == 0 {
@@ -89,7 +89,7 @@ func (fs *Facts) holds(ctx context.Context, i relay.InstanceID, p platforms.Plat
 
 // Alone reports whether nobody but the instance may act on the chat. No network is asked who can see the chat: an
 // instance that may turn out to be allowed counts.
-func (fs *Facts) Alone(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
+func (fs *Facts) Alone(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) (bool, error) {
 	if held, err := fs.heldByOther(ctx, i, p, chat); err != nil || held {
 		return false, err
 	}
@@ -97,7 +97,7 @@ func (fs *Facts) Alone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 	if err != nil || slices.ContainsFunc(direct, func(b store.Binding) bool { return b.Instance != i }) {
 		return false, err
 	}
-	talks, err := fs.Conversations(ctx, store.ConversationFilter{Chat: relay.Chat{Bot: p.Bot(), ID: chat}})
+	talks, err := fs.Conversations(ctx, store.ConversationFilter{Chat: relay.Chat{Bot: p.ID(), ID: chat}})
 	if err != nil {
 		return false, err
 	}
@@ -113,9 +113,9 @@ func (fs *Facts) Alone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 }
 
 // heldByOther reports whether another instance holds the grant covering the chat, or may, where nobody can place it.
-func (fs *Facts) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
-	place := relay.Place{Platform: p.Bot().Platform, Chat: chat}
-	c, known, err := fs.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
+func (fs *Facts) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) (bool, error) {
+	place := relay.Place{Platform: p.ID().Platform, Chat: chat}
+	c, known, err := fs.Conversation(ctx, i, relay.Chat{Bot: p.ID(), ID: chat})
 	if err != nil {
 		return false, err
 	}
@@ -130,7 +130,7 @@ func (fs *Facts) heldByOther(ctx context.Context, i relay.InstanceID, p platform
 }
 
 // personSees reports whether the person who justified the conversation sees its chat now.
-func (fs *Facts) personSees(ctx context.Context, p platforms.Platform, place relay.Place, c store.Conversation) (bool, error) {
+func (fs *Facts) personSees(ctx context.Context, p platforms.Bot, place relay.Place, c store.Conversation) (bool, error) {
 	if c.Type == relay.ChatDM {
 		return true, nil
 	}
@@ -150,7 +150,7 @@ func (fs *Facts) personSees(ctx context.Context, p platforms.Platform, place rel
 const locateWithin = 5 * time.Second
 
 // Locate completes a place that is known by its chat only, if the platform knows it.
-func Locate(ctx context.Context, p platforms.Platform, place relay.Place) (relay.Place, bool) {
+func Locate(ctx context.Context, p platforms.Bot, place relay.Place) (relay.Place, bool) {
 	l, ok := p.(platforms.Locator)
 	if !ok {
 		return place, false

@@ -85,8 +85,8 @@ func (fs *Facts) Bound(ctx context.Context, i relay.InstanceID, p relay.Platform
 
 // direct are the bindings of the people whose direct messages with p the chat is: those to the instance, or
 // to all of them if i is empty.
-func (fs *Facts) direct(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) ([]store.Binding, error) {
-	platform := p.Bot().Platform
+func (fs *Facts) direct(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) ([]store.Binding, error) {
+	platform := p.ID().Platform
 	out, err := fs.Bindings(ctx, store.BindingFilter{Instance: i, Platform: platform, DMChat: chat})
 	d, tells := p.(platforms.DirectChats)
 	if err != nil || !tells {

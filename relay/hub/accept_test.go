@@ -326,7 +326,7 @@ func (p *interrupted) CanSee(context.Context, relay.Place, relay.UserID) (bool, 
 // TestAnInstanceThatIsRevokedMeanwhileReceivedNothing: nor is that said of it.
 func TestAnInstanceThatIsRevokedMeanwhileReceivedNothing(t *testing.T) {
 	p := &interrupted{}
-	r := newRigWith(t, func(l *local.Loopback) platforms.Platform { p.Loopback = l; return p })
+	r := newRigWith(t, func(l *local.Loopback) platforms.Bot { p.Loopback = l; return p })
 	p.first = func() {
 		if _, err := r.db.Revoke(t.Context(), nil, "home"); err != nil {
 			t.Error(err)

@@ -28,7 +28,7 @@ func inAge(t *testing.T, test func(t *testing.T, a *aged)) {
 }
 
 // inBubble runs test with a gateway in virtual time.
-func inBubble(t *testing.T, newer bool, bots []platforms.Platform, test func(t *testing.T, f *socketFlip, b bus.Bus)) {
+func inBubble(t *testing.T, newer bool, bots []platforms.Bot, test func(t *testing.T, f *socketFlip, b bus.Bus)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})

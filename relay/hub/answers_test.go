@@ -37,7 +37,7 @@ type moody struct {
 func newMoodyRig(t *testing.T) (*rig, *moody) {
 	t.Helper()
 	p := &moody{}
-	return newRigWith(t, func(l *local.Loopback) platforms.Platform { p.Loopback = l; return p }), p
+	return newRigWith(t, func(l *local.Loopback) platforms.Bot { p.Loopback = l; return p }), p
 }
 
 func (p *moody) Respond(ctx context.Context, c platforms.Capability, a relay.Send, first bool) (relay.Result, error) {
@@ -208,7 +208,7 @@ func TestADuplicateTakesNoCapabilityAway(t *testing.T) {
 
 func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
 	p := &responder{}
-	r := newRigOn(t, store.Options{MaxSize: 1 << 20}, func(l *local.Loopback) platforms.Platform { p.Loopback = l; return p })
+	r := newRigOn(t, store.Options{MaxSize: 1 << 20}, func(l *local.Loopback) platforms.Bot { p.Loopback = l; return p })
 	r.enroll("home", "ann")
 	ev := relay.Event{
 		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),

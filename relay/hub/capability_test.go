@@ -29,8 +29,8 @@ import (
 const annsKey = relay.SessionKey("agent:main:loopback:dm:@ann")
 
 // restarted is a hub that knows what is stored and nothing else, as after a restart. It does not run.
-func (r *rig) restarted(p platforms.Platform, seal outbound.Sealer) *Hub {
-	return New(r.db, r.desk, r.bus, []platforms.Platform{p}, Options{Seal: seal})
+func (r *rig) restarted(p platforms.Bot, seal outbound.Sealer) *Hub {
+	return New(r.db, r.desk, r.bus, []platforms.Bot{p}, Options{Seal: seal})
 }
 
 // sits is the attachment of the instance's gateway, without a socket.
@@ -208,8 +208,8 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 			defer db.Close()
 			p := &truthful{dice: rand.New(rand.NewPCG(seed, 1)), place: map[string]string{}}
 			p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
-			h := New(db, nil, &bus.Local{}, []platforms.Platform{p}, Options{Seal: plainSeal{}})
-			r := &rig{t: t, db: db, bot: p.Bot(), hub: h}
+			h := New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
+			r := &rig{t: t, db: db, bot: p.ID(), hub: h}
 			r.enroll("home", "ann")
 			for n := range 6 {
 				r.give(capability.Record{
@@ -234,7 +234,7 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				h = New(db, nil, &bus.Local{}, []platforms.Platform{p}, Options{Seal: plainSeal{}})
+				h = New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
 			}
 			if len(p.lost) != 0 || p.sent < 20 {
 				t.Errorf("seed %d: of %d answers these were replaced: %q", seed, p.sent, p.lost)
@@ -383,8 +383,8 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			h := New(db, nil, &bus.Local{}, []platforms.Platform{p}, Options{Seal: plainSeal{}})
-			r := &rig{t: t, db: db, bot: p.Bot(), hub: h}
+			h := New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
+			r := &rig{t: t, db: db, bot: p.ID(), hub: h}
 			r.enroll("home", "ann")
 			r.enroll("kids", "ann")
 			if tc.give == nil {
@@ -443,7 +443,7 @@ func TestWhatAnotherKeySealedIsDropped(t *testing.T) {
 		r.command("ann", fmt.Sprint("i", n), "/ask", fmt.Sprint("tok", n), true)
 	}
 	var log bytes.Buffer
-	h := New(r.db, r.desk, r.bus, []platforms.Platform{p}, Options{Seal: plainSeal{"new"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	h := New(r.db, r.desk, r.bus, []platforms.Bot{p}, Options{Seal: plainSeal{"new"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 2 {
 		if err := h.out.Capabilities.DropUseless(t.Context()); err != nil {
 			t.Fatal(err)
@@ -469,7 +469,7 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			p := &responder{}
 			r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
 			p.Loopback = local.NewLoopback(r.net, nil)
-			r.bot = p.Bot()
+			r.bot = p.ID()
 			r.enroll("home", "ann")
 			r.claim("home", "garden")
 			r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
@@ -530,8 +530,8 @@ func TestCapabilitiesCostNoCommits(t *testing.T) {
 		defer db.Close()
 		p := &responder{}
 		p.Loopback = local.NewLoopback(local.NewNetwork(), nil)
-		r := &rig{t: t, db: db, bot: p.Bot()}
-		r.hub = New(db, nil, &bus.Local{}, []platforms.Platform{p}, Options{Seal: plainSeal{}})
+		r := &rig{t: t, db: db, bot: p.ID()}
+		r.hub = New(db, nil, &bus.Local{}, []platforms.Bot{p}, Options{Seal: plainSeal{}})
 		r.enroll("home", "ann")
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

@@ -38,7 +38,7 @@ func claims(t *testing.T) (*Hub, *stage, *stage) {
 		}
 	}
 	first, second, other := &stage{bot: relay.Bot{Platform: tell, ID: "1"}}, &stage{bot: relay.Bot{Platform: tell, ID: "2"}}, &stage{bot: relay.Bot{Platform: mute, ID: "1"}}
-	return New(db, nil, &bus.Local{}, []platforms.Platform{first, second, asked{other, other, other, other, other, other, other, other}}, Options{}), first, second
+	return New(db, nil, &bus.Local{}, []platforms.Bot{first, second, asked{other, other, other, other, other, other, other, other}}, Options{}), first, second
 }
 
 // answers makes s a network that knows the chats "green" and its thread "rose" in the scope "park",

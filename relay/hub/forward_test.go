@@ -178,7 +178,7 @@ func TestAForwardGoesWhereItsEventWould(t *testing.T) {
 
 // TestAForwardInDeadLettersComesBack as one.
 func TestAForwardInDeadLettersComesBack(t *testing.T) {
-	r := newRigOn(t, store.Options{Limits: store.Limits{MaxEntries: 1}}, func(p *local.Loopback) platforms.Platform { return p })
+	r := newRigOn(t, store.Options{Limits: store.Limits{MaxEntries: 1}}, func(p *local.Loopback) platforms.Bot { return p })
 	r.enroll("home", "ann")
 	f := r.request("ann", "", "i1", soon(), false)
 	r.say(local.Message{User: "ann", Text: "pushes it out"})

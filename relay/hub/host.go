@@ -12,7 +12,7 @@ import (
 
 // hosted are the bots of a hub, and those of them that run. The zero value hosts none.
 type hosted struct {
-	list atomic.Pointer[[]platforms.Platform] // in the order of the configuration; what it points to never changes
+	list atomic.Pointer[[]platforms.Bot] // in the order of the configuration; what it points to never changes
 
 	mu      sync.Mutex // guards the fields below
 	run     starter    // nil: the hub does not run
@@ -22,15 +22,15 @@ type hosted struct {
 
 // botRun is one bot's Run.
 type botRun struct {
-	bot   platforms.Platform
+	bot   platforms.Bot
 	stop  func()          // does not block
 	ended <-chan struct{} // closed when Run has returned
 }
 
-func (s *hosted) set(bots []platforms.Platform) { s.list.Store(&bots) }
+func (s *hosted) set(bots []platforms.Bot) { s.list.Store(&bots) }
 
 // starter starts a bot once after is closed, if there is one. It must not block.
-type starter func(p platforms.Platform, after <-chan struct{}) botRun
+type starter func(p platforms.Bot, after <-chan struct{}) botRun
 
 // begin starts what is hosted, and from now on what is hosted newly.
 func (s *hosted) begin(start starter) {
@@ -50,7 +50,7 @@ func (s *hosted) end() {
 // change hosts bots in place of those before: it starts the new ones, and tells those that went to stop. A bot begins
 // when those before it under its id have ended, however long ago they were told to: two would fight for the network's
 // updates.
-func (s *hosted) change(bots []platforms.Platform) (came, went []platforms.Platform) {
+func (s *hosted) change(bots []platforms.Bot) (came, went []platforms.Bot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	former := *s.list.Load()
@@ -88,14 +88,14 @@ func (s *hosted) change(bots []platforms.Platform) (came, went []platforms.Platf
 
 // startLocked starts bots, each after the last one of its id that leaves, which came after those before it. s.mu must
 // be held.
-func (s *hosted) startLocked(bots []platforms.Platform) {
+func (s *hosted) startLocked(bots []platforms.Bot) {
 	if s.run == nil {
 		return
 	}
 	for _, p := range bots {
 		var after <-chan struct{}
 		for _, before := range s.leaving {
-			if before.bot.Bot() == p.Bot() {
+			if before.bot.ID() == p.ID() {
 				after = before.ended
 			}
 		}
@@ -104,12 +104,12 @@ func (s *hosted) startLocked(bots []platforms.Platform) {
 }
 
 // Bots implements outbound.Bots.
-func (s *hosted) Bots() []platforms.Platform { return *s.list.Load() }
+func (s *hosted) Bots() []platforms.Bot { return *s.list.Load() }
 
 // Bot is the hosted bot, or nil.
-func (s *hosted) Bot(b relay.Bot) platforms.Platform {
+func (s *hosted) Bot(b relay.Bot) platforms.Bot {
 	for _, p := range s.Bots() {
-		if p.Bot() == b {
+		if p.ID() == b {
 			return p
 		}
 	}
@@ -117,11 +117,11 @@ func (s *hosted) Bot(b relay.Bot) platforms.Platform {
 }
 
 // Fronted are the hosted bots that the identities of a session's hellos stand for, in that order.
-func (s *hosted) Fronted(ids []relay.Bot) []platforms.Platform {
-	var out []platforms.Platform
+func (s *hosted) Fronted(ids []relay.Bot) []platforms.Bot {
+	var out []platforms.Bot
 	for _, id := range ids {
 		for _, p := range s.Bots() {
-			if standsFor(id, p.Bot()) && !slices.Contains(out, p) {
+			if standsFor(id, p.ID()) && !slices.Contains(out, p) {
 				out = append(out, p)
 			}
 		}
@@ -130,15 +130,15 @@ func (s *hosted) Fronted(ids []relay.Bot) []platforms.Platform {
 }
 
 // Bots are the hosted bots in the order of the configuration. The caller does not change the list.
-func (h *Hub) Bots() []platforms.Platform { return h.hosted.Bots() }
+func (h *Hub) Bots() []platforms.Bot { return h.hosted.Bots() }
 
 // Host makes bots the hosted ones, in that order: those that are hosted already go on and notice nothing, new ones
 // start, others stop. What waits for a new bot, from before it went or from an earlier start, is taken up. It does not
 // wait for a bot. Changes come one after another.
-func (h *Hub) Host(ctx context.Context, bots []platforms.Platform) {
+func (h *Hub) Host(ctx context.Context, bots []platforms.Bot) {
 	came, went := h.hosted.change(slices.Clone(bots))
 	for _, p := range went { // nobody hears of changes there any more
-		h.facts.Visible.Forget(p.Bot(), []platforms.RosterChange{{}})
+		h.facts.Visible.Forget(p.ID(), []platforms.RosterChange{{}})
 	}
 	if len(came) == 0 {
 		return
@@ -156,7 +156,7 @@ func (h *Hub) Host(ctx context.Context, bots []platforms.Platform) {
 
 // starts is how the hub's Run starts bots: wg waits for them, and they end with ctx.
 func (h *Hub) starts(ctx context.Context, wg *sync.WaitGroup) starter {
-	return func(p platforms.Platform, after <-chan struct{}) botRun {
+	return func(p platforms.Bot, after <-chan struct{}) botRun {
 		ctx, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		wg.Go(func() {

@@ -63,7 +63,7 @@ func (p *player) Run(ctx context.Context, _ platforms.Inbox) error {
 }
 
 // hosting runs a hub in a synctest bubble until the test ends.
-func hosting(t *testing.T, bots ...platforms.Platform) (*Hub, func()) {
+func hosting(t *testing.T, bots ...platforms.Bot) (*Hub, func()) {
 	db, err := store.Open(t.TempDir()+"/connector.db", store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -98,16 +98,16 @@ func TestHost(t *testing.T) {
 		}
 		for _, step := range []struct {
 			name   string
-			bots   []platforms.Platform
+			bots   []platforms.Bot
 			first  []string
 			second []string // a second later
 		}{
-			{"the same in another order", []platforms.Platform{b, a}, nil, nil},
-			{"one comes", []platforms.Platform{b, c, a}, []string{"c begins"}, nil},
-			{"one goes", []platforms.Platform{c, a}, nil, []string{"b ended"}},
-			{"one is another", []platforms.Platform{c, all.player("a again", "1")}, nil, []string{"a ended", "a again begins"}},
+			{"the same in another order", []platforms.Bot{b, a}, nil, nil},
+			{"one comes", []platforms.Bot{b, c, a}, []string{"c begins"}, nil},
+			{"one goes", []platforms.Bot{c, a}, nil, []string{"b ended"}},
+			{"one is another", []platforms.Bot{c, all.player("a again", "1")}, nil, []string{"a ended", "a again begins"}},
 			{"nobody is left", nil, nil, []string{"a again ended", "c ended"}},
-			{"one that went comes back", []platforms.Platform{all.player("d", "3")}, []string{"d begins"}, nil},
+			{"one that went comes back", []platforms.Bot{all.player("d", "3")}, []string{"d begins"}, nil},
 		} {
 			h.Host(t.Context(), step.bots)
 			if got := h.Bots(); !slices.Equal(got, step.bots) {
@@ -129,7 +129,7 @@ func TestHost(t *testing.T) {
 		if got := all.since(); !slices.Equal(got, []string{"d ended"}) {
 			t.Errorf("at the end: %v", got)
 		}
-		h.Host(t.Context(), []platforms.Platform{a})
+		h.Host(t.Context(), []platforms.Bot{a})
 		if got := all.since(); got != nil {
 			t.Errorf("after the end: %v, want nothing", got)
 		}
@@ -142,7 +142,7 @@ func TestHostInAHurry(t *testing.T) {
 		all := &troupe{unsaid: time.Second}
 		h, end := hosting(t, all.player("0", "1"))
 		for n := range 10 {
-			h.Host(t.Context(), []platforms.Platform{all.player(fmt.Sprint(n+1), "1")})
+			h.Host(t.Context(), []platforms.Bot{all.player(fmt.Sprint(n+1), "1")})
 		}
 		time.Sleep(time.Minute)
 		got := all.since()
@@ -159,7 +159,7 @@ func TestHostComesBackWhileItStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &troupe{unsaid: 10 * time.Second}
 		h, end := hosting(t, all.player("first", "1"))
-		for _, bots := range [][]platforms.Platform{
+		for _, bots := range [][]platforms.Bot{
 			nil, {all.player("second", "1")}, nil, {all.player("other", "2")}, {all.player("third", "1")},
 		} {
 			h.Host(t.Context(), bots)
@@ -181,7 +181,7 @@ func TestHostAfterABotGaveUp(t *testing.T) {
 		dead := all.player("dead", "1")
 		dead.dies = true
 		h, end := hosting(t, dead)
-		h.Host(t.Context(), []platforms.Platform{all.player("alive", "1")})
+		h.Host(t.Context(), []platforms.Bot{all.player("alive", "1")})
 		if got, want := all.since(), []string{"dead begins", "alive begins"}; !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}

@@ -85,7 +85,7 @@ type Hub struct {
 }
 
 // New makes a hub for bots. Nothing runs before Run.
-func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
+func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Bot, o Options) *Hub {
 	o.Log, o.Began = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Began, time.Now())
 	h := &Hub{db: db, bus: b, log: o.Log, opts: o, instances: make(map[relay.InstanceID]*instance)}
 	h.opts.Session.Log, h.opts.Session.Count = o.Log, h.Count
@@ -142,10 +142,10 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 }
 
-func (h *Hub) runPlatform(ctx context.Context, p platforms.Platform) {
-	log := h.log.With("bot", p.Bot().String())
+func (h *Hub) runPlatform(ctx context.Context, p platforms.Bot) {
+	log := h.log.With("bot", p.ID().String())
 	log.Info("bot started")
-	err := p.Run(ctx, h.in.Inbox(p.Bot()))
+	err := p.Run(ctx, h.in.Inbox(p.ID()))
 	switch {
 	case err == nil:
 		log.Info("bot stopped")

@@ -74,7 +74,7 @@ func newPosterRig(t *testing.T, has map[string]string) (*rig, *poster, *drawer) 
 	t.Helper()
 	p := &poster{&responder{}}
 	files := &drawer{has: has, slow: make(chan struct{})}
-	r := newRigWith(t, func(l *local.Loopback) platforms.Platform {
+	r := newRigWith(t, func(l *local.Loopback) platforms.Bot {
 		p.Loopback = l
 		return p
 	}, with(files))
@@ -128,9 +128,9 @@ func TestASlowFileHoldsUpItsChatOnly(t *testing.T) {
 // TestABotWithoutFilesIsAskedForNone: the gateway is told at once, and no server is.
 func TestABotWithoutFilesIsAskedForNone(t *testing.T) {
 	files := &drawer{}
-	r := newRigWith(t, func(l *local.Loopback) platforms.Platform {
+	r := newRigWith(t, func(l *local.Loopback) platforms.Bot {
 		return struct {
-			platforms.Platform
+			platforms.Bot
 			platforms.DirectChats
 		}{l, l}
 	}, with(files))

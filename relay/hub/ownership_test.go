@@ -118,7 +118,7 @@ type parlour struct {
 	db       *store.DB
 	path     string
 	scribe   *scribe
-	bot      platforms.Platform
+	bot      platforms.Bot
 	sessions map[relay.InstanceID]*attachment
 	gone     map[relay.UserID]bool // that see no chat any more
 	events   int
@@ -179,7 +179,7 @@ func (p *parlour) open() {
 		p.t.Fatal(err)
 	}
 	p.db, p.sessions = db, make(map[relay.InstanceID]*attachment)
-	p.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Platform{p.bot}, Options{})
+	p.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Bot{p.bot}, Options{})
 	for _, i := range []relay.InstanceID{"home", "guest", "other"} {
 		s := p.hub.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)})
 		s.say(p.scribe.bot)

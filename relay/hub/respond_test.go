@@ -145,7 +145,7 @@ func (r *rig) give(c capability.Record, token string) capability.Record {
 func newResponderRig(t *testing.T) (*rig, *responder) {
 	t.Helper()
 	p := &responder{}
-	r := newRigWith(t, func(l *local.Loopback) platforms.Platform { p.Loopback = l; return p })
+	r := newRigWith(t, func(l *local.Loopback) platforms.Bot { p.Loopback = l; return p })
 	return r, p
 }
 

@@ -78,17 +78,17 @@ func with(f Files) setting { return func(_ *store.DB, o *Options) { o.Files = f 
 
 func newRig(t testing.TB, set ...setting) *rig {
 	t.Helper()
-	return newRigWith(t, func(p *local.Loopback) platforms.Platform { return p }, set...)
+	return newRigWith(t, func(p *local.Loopback) platforms.Bot { return p }, set...)
 }
 
 // newRigWith is newRig with the loopback bot wrapped.
-func newRigWith(t testing.TB, wrap func(*local.Loopback) platforms.Platform, set ...setting) *rig {
+func newRigWith(t testing.TB, wrap func(*local.Loopback) platforms.Bot, set ...setting) *rig {
 	t.Helper()
 	return newRigOn(t, store.Options{}, wrap, set...)
 }
 
 // newRigOn is newRigWith with a database of those options.
-func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platforms.Platform, set ...setting) *rig {
+func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platforms.Bot, set ...setting) *rig {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), o)
 	if err != nil {
@@ -101,13 +101,13 @@ func newRigOn(t testing.TB, o store.Options, wrap func(*local.Loopback) platform
 	})
 	r := &rig{t: t, db: db, net: local.NewNetwork(), bus: &bus.Local{}}
 	p := local.NewLoopback(r.net, nil)
-	r.bot = p.Bot()
+	r.bot = p.ID()
 	r.desk = link.NewDesk(db, plainMAC{}, time.Now)
 	options := Options{Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)}
 	for _, set := range set {
 		set(db, &options)
 	}
-	r.hub = New(db, r.desk, r.bus, []platforms.Platform{wrap(p)}, options)
+	r.hub = New(db, r.desk, r.bus, []platforms.Bot{wrap(p)}, options)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions, end := context.WithCancelCause(ctx)

@@ -27,7 +27,7 @@ type threaded struct {
 	asked []relay.ThreadID
 }
 
-func (p *threaded) Bot() relay.Bot { return p.bot }
+func (p *threaded) ID() relay.Bot { return p.bot }
 
 func (p *threaded) Thread(_ context.Context, id relay.ThreadID) (relay.Place, bool, error) {
 	p.mu.Lock()
@@ -48,7 +48,7 @@ func (p *threaded) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 func newThreadedRig(t *testing.T) (*rig, *threaded) {
 	t.Helper()
 	p := &threaded{}
-	return newRigWith(t, func(l *local.Loopback) platforms.Platform { p.Loopback, p.bot = l, l.Bot(); return p }), p
+	return newRigWith(t, func(l *local.Loopback) platforms.Bot { p.Loopback, p.bot = l, l.ID(); return p }), p
 }
 
 // talked makes ann have said something in the chat that home received.
@@ -166,7 +166,7 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 	r, p := newThreadedRig(t)
 	second := &threaded{bot: relay.Bot{Platform: "parrot", ID: "2"}}
 	second.Loopback = p.Loopback
-	h := New(r.db, r.desk, r.bus, []platforms.Platform{p, second}, Options{}) // does not run
+	h := New(r.db, r.desk, r.bus, []platforms.Bot{p, second}, Options{}) // does not run
 	r.enroll("home", "ann")
 	r.talked("garden")
 	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: "parrot", Chat: "cage", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}); err != nil {

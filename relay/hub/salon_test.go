@@ -112,7 +112,7 @@ func (p *salon) must(err error) {
 // begin starts a hub that remembers nothing but what is stored.
 func (p *salon) begin() {
 	p.t.Helper()
-	p.hub = New(p.db, link.NewDesk(p.db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Platform{p.bot}, Options{})
+	p.hub = New(p.db, link.NewDesk(p.db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Bot{p.bot}, Options{})
 	p.attached = make(map[relay.InstanceID]*attachment)
 	for _, inst := range []relay.InstanceID{"home", "kids"} {
 		s := p.hub.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: "t"})

@@ -397,7 +397,7 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 
 // TestAGatewayIsHeardThoughItsCommandsCannotBeStored: there is no room for them.
 func TestAGatewayIsHeardThoughItsCommandsCannotBeStored(t *testing.T) {
-	r := newRigOn(t, store.Options{MaxSize: 256 << 10}, func(p *local.Loopback) platforms.Platform { return p })
+	r := newRigOn(t, store.Options{MaxSize: 256 << 10}, func(p *local.Loopback) platforms.Bot { return p })
 	r.enroll("home", "ann")
 	r.say(local.Message{User: "ann", Text: "hello"})
 	large, err := json.Marshal(map[string]string{"name": "x", "description": strings.Repeat("x", 900<<10)})

@@ -134,7 +134,7 @@ func (p *past) PublicURL(a relay.Attachment) (string, bool) {
 
 func newGallery(t testing.TB) *gallery {
 	g := &gallery{files: newCabinet(), past: &past{}}
-	g.rig = newRigWith(t, func(p *local.Loopback) platforms.Platform {
+	g.rig = newRigWith(t, func(p *local.Loopback) platforms.Bot {
 		g.past.Loopback = p
 		return g.past
 	}, with(g.files))

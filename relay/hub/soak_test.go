@@ -54,7 +54,7 @@ func (s *soak) now() time.Time { return s.began.Add(time.Since(s.began) * soakSp
 // that order is kept, and that goroutines, memory and the file end as they were.
 func TestSoak(t *testing.T) {
 	s := &soak{began: time.Now(), modes: make(map[string]int)}
-	s.r = newRigOn(t, store.Options{Now: s.now}, func(p *local.Loopback) platforms.Platform { return p })
+	s.r = newRigOn(t, store.Options{Now: s.now}, func(p *local.Loopback) platforms.Bot { return p })
 	for i := range soakGateways {
 		s.r.enroll(fmt.Sprint("g", i), relay.UserID(fmt.Sprint("u", i)))
 	}

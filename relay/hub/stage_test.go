@@ -28,7 +28,7 @@ type stage struct {
 
 // asked is a stage seen as a platform without the abilities that tell a chat by its id.
 type asked struct {
-	platforms.Platform
+	platforms.Bot
 	platforms.Roster
 	platforms.Editor
 	platforms.Deleter
@@ -38,7 +38,7 @@ type asked struct {
 	platforms.MediaFetcher
 }
 
-func (s *stage) Bot() relay.Bot                             { return s.bot }
+func (s *stage) ID() relay.Bot                              { return s.bot }
 func (s *stage) Descriptor() relay.Descriptor               { return relay.Descriptor{Platform: s.bot.Platform} }
 func (s *stage) Status() platforms.Status                   { return platforms.Status{State: platforms.Connected} }
 func (s *stage) Run(context.Context, platforms.Inbox) error { return nil }

@@ -143,7 +143,7 @@ func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	for n, b := range h.Bots() {
 		s, ok := b.(*stage)
 		if !ok {
-			s = b.(asked).Platform.(*stage)
+			s = b.(asked).Bot.(*stage)
 		}
 		h.Bots()[n] = threadStage{s}
 	}

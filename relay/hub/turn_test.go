@@ -29,11 +29,11 @@ func atNight(t *testing.T, test func(t *testing.T, n *night)) {
 	t.Helper()
 	network := local.NewNetwork()
 	p := local.NewLoopback(network, nil)
-	inBubble(t, true, []platforms.Platform{p}, func(t *testing.T, f *socketFlip, _ bus.Bus) {
+	inBubble(t, true, []platforms.Bot{p}, func(t *testing.T, f *socketFlip, _ bus.Bus) {
 		if err := f.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		test(t, &night{f, network, p.Bot(), f.hub.in.Inbox(p.Bot())})
+		test(t, &night{f, network, p.ID(), f.hub.in.Inbox(p.ID())})
 	})
 }
 

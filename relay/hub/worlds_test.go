@@ -130,7 +130,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 	h.chats = slices.SortedFunc(maps.Keys(h.rooms), func(a, b relay.ChatID) int { return cmp.Compare(b, a) }) // shared ones first
 	h.ids = slices.Sorted(maps.Keys(h.agents))
 	h.open()
-	var hosted []platforms.Platform
+	var hosted []platforms.Bot
 	for _, b := range h.bots {
 		s := h.stage(b)
 		h.stages[b] = s

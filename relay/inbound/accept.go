@@ -167,7 +167,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 		}
 	}
 	in.deliver(j)
-	if j.undecided != "" {
+	if len(j.undecided) > 0 {
 		in.judges.call(j.event.Chat())
 	}
 }

@@ -27,7 +27,7 @@ func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Pla
 		return relay.Place{}, false
 	}
 	for _, bot := range in.bots.Bots() {
-		if bot.Bot().Platform != p {
+		if bot.ID().Platform != p {
 			continue
 		}
 		place, ok := claimable(ctx, bot, scope, chat)
@@ -39,11 +39,11 @@ func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Pla
 }
 
 // claimable is the place the bot knows under the asserted scope and chat.
-func claimable(ctx context.Context, p platforms.Platform, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
+func claimable(ctx context.Context, p platforms.Bot, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	if chat == "" {
-		return relay.Place{Platform: p.Bot().Platform, Scope: scope}, scope != ""
+		return relay.Place{Platform: p.ID().Platform, Scope: scope}, scope != ""
 	}
-	place, known := facts.Locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: chat})
+	place, known := facts.Locate(ctx, p, relay.Place{Platform: p.ID().Platform, Chat: chat})
 	if !known || place.Chat != chat || scope != "" && scope != place.Scope {
 		return relay.Place{}, false
 	}
@@ -56,7 +56,7 @@ func claimable(ctx context.Context, p platforms.Platform, scope relay.ScopeID, c
 }
 
 // governs reports whether the user manages the place and, where it is one chat, sees it.
-func (in *Inbound) governs(ctx context.Context, p platforms.Platform, place relay.Place, user relay.UserID) bool {
+func (in *Inbound) governs(ctx context.Context, p platforms.Bot, place relay.Place, user relay.UserID) bool {
 	m, ok := p.(platforms.Manager)
 	if !ok {
 		return false
@@ -65,6 +65,6 @@ func (in *Inbound) governs(ctx context.Context, p platforms.Platform, place rela
 	if err != nil || !manages || place.Chat == "" {
 		return err == nil && manages
 	}
-	sees, err := in.facts.Visible.Ask(ctx, p, visibility.Of{Bot: p.Bot(), Place: place, User: user}, time.Now().Add(ClaimWithin))
+	sees, err := in.facts.Visible.Ask(ctx, p, visibility.Of{Bot: p.ID(), Place: place, User: user}, time.Now().Add(ClaimWithin))
 	return err == nil && sees
 }

@@ -29,9 +29,9 @@ import (
 // Bots are the bots that are hosted. All methods: any goroutine; none blocks.
 type Bots interface {
 	// Bots are all, in the order of the configuration. The caller does not change the list.
-	Bots() []platforms.Platform
+	Bots() []platforms.Bot
 	// Bot is the one of that id, or nil.
-	Bot(relay.Bot) platforms.Platform
+	Bot(relay.Bot) platforms.Bot
 }
 
 // Gateways are those that serve the instances. All methods: any goroutine; none blocks.

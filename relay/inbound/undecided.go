@@ -82,7 +82,7 @@ func (in *Inbound) Judge(ctx context.Context, c relay.Chat) error {
 
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
 // not hosted here any more.
-func (in *Inbound) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
+func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat) (left bool, err error) {
 	waiting, err := in.db.Pending.List(ctx, store.PendingFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
@@ -138,7 +138,7 @@ func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
-func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Pending) (judgement, error) {
+func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.Pending) (judgement, error) {
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
@@ -176,7 +176,7 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Platform, u s
 }
 
 // askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
-func (in *Inbound) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
+func (in *Inbound) askOwners(ctx context.Context, p platforms.Bot, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
 	for u, err := range in.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {

@@ -38,7 +38,7 @@ func (a *surroundings) env(wakeURL string) map[string]string {
 	ids := make(map[relay.PlatformID]map[string]relay.BotID)
 	var platforms []string
 	for _, p := range a.bots() {
-		bot := p.Bot()
+		bot := p.ID()
 		if slices.Contains(platforms, string(bot.Platform)) {
 			delete(ids, bot.Platform)
 			continue

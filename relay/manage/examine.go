@@ -20,7 +20,7 @@ const (
 
 // Examine asks the bots' networks, side by side, how the bots stand there, in examineWithin. Bots that have nobody to
 // ask have no findings.
-func Examine(ctx context.Context, bots []platforms.Platform, granted []relay.Place) (out finding.List) {
+func Examine(ctx context.Context, bots []platforms.Bot, granted []relay.Place) (out finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, examineWithin)
 	defer cancel()
 	var (

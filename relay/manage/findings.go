@@ -91,7 +91,7 @@ func (s *observer) reach(ctx context.Context, st *Status, seen *Seen, live map[r
 	for _, b := range st.Bots {
 		hosted[b.Platform] = true
 	}
-	for _, k := range s.set.Kinds {
+	for _, k := range s.set.Networks {
 		if !hosted[k.Name] && !k.Own {
 			seen.Networks = append(seen.Networks, k.Name)
 		}
@@ -105,7 +105,7 @@ func (s *observer) reach(ctx context.Context, st *Status, seen *Seen, live map[r
 		for _, g := range grants {
 			seen.Granted[g.Platform] = cmp.Or(seen.Granted[g.Platform], i)
 		}
-		for _, k := range s.set.Kinds {
+		for _, k := range s.set.Networks {
 			one, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i, Platform: k.Name, Limit: 1})
 			if err != nil {
 				return err

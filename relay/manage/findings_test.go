@@ -28,7 +28,7 @@ func healthy(t *testing.T) (*world, *server, *bird) {
 	t.Helper()
 	bot := newBird("pigeon", "1")
 	bot.status = platforms.Status{State: platforms.Connected, Since: noon}
-	live := &server{bots: []platforms.Platform{bot}}
+	live := &server{bots: []platforms.Bot{bot}}
 	w := newWorld(t, live, bot)
 	w.enroll(t, "home")
 	w.seen(t, "home", noon)
@@ -168,7 +168,7 @@ func TestFindings(t *testing.T) {
 		}, []string{"HC413 gateway home"}},
 		"calls with a wrong signature": {func(_ *testing.T, w *world, live *server, _ *bird) {
 			bot := newCalled("1")
-			live.bots = []platforms.Platform{bot}
+			live.bots = []platforms.Bot{bot}
 			w.change(func(s *manage.Settings) {
 				s.Hooks = calls{state: map[relay.Bot]webhooks.State{bot.bot: {Unsigned: 3}}}
 			})
@@ -390,7 +390,7 @@ func TestDiagnoseAsksTheNetworks(t *testing.T) {
 				var asked []relay.Place
 				bot := examined{newBird("pigeon", "1"), platforms.Examination{Findings: tc.says}, tc.clock, &asked}
 				bot.status = platforms.Status{State: tc.state}
-				w := newWorld(t, &server{bots: []platforms.Platform{bot, newBird("raven", "2")}})
+				w := newWorld(t, &server{bots: []platforms.Bot{bot, newBird("raven", "2")}})
 				w.change(func(s *manage.Settings) { s.Run = "r1" })
 				w.enroll(t, "home")
 				place := relay.Place{Platform: "pigeon", Scope: "town", Chat: "loft"}
@@ -429,7 +429,7 @@ func (stuck) Examine(ctx context.Context, _ []relay.Place) platforms.Examination
 func TestANetworkThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		if got := manage.Examine(t.Context(), []platforms.Platform{stuck{newBird("pigeon", "1")}, stuck{newBird("pigeon", "2")}}, nil); len(got) != 0 {
+		if got := manage.Examine(t.Context(), []platforms.Bot{stuck{newBird("pigeon", "1")}, stuck{newBird("pigeon", "2")}}, nil); len(got) != 0 {
 			t.Errorf("found %+v", got)
 		}
 		if took := time.Since(begin); took > 3500*time.Millisecond {

@@ -18,7 +18,7 @@ func TestWhatTheGatewayDoesNotFrontIsNamedWithItsLine(t *testing.T) {
 		return gate.Decision{At: noon, Platform: pigeon.Platform, BotID: pigeon.ID, Event: e, Instance: "attic", Reason: r}
 	}
 	live := &server{
-		bots:      []platforms.Platform{newBird("raven", "3"), newBird("pigeon", "1")},
+		bots:      []platforms.Bot{newBird("raven", "3"), newBird("pigeon", "1")},
 		unfronted: map[relay.InstanceID][]relay.Bot{"attic": {pigeon, raven}, "empty": {pigeon}},
 		decisions: []gate.Decision{decided("gone", gate.Delivered), decided("e1", gate.Duplicate), decided("e1", gate.Delivered), decided("e2", gate.Undecided)},
 	}

@@ -53,13 +53,13 @@ func (w *world) change(set func(*manage.Settings)) {
 	w.Service = manage.New(w.db, w.auth, w.desk, w.vault, w.bus, w.live, w.set)
 }
 
-func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world {
+func newWorld(t *testing.T, live manage.Live, bots ...platforms.Bot) *world {
 	t.Helper()
 	return newWorldWithin(t, store.Limits{}, live, bots...)
 }
 
 // newWorldWithin is newWorld with other limits of buffers.
-func newWorldWithin(t *testing.T, most store.Limits, live manage.Live, bots ...platforms.Platform) *world {
+func newWorldWithin(t *testing.T, most store.Limits, live manage.Live, bots ...platforms.Bot) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{path: filepath.Join(dir, "connector.db"), live: live, bus: &bus.Local{}, now: noon}
@@ -81,7 +81,7 @@ func newWorldWithin(t *testing.T, most store.Limits, live manage.Live, bots ...p
 	w.desk = link.NewDesk(w.db, w.vault, now)
 	w.change(func(s *manage.Settings) {
 		*s = manage.Settings{
-			Version: "v1", URL: "https://relay.example.net", Bots: bots, Kinds: []platforms.Kind{{Name: "pigeon"}, {Name: "raven"}},
+			Version: "v1", URL: "https://relay.example.net", Bots: bots, Networks: []platforms.Network{{Name: "pigeon"}, {Name: "raven"}},
 			IdentityURLs: true, CheckWake: checkWake, Words: words.Words{}, Now: now,
 		}
 	})
@@ -171,7 +171,7 @@ func newBird(p relay.PlatformID, id relay.BotID) *bird {
 	}}
 }
 
-func (b *bird) Bot() relay.Bot                             { return b.bot }
+func (b *bird) ID() relay.Bot                              { return b.bot }
 func (b *bird) Descriptor() relay.Descriptor               { return relay.Bare(b.bot.Platform) }
 func (b *bird) Status() platforms.Status                   { return b.status }
 func (b *bird) Run(context.Context, platforms.Inbox) error { return nil }
@@ -185,7 +185,7 @@ func (b *bird) DeepLink(code string) (string, bool) {
 
 // server is a running server of which the test says how it is.
 type server struct {
-	bots      []platforms.Platform
+	bots      []platforms.Bot
 	connected relay.InstanceID
 	serving   relay.GatewayID // by which gateway; empty: by all
 	silent    bool            // that gateway gives no sign of life
@@ -195,7 +195,7 @@ type server struct {
 	fronts    func(relay.InstanceID, relay.Bot) bool // nil: everything
 }
 
-func (s *server) Bots() []platforms.Platform        { return s.bots }
+func (s *server) Bots() []platforms.Bot             { return s.bots }
 func (s *server) Connected(i relay.InstanceID) bool { return i == s.connected }
 func (s *server) Serves(g relay.GatewayID, i relay.InstanceID) bool {
 	return i == s.connected && (s.serving == "" || s.serving == g)

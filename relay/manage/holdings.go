@@ -33,7 +33,7 @@ func (s *gateways) holdings(ctx context.Context, g store.Gateway) (*Holdings, er
 		return nil, err
 	}
 	h := &Holdings{Principal: principal(i), Policies: []Relevance{}, WakeURL: i.WakeURL, Gateways: []relay.GatewayID{}}
-	for _, p := range s.set.Kinds {
+	for _, p := range s.set.Networks {
 		if _, set := i.Relevance[p.Name]; set {
 			h.Policies = append(h.Policies, shown(i, p.Name))
 		}

@@ -14,14 +14,14 @@ import (
 )
 
 // numbered are networks whose ids are "1", "2" and so on; the chats of the raven's lie in no scope.
-func numbered() []platforms.Kind {
+func numbered() []platforms.Network {
 	check := func(id string) error {
 		if id < "0" || id > "9999" {
 			return relay.ErrBadCredentials // any error
 		}
 		return nil
 	}
-	return []platforms.Kind{{Name: "pigeon", Label: "Pigeon", CheckID: check}, {Name: "raven", Label: "Raven", CheckID: check, Unscoped: true}}
+	return []platforms.Network{{Name: "pigeon", Label: "Pigeon", CheckID: check}, {Name: "raven", Label: "Raven", CheckID: check, Unscoped: true}}
 }
 
 func TestWhatAGatewayHolds(t *testing.T) {
@@ -146,7 +146,7 @@ func TestWhatCanHaveNoEffectIsRefusedOrWarnedOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil, newBird("pigeon", "1"))
-			w.change(func(s *manage.Settings) { s.Kinds = numbered() })
+			w.change(func(s *manage.Settings) { s.Networks = numbered() })
 			w.enroll(t, "home")
 			warnings, err := tc.do(w)
 			if tc.refused != "" {

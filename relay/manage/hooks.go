@@ -27,16 +27,16 @@ type HookStatus struct {
 
 // called adds to b how the network of p calls it, if it does. What strangers send changes no state: it makes a
 // warning at most.
-func (s *observer) called(b *BotStatus, p platforms.Platform) {
+func (s *observer) called(b *BotStatus, p platforms.Bot) {
 	_, rules, ok := platforms.Called(p)
 	if !ok {
 		return
 	}
-	b.Hook = &HookStatus{URL: s.set.URL + platforms.HookPath(p.Bot())}
+	b.Hook = &HookStatus{URL: s.set.URL + platforms.HookPath(p.ID())}
 	if s.set.Hooks == nil {
 		return
 	}
-	st, ok := s.set.Hooks.State(p.Bot())
+	st, ok := s.set.Hooks.State(p.ID())
 	if !ok {
 		return
 	}
@@ -90,7 +90,7 @@ func (s *observer) silent(ctx context.Context, i relay.InstanceID, known []relay
 	on := make(map[relay.PlatformID][]relay.Bot)
 	var names []relay.PlatformID
 	for _, p := range s.bots() {
-		b := p.Bot()
+		b := p.ID()
 		if on[b.Platform] == nil {
 			names = append(names, b.Platform)
 		}

@@ -91,7 +91,7 @@ func TestStatusOfCalledBots(t *testing.T) {
 			if tc.change != nil {
 				tc.change(b)
 			}
-			w := newWorld(t, &server{bots: []platforms.Platform{b}})
+			w := newWorld(t, &server{bots: []platforms.Bot{b}})
 			w.change(func(s *manage.Settings) { s.Hooks = calls{state: map[relay.Bot]webhooks.State{bot: tc.state}} })
 			st, err := w.Status(t.Context(), struct{}{})
 			if err != nil {
@@ -160,7 +160,7 @@ func TestRefusalsStandAmongVerdicts(t *testing.T) {
 
 // TestBoundPeopleWhoseNetworkNobodyFronts are named before they have written.
 func TestBoundPeopleWhoseNetworkNobodyFronts(t *testing.T) {
-	live := &server{bots: []platforms.Platform{newBird("raven", "3"), newBird("pigeon", "1"), newBird("pigeon", "2")}}
+	live := &server{bots: []platforms.Bot{newBird("raven", "3"), newBird("pigeon", "1"), newBird("pigeon", "2")}}
 	w := newWorld(t, live)
 	w.enroll(t, "home")
 	status := func() manage.InstanceStatus {

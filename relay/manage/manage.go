@@ -44,7 +44,7 @@ import (
 // Answers, do not block.
 type Live interface {
 	// Bots are the hosted bots, in the order of the configuration.
-	Bots() []platforms.Platform
+	Bots() []platforms.Bot
 	// Connected reports whether a session serves the instance now.
 	Connected(relay.InstanceID) bool
 	// Serves reports whether a session of the gateway serves its instance now.
@@ -74,8 +74,8 @@ type Settings struct {
 	URL     string // what gateways dial: http or https, without a trailing slash
 	// Bots are the configured bots, opened but not run, in the order of the configuration. They
 	// are looked at only without a Live.
-	Bots  []platforms.Platform
-	Kinds []platforms.Kind // the networks this program speaks
+	Bots     []platforms.Bot
+	Networks []platforms.Network // the networks this program speaks
 	// WebURL is where people open the web pages, without a trailing slash; empty: there are none.
 	WebURL string
 	// IdentityURLs: this connector is its gateways' token endpoint.

@@ -40,7 +40,7 @@ type LinkFor struct {
 // Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
 func (s *people) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, error) {
 	if f.Platform != "" {
-		if _, err := s.kind(f.Platform); err != nil {
+		if _, err := s.network(f.Platform); err != nil {
 			return Link{}, err
 		}
 	}
@@ -55,7 +55,7 @@ func (s *people) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, err
 	l := Link{Code: code, ExpiresAt: expires.UTC(), DeepLinks: make(map[relay.PlatformID]string)}
 	for _, p := range s.bots() {
 		linker, ok := p.(platforms.DeepLinker)
-		network := p.Bot().Platform
+		network := p.ID().Platform
 		if _, done := l.DeepLinks[network]; done || !ok || f.Platform != "" && f.Platform != network {
 			continue
 		}
@@ -266,7 +266,7 @@ type Relevance struct {
 // SetRelevance changes what is given and returns the policy as it then stands. With nothing
 // given it only looks. Refused with NotFound or Usage.
 func (s *people) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevance) (Relevance, error) {
-	if _, err := s.kind(p.Platform); err != nil {
+	if _, err := s.network(p.Platform); err != nil {
 		return Relevance{}, err
 	}
 	if p.Free != nil {

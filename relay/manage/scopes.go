@@ -138,7 +138,7 @@ func (s *chats) located(ctx context.Context, c Scope) (Scope, error) {
 	defer cancel()
 	for _, p := range s.live.Bots() {
 		l, ok := p.(platforms.Locator)
-		if !ok || p.Bot().Platform != c.Platform {
+		if !ok || p.ID().Platform != c.Platform {
 			continue
 		}
 		place, err := l.Locate(ctx, c.Chat)
@@ -187,14 +187,14 @@ func (s *chats) scoped(c Scope) error {
 	if c.Scope == "" {
 		return nil
 	}
-	if kind, err := s.kind(c.Platform); err == nil && kind.Unscoped {
+	if kind, err := s.network(c.Platform); err == nil && kind.Unscoped {
 		return unfit("scopeId", "the chats of %s lie in no scope: name the chat, without --scope", kind.Label)
 	}
 	return s.typed("scopeId", c.Platform, string(c.Scope))
 }
 
 func (s *chats) scope(c Scope) error {
-	if _, err := s.kind(c.Platform); err != nil {
+	if _, err := s.network(c.Platform); err != nil {
 		return err
 	}
 	if c.Scope != "" {

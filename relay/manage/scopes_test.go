@@ -75,7 +75,7 @@ func (b surveyor) Locate(_ context.Context, c relay.ChatID) (relay.Place, error)
 
 func TestClaimFindsTheScope(t *testing.T) {
 	raven := surveyor{newBird("raven", "1"), places{"nest": {Platform: "raven", Scope: "tower", Chat: "nest"}, "loft": {Platform: "raven", Chat: "loft"}}}
-	w := newWorld(t, &server{bots: []platforms.Platform{newBird("pigeon", "2"), raven}})
+	w := newWorld(t, &server{bots: []platforms.Bot{newBird("pigeon", "2"), raven}})
 	w.enroll(t, "home")
 	for name, tc := range map[string]struct {
 		claim manage.Scope

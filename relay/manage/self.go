@@ -75,7 +75,7 @@ func (s *gateways) Self(ctx context.Context, n Named) (Self, error) {
 		out.Relevance[p] = shown(i, p)
 	}
 	for _, b := range s.bots() {
-		p := b.Bot().Platform
+		p := b.ID().Platform
 		out.Relevance[p] = shown(i, p)
 	}
 	lane, err := s.db.Lanes.State(ctx, i.ID)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSelf(t *testing.T) {
-	w := newWorld(t, &server{bots: []platforms.Platform{newBird("pigeon", "1")}, connected: "home"})
+	w := newWorld(t, &server{bots: []platforms.Bot{newBird("pigeon", "1")}, connected: "home"})
 	w.enroll(t, "home", "attic")
 	wake := "https://box.example/wake"
 	p := boot("pigeon")

@@ -81,7 +81,7 @@ func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 		Bots: []BotStatus{}, Instances: []InstanceStatus{}, Counters: map[string]uint64{},
 	}
 	for _, p := range s.bots() {
-		bot := p.Bot()
+		bot := p.ID()
 		b := BotStatus{Platform: bot.Platform, ID: bot.ID, State: platforms.Stopped}
 		if s.live != nil {
 			st := p.Status()

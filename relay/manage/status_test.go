@@ -18,7 +18,7 @@ import (
 )
 
 func TestStatusOfARunningServer(t *testing.T) { // invariant 4
-	live := &server{bots: []platforms.Platform{newBird("pigeon", "1")}, connected: "home"}
+	live := &server{bots: []platforms.Bot{newBird("pigeon", "1")}, connected: "home"}
 	w := newWorld(t, live)
 	w.enroll(t, "home", "attic", "gone", "empty")
 	w.put(t, "attic", "e1", "e2")

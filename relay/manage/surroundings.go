@@ -18,7 +18,7 @@ type surroundings struct {
 }
 
 // bots are the hosted bots, running or not.
-func (a *surroundings) bots() []platforms.Platform {
+func (a *surroundings) bots() []platforms.Bot {
 	if a.live != nil {
 		return a.live.Bots()
 	}
@@ -35,29 +35,29 @@ func (a *surroundings) state(i store.Instance) State {
 	return Away
 }
 
-// kind is the network p. A network that this program does not speak is refused: its ids would never match anything.
-func (a *surroundings) kind(p relay.PlatformID) (platforms.Kind, error) {
-	names := make([]string, len(a.set.Kinds))
-	for i, k := range a.set.Kinds {
+// network is the network p. A network that this program does not speak is refused: its ids would never match anything.
+func (a *surroundings) network(p relay.PlatformID) (platforms.Network, error) {
+	names := make([]string, len(a.set.Networks))
+	for i, k := range a.set.Networks {
 		if k.Name == p {
 			return k, nil
 		}
 		names[i] = string(k.Name)
 	}
-	return platforms.Kind{}, unfit("platform", "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
+	return platforms.Network{}, unfit("platform", "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
 }
 
 // person refuses what cannot be a user.
 func (a *surroundings) person(p relay.PlatformID, user relay.UserID) error {
-	_, err := a.kind(p)
+	_, err := a.network(p)
 	return cmp.Or(err, checkID("userId", "person", string(user)))
 }
 
 // typed refuses what cannot be an id on that network.
 func (a *surroundings) typed(field string, p relay.PlatformID, id string) error {
-	kind, err := a.kind(p)
-	if err == nil && kind.CheckID != nil && id != "" {
-		if err = kind.CheckID(id); err != nil {
+	network, err := a.network(p)
+	if err == nil && network.CheckID != nil && id != "" {
+		if err = network.CheckID(id); err != nil {
 			return unfit(field, "%q: %v", id, err)
 		}
 	}
@@ -67,7 +67,7 @@ func (a *surroundings) typed(field string, p relay.PlatformID, id string) error 
 // botless is a warning when no configured bot is on a network: what was said about it has no effect yet.
 func (a *surroundings) botless(n relay.PlatformID) []string {
 	for _, p := range a.bots() {
-		if p.Bot().Platform == n {
+		if p.ID().Platform == n {
 			return nil
 		}
 	}
@@ -79,7 +79,7 @@ func (a *surroundings) unserved(bots ...relay.Bot) Unserved {
 	if len(bots) == 0 {
 		return Unserved{}
 	}
-	hosted := slices.ContainsFunc(a.bots(), func(p platforms.Platform) bool { return slices.Contains(bots, p.Bot()) })
+	hosted := slices.ContainsFunc(a.bots(), func(p platforms.Bot) bool { return slices.Contains(bots, p.ID()) })
 	return Unserved{Bots: bots, Hosted: hosted, Env: envLines(a.env(""), envPlatforms, envBotIDs)}
 }
 

@@ -308,7 +308,7 @@ func (k *Keeper) fetcher(b relay.Bot) platforms.MediaFetcher {
 	bots := k.bots
 	k.mu.Unlock()
 	for _, p := range bots {
-		if f, ok := p.(platforms.MediaFetcher); ok && p.Bot() == b {
+		if f, ok := p.(platforms.MediaFetcher); ok && p.ID() == b {
 			return f
 		}
 	}

@@ -137,7 +137,7 @@ func (r *rig) open(o Options) {
 		o.Free = func(string) (int64, error) { return 1 << 40, nil }
 	}
 	r.db = db
-	r.k = NewKeeper(filepath.Join(r.home, "media"), db, []platforms.Platform{r.net}, o)
+	r.k = NewKeeper(filepath.Join(r.home, "media"), db, []platforms.Bot{r.net}, o)
 	ctx, cancel := context.WithCancel(r.ctx())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -171,7 +171,7 @@ func (r *rig) accept(to []relay.InstanceID, size int64, refs ...string) (ev rela
 	r.n++
 	id := fmt.Sprintf("e%d", r.n)
 	ev = relay.Event{
-		ID: relay.EventID(id), Bot: r.net.Bot(), At: time.Now(), Type: relay.TypePhoto, MessageID: relay.MessageID(id),
+		ID: relay.EventID(id), Bot: r.net.ID(), At: time.Now(), Type: relay.TypePhoto, MessageID: relay.MessageID(id),
 		Source: relay.Source{Platform: local.LoopbackID, ChatID: "c", ChatType: relay.ChatDM, UserID: "u"},
 	}
 	for _, ref := range refs {

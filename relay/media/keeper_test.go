@@ -544,7 +544,7 @@ func TestABotThatComesBack(t *testing.T) {
 		r.k.Host(nil)
 		soon, _ := r.accept(one, 3, "a")
 		time.Sleep(time.Second)
-		r.k.Host([]platforms.Platform{r.net})
+		r.k.Host([]platforms.Bot{r.net})
 		r.want(soon, relay.MediaHeld)
 		r.k.Host(nil)
 		began := time.Now()
@@ -566,11 +566,11 @@ func TestABotThatComesAndGoes(t *testing.T) {
 		ev, _ := r.accept(one, 3, "a")
 		for range 4 { // nobody is there at the tries, which come after 0, 2 and 6 seconds
 			time.Sleep(1500 * time.Millisecond)
-			r.k.Host([]platforms.Platform{r.net})
+			r.k.Host([]platforms.Bot{r.net})
 			r.k.Host(nil)
 		}
 		time.Sleep(time.Second)
-		r.k.Host([]platforms.Platform{r.net})
+		r.k.Host([]platforms.Bot{r.net})
 		r.want(ev, relay.MediaHeld)
 	})
 }

@@ -88,7 +88,7 @@ type Keeper struct {
 	places *fair.Places // of fetches
 
 	mu     sync.Mutex // guards the fields below
-	bots   []platforms.Platform
+	bots   []platforms.Bot
 	hosts  int // how often they changed
 	jobs   map[relay.MediaID]*job
 	queue  []*job                          // the same, in the order they came
@@ -101,7 +101,7 @@ type Keeper struct {
 }
 
 // NewKeeper makes a keeper of the files in dir, which Run makes if it is not there. bots are those whose files it fetches.
-func NewKeeper(dir string, db *store.DB, bots []platforms.Platform, o Options) *Keeper {
+func NewKeeper(dir string, db *store.DB, bots []platforms.Bot, o Options) *Keeper {
 	o.MaxTotal, o.Keep, o.Timeout = cmp.Or(o.MaxTotal, 512<<20), cmp.Or(o.Keep, time.Hour), cmp.Or(o.Timeout, 30*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Sniff == nil {
@@ -127,7 +127,7 @@ func NewKeeper(dir string, db *store.DB, bots []platforms.Platform, o Options) *
 }
 
 // Host makes bots those whose files are fetched. A fetch that has begun goes on.
-func (k *Keeper) Host(bots []platforms.Platform) {
+func (k *Keeper) Host(bots []platforms.Bot) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.bots = bots

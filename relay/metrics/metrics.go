@@ -35,7 +35,7 @@ const (
 
 // Live is the running server, in memory. *hub.Hub satisfies it.
 type Live interface {
-	Bots() []platforms.Platform
+	Bots() []platforms.Bot
 	Counters() map[string]uint64
 }
 

@@ -42,7 +42,7 @@ type bird struct {
 	status platforms.Status
 }
 
-func (b bird) Bot() relay.Bot                             { return b.bot }
+func (b bird) ID() relay.Bot                              { return b.bot }
 func (b bird) Descriptor() relay.Descriptor               { return relay.Bare(b.bot.Platform) }
 func (b bird) Status() platforms.Status                   { return b.status }
 func (b bird) Run(context.Context, platforms.Inbox) error { return nil }
@@ -52,7 +52,7 @@ func (b bird) Send(context.Context, relay.Send) (relay.Result, error) {
 
 // source is a connector of which the test says how it is.
 type source struct {
-	bots     []platforms.Platform
+	bots     []platforms.Bot
 	counters map[string]uint64
 	status   manage.Status
 	err      error         // instead of the status
@@ -61,7 +61,7 @@ type source struct {
 	stats    store.Stats
 }
 
-func (s *source) Bots() []platforms.Platform  { return s.bots }
+func (s *source) Bots() []platforms.Bot       { return s.bots }
 func (s *source) Counters() map[string]uint64 { return maps.Clone(s.counters) }
 func (s *source) Stats() store.Stats          { return s.stats }
 func (s *source) Status(ctx context.Context, _ struct{}) (manage.Status, error) {
@@ -80,7 +80,7 @@ func (s *source) Status(ctx context.Context, _ struct{}) (manage.Status, error) 
 func full() *source {
 	now := time.Now()
 	return &source{
-		bots: []platforms.Platform{
+		bots: []platforms.Bot{
 			bird{relay.Bot{Platform: "pigeon", ID: "1"}, platforms.Status{State: platforms.Connected, Name: "coo", LastEventAt: now.Add(-time.Hour)}},
 			bird{relay.Bot{Platform: "raven", ID: "2"}, platforms.Status{State: platforms.Degraded, Reason: "another poller at 10.0.0.7"}},
 		},

@@ -79,8 +79,8 @@ next:
 	}
 }
 
-func showBot(p page, b platforms.Platform) {
-	status, platform, id := b.Status(), string(b.Bot().Platform), string(b.Bot().ID)
+func showBot(p page, b platforms.Bot) {
+	status, platform, id := b.Status(), string(b.ID().Platform), string(b.ID().ID)
 	for _, state := range botStates {
 		p.add(gauge(prefix+"bot_state",
 			"1 for the state a bot's connection is in, 0 for the others.", "platform", "bot_id", "state"),

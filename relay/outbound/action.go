@@ -51,7 +51,7 @@ func (a *action) Allow(ctx context.Context) (err error) {
 		a.heard(signOf(a.request.Action, err))
 		return a.who.failed(a.request.Action, err)
 	}
-	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}
+	at := relay.Chat{Bot: a.target.bot.ID(), ID: a.target.action.Target()}
 	a.who.keepProfile(ctx, at, a.target.action)
 	return nil
 }

@@ -45,7 +45,7 @@ func TestARightThatWentWhileTheFileCame(t *testing.T) {
 	out := New(Options{
 		DB: db, Facts: &facts.Facts{Stored: db}, Bots: hosts{p}, Counters: new(count.Totals), Files: file, Log: slog.New(slog.DiscardHandler),
 	})
-	home := out.Caller(attached{p.Bot()}, i.Tenant, i.ID)
+	home := out.Caller(attached{p.ID()}, i.Tenant, i.ID)
 	a := home.Action(t.Context(), relay.Request{Action: relay.SendMedia{Chat: "@ann", SourceURL: "slow"}}).(*action)
 	if err := a.Allow(t.Context()); err != nil {
 		t.Fatal(err)

@@ -19,11 +19,11 @@ import (
 // Bots are the bots that are hosted. All methods: any goroutine; none blocks.
 type Bots interface {
 	// Bots are all, in the order of the configuration. The caller does not change the list.
-	Bots() []platforms.Platform
+	Bots() []platforms.Bot
 	// Bot is the one of that id, or nil.
-	Bot(relay.Bot) platforms.Platform
+	Bot(relay.Bot) platforms.Bot
 	// Fronted are those that the identities of a session's hellos stand for, in that order.
-	Fronted(identities []relay.Bot) []platforms.Platform
+	Fronted(identities []relay.Bot) []platforms.Bot
 }
 
 // Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.

@@ -37,7 +37,7 @@ func (who *Caller) carryOut(ctx context.Context, t target) (relay.Result, error)
 		// The platform carried the action out; what is stored must follow even if the gateway hung up.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 		defer cancel()
-		move := store.Move{Platform: p.Bot().Platform, From: t.action.Target(), To: res.MovedTo}
+		move := store.Move{Platform: p.ID().Platform, From: t.action.Target(), To: res.MovedTo}
 		if err := who.out.db.MoveChat(ctx, move); err != nil {
 			who.out.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", "err", err)
 		}
@@ -58,7 +58,7 @@ func (who *Caller) ask(ctx context.Context, t target, a relay.Prompt) (relay.Res
 	if a.PromptID == relay.OwnPrompt {
 		return relay.Result{}, relay.Invalid(relay.OpPrompt, "its prompt_id is in use")
 	}
-	r := promptRecord(who.instance, t.bot.Bot(), a, time.Now())
+	r := promptRecord(who.instance, t.bot.ID(), a, time.Now())
 	former, err := who.out.db.Prompts.Add(ctx, r)
 	switch {
 	case errors.Is(err, prompt.ErrHeld):
@@ -125,6 +125,6 @@ func (who *Caller) followUp(ctx context.Context, a relay.FollowUp) (relay.Result
 const nobodysChat relay.ChatID = "0"
 
 // nowhere is the bot of a follow-up without a capability: no network is asked about it.
-type nowhere struct{ platforms.Platform }
+type nowhere struct{ platforms.Bot }
 
-func (nowhere) Bot() relay.Bot { return relay.Bot{} }
+func (nowhere) ID() relay.Bot { return relay.Bot{} }

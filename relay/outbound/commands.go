@@ -19,7 +19,7 @@ type Commands struct {
 // Learn stores the manifest that a hello brought, if it did, and shows the union of all to people: also the
 // commands of a gateway that is away.
 func (cs *Commands) Learn(ctx context.Context, i relay.InstanceID, on relay.PlatformID, manifest []json.RawMessage) error {
-	here := func(p platforms.Platform) bool { return p.Bot().Platform == on }
+	here := func(p platforms.Bot) bool { return p.ID().Platform == on }
 	if len(manifest) == 0 || !slices.ContainsFunc(cs.bots.Bots(), here) {
 		return nil // a gateway could make up networks without end
 	}
@@ -31,16 +31,16 @@ func (cs *Commands) Learn(ctx context.Context, i relay.InstanceID, on relay.Plat
 
 // Show hands the union of all instances' commands to the bots of the platform; empty: of every one. If some
 // bots are named, others are left alone.
-func (cs *Commands) Show(ctx context.Context, platform relay.PlatformID, only ...platforms.Platform) error {
+func (cs *Commands) Show(ctx context.Context, platform relay.PlatformID, only ...platforms.Bot) error {
 	if only == nil {
 		only = cs.bots.Bots()
 	}
 	for _, p := range only {
 		r, ok := p.(platforms.CommandRegistrar)
-		if !ok || platform != "" && p.Bot().Platform != platform {
+		if !ok || platform != "" && p.ID().Platform != platform {
 			continue
 		}
-		all, err := cs.db.Commands.List(ctx, p.Bot().Platform)
+		all, err := cs.db.Commands.List(ctx, p.ID().Platform)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 // mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message, the reaction or the
 // thread that a names: it may change its own ones. left: the gateway used a former id of the chat, so that only those messages
 // count as its own that are remembered.
-func (who *Caller) mayTouch(ctx context.Context, p platforms.Platform, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
+func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
 	case relay.Edit:
 		m, err := who.messageFacts(ctx, p, f, a.Chat, a.Message, left)
@@ -40,9 +40,9 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Platform, f gate.Ac
 
 // author is whether the bot or a person wrote the message that a names, as far as that can be known: people wrote
 // what came in, and some networks tell.
-func (who *Caller) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
+func (who *Caller) author(ctx context.Context, p platforms.Bot, a relay.Delete) (bot, person bool, err error) {
 	if e, ok := p.(platforms.MessageEventer); ok {
-		if person, err = who.out.db.Seen.Has(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
+		if person, err = who.out.db.Seen.Has(ctx, p.ID(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
 			return false, person, err
 		}
 	}
@@ -63,9 +63,9 @@ func askAuthor(m gate.MessageFacts) bool {
 }
 
 // messageFacts gathers what is stored about a message, and if nothing is, whether others may act on its chat.
-func (who *Caller) messageFacts(ctx context.Context, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
+func (who *Caller) messageFacts(ctx context.Context, p platforms.Bot, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: p.ID(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
@@ -80,7 +80,7 @@ func (who *Caller) messageFacts(ctx context.Context, p platforms.Platform, f gat
 
 // mayRename: the holder of a chat renames its threads, but for those granted to another by themselves, and so does
 // the instance that made the thread.
-func (who *Caller) mayRename(ctx context.Context, p platforms.Platform, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
+func (who *Caller) mayRename(ctx context.Context, p platforms.Bot, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
 	if !threadsAreChats(p) {
 		if f.HoldsGrant || f.DirectWithBound {
 			return true, nil
@@ -90,7 +90,7 @@ func (who *Caller) mayRename(ctx context.Context, p platforms.Platform, f gate.A
 	}
 	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
 	if thread != a.Chat { // that the thread is one of the chat's is for the platform to see
-		if place, known := facts.Locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread}); known {
+		if place, known := facts.Locate(ctx, p, relay.Place{Platform: p.ID().Platform, Chat: thread}); known {
 			g, ok, err := who.out.facts.Covering(ctx, place)
 			if err != nil || ok && g.Chat == thread && g.Instance != who.instance {
 				return false, err
@@ -100,14 +100,14 @@ func (who *Caller) mayRename(ctx context.Context, p platforms.Platform, f gate.A
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
-	c, known, err := who.out.facts.Conversation(ctx, who.instance, relay.Chat{Bot: p.Bot(), ID: thread})
+	c, known, err := who.out.facts.Conversation(ctx, who.instance, relay.Chat{Bot: p.ID(), ID: thread})
 	return known && c.Made, err
 }
 
 // noteDone remembers what came of an action that reached the network: the messages that are the
 // instance's from now on, and the thread it made.
-func (who *Caller) noteDone(ctx context.Context, p platforms.Platform, a relay.Action, chat relay.ChatID, res relay.Result, failed error) {
-	where := relay.Chat{Bot: p.Bot(), ID: chat}
+func (who *Caller) noteDone(ctx context.Context, p platforms.Bot, a relay.Action, chat relay.ChatID, res relay.Result, failed error) {
+	where := relay.Chat{Bot: p.ID(), ID: chat}
 	switch a := a.(type) {
 	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
 		if failed != nil { // of a text in parts some may stand
@@ -124,17 +124,17 @@ func (who *Caller) noteDone(ctx context.Context, p platforms.Platform, a relay.A
 
 // threadsAreChats reports whether a thread of p's network is a chat of its own. Elsewhere it is a topic, whose number may
 // be that of a stranger's chat: a topic that was made is stored under the name that topicChat gives, which no chat has.
-func threadsAreChats(p platforms.Platform) bool {
+func threadsAreChats(p platforms.Bot) bool {
 	_, ok := p.(platforms.Threader)
 	return ok
 }
 
-func topicChat(p platforms.Platform, chat relay.ChatID, topic relay.ThreadID) relay.Chat {
-	return relay.Chat{Bot: p.Bot(), ID: chat + "/" + relay.ChatID(topic)}
+func topicChat(p platforms.Bot, chat relay.ChatID, topic relay.ThreadID) relay.Chat {
+	return relay.Chat{Bot: p.ID(), ID: chat + "/" + relay.ChatID(topic)}
 }
 
 // madeTopic reports whether some instance made the topic that a names.
-func (who *Caller) madeTopic(ctx context.Context, p platforms.Platform, a relay.ThreadRename) (bool, error) {
+func (who *Caller) madeTopic(ctx context.Context, p platforms.Bot, a relay.ThreadRename) (bool, error) {
 	if threadsAreChats(p) {
 		return false, nil // the network knows it
 	}
@@ -143,12 +143,12 @@ func (who *Caller) madeTopic(ctx context.Context, p platforms.Platform, a relay.
 }
 
 // noteThread lets the instance act on the thread it made, for the reason it may act on the thread's chat.
-func (who *Caller) noteThread(ctx context.Context, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
+func (who *Caller) noteThread(ctx context.Context, p platforms.Bot, a relay.ThreadCreate, res relay.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	parent, _, err := who.out.facts.Conversation(ctx, who.instance, relay.Chat{Bot: p.Bot(), ID: a.Chat})
+	parent, _, err := who.out.facts.Conversation(ctx, who.instance, relay.Chat{Bot: p.ID(), ID: a.Chat})
 	if err == nil {
-		at := relay.Place{Platform: p.Bot().Platform, Scope: parent.Scope, Chat: a.Chat}
+		at := relay.Place{Platform: p.ID().Platform, Scope: parent.Scope, Chat: a.Chat}
 		if at.Scope == "" {
 			at, _ = facts.Locate(ctx, p, at)
 		}
@@ -157,7 +157,7 @@ func (who *Caller) noteThread(ctx context.Context, p platforms.Platform, a relay
 			thread = topicChat(p, cmp.Or(res.MovedTo, a.Chat), res.ThreadID).ID
 		}
 		err = who.out.db.Converse(ctx, store.Conversation{
-			Instance: who.instance, Bot: p.Bot(), Chat: thread, Scope: at.Scope, Parent: a.Chat, Type: relay.ChatThread,
+			Instance: who.instance, Bot: p.ID(), Chat: thread, Scope: at.Scope, Parent: a.Chat, Type: relay.ChatThread,
 			By: parent.By, ByGrant: parent.ByGrant, Made: true,
 		})
 	}

@@ -63,13 +63,13 @@ type place struct {
 }
 
 // Resume takes away the buttons that a stop or a crash left; if some bots are named, only those of theirs.
-func (ps *Prompts) Resume(ctx context.Context, bots ...platforms.Platform) error {
+func (ps *Prompts) Resume(ctx context.Context, bots ...platforms.Bot) error {
 	answered, err := ps.db.Prompts.Answered(ctx)
 	if err != nil {
 		return err
 	}
 	for _, r := range answered {
-		if bots == nil || slices.ContainsFunc(bots, func(p platforms.Platform) bool { return p.Bot() == r.Bot }) {
+		if bots == nil || slices.ContainsFunc(bots, func(p platforms.Bot) bool { return p.ID() == r.Bot }) {
 			ps.Clear(r)
 		}
 	}

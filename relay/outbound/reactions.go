@@ -26,7 +26,7 @@ func (r *reacting) begin(which relay.Reaction, i relay.InstanceID) (other bool, 
 }
 
 // reactionFacts gathers what is stored about a reaction, and if nothing is, whether others may act on its chat.
-func (who *Caller) reactionFacts(ctx context.Context, p platforms.Platform, a relay.React) (f gate.ReactionFacts, err error) {
+func (who *Caller) reactionFacts(ctx context.Context, p platforms.Bot, a relay.React) (f gate.ReactionFacts, err error) {
 	network, ok := p.(platforms.Reacter)
 	if !ok {
 		return f, nil // it is unsupported, and changes nothing

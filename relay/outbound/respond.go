@@ -61,7 +61,7 @@ type answer func(ctx context.Context, r platforms.Responder, c platforms.Capabil
 
 // asAnswer is how a is carried out through a capability of p's, and the message it answers. ok is false for an action
 // that is no answer, or one that p cannot give so.
-func asAnswer(p platforms.Platform, a relay.Action) (do answer, replyTo relay.MessageID, ok bool) {
+func asAnswer(p platforms.Bot, a relay.Action) (do answer, replyTo relay.MessageID, ok bool) {
 	switch a := a.(type) {
 	case relay.Send:
 		return sendThrough(a), a.ReplyTo, true
@@ -87,14 +87,14 @@ func sendThrough(a relay.Send) answer {
 
 // Respond answers with a through a capability of the chat. done is false when the instance holds none that the network
 // still honours, or a is no answer: then a is an ordinary action.
-func (cs *Capabilities) Respond(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Action) (res relay.Result, done bool, err error) {
+func (cs *Capabilities) Respond(ctx context.Context, i relay.InstanceID, p platforms.Bot, a relay.Action) (res relay.Result, done bool, err error) {
 	r, responds := p.(platforms.Responder)
 	do, replyTo, ok := asAnswer(p, a)
 	if !ok || !responds {
 		return res, false, nil
 	}
 	for {
-		c, ok, err := cs.reply(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Target()}, replyTo)
+		c, ok, err := cs.reply(ctx, i, relay.Chat{Bot: p.ID(), ID: a.Target()}, replyTo)
 		if err != nil {
 			return res, true, internal(err)
 		}
@@ -191,7 +191,7 @@ func (cs *Capabilities) Answer(ev relay.Event, a link.Answer, c *platforms.Capab
 }
 
 // question posts a, through c if there is one. Where the network has no buttons for it, the error says that it is unsupported.
-func question(ctx context.Context, p platforms.Platform, a relay.Prompt, c *platforms.Capability) error {
+func question(ctx context.Context, p platforms.Bot, a relay.Prompt, c *platforms.Capability) error {
 	if r, ok := p.(platforms.PromptResponder); c != nil && ok {
 		if _, err := r.RespondPrompt(ctx, *c, a, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
 			return err

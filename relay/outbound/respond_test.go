@@ -46,7 +46,7 @@ func TestTheConnectorsOwnAnswer(t *testing.T) {
 				var wg sync.WaitGroup
 				wg.Go(func() { tasks.Run(ctx) })
 				c := &platforms.Capability{Event: "i1", Placeholder: true}
-				out.Capabilities.Answer(relay.Event{Bot: p.Bot(), Source: relay.Source{ChatID: "@ann"}}, link.Answer{Text: "linked"}, c)
+				out.Capabilities.Answer(relay.Event{Bot: p.ID(), Source: relay.Source{ChatID: "@ann"}}, link.Answer{Text: "linked"}, c)
 				time.Sleep(time.Minute)
 				cancel()
 				wg.Wait()

@@ -10,13 +10,13 @@ import (
 )
 
 // hosts are the hosted bots, all of which every gateway fronts.
-type hosts []platforms.Platform
+type hosts []platforms.Bot
 
-func (h hosts) Bots() []platforms.Platform               { return h }
-func (h hosts) Fronted([]relay.Bot) []platforms.Platform { return h }
-func (h hosts) Bot(b relay.Bot) platforms.Platform {
+func (h hosts) Bots() []platforms.Bot               { return h }
+func (h hosts) Fronted([]relay.Bot) []platforms.Bot { return h }
+func (h hosts) Bot(b relay.Bot) platforms.Bot {
 	for _, p := range h {
-		if p.Bot() == b {
+		if p.ID() == b {
 			return p
 		}
 	}

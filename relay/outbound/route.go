@@ -11,12 +11,12 @@ import (
 // route finds the bot a request is for. A platform and a bot id in the frame must be one of the session's identities;
 // a foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known
 // says yes for exactly one other. sure is false when known says no for each.
-func (who *Caller) route(r relay.Request, known func(platforms.Platform) (bool, error)) (p platforms.Platform, sure bool, err error) {
+func (who *Caller) route(r relay.Request, known func(platforms.Bot) (bool, error)) (p platforms.Bot, sure bool, err error) {
 	if r.Platform == relay.RelayPlatform && who.said(r.Platform) {
 		r.Platform = "" // an identity that stands for every bot names none
 	}
-	mine := slices.DeleteFunc(who.out.bots.Fronted(who.attachment.Identities()), func(p platforms.Platform) bool {
-		b := p.Bot()
+	mine := slices.DeleteFunc(who.out.bots.Fronted(who.attachment.Identities()), func(p platforms.Bot) bool {
+		b := p.ID()
 		return r.Platform != "" && r.Platform != b.Platform || r.Bot != "" && r.Bot != b.ID
 	})
 	tagged := r.Platform != "" || r.Bot != ""
@@ -49,14 +49,14 @@ func (who *Caller) route(r relay.Request, known func(platforms.Platform) (bool, 
 func (who *Caller) line(ctx context.Context, r relay.Request) relay.Chat {
 	i, thread := who.instance, r.Action.Within()
 	line := relay.Chat{Bot: relay.Bot{Platform: r.Platform, ID: r.Bot}, ID: r.Action.Target()}
-	var p platforms.Platform
+	var p platforms.Bot
 	if a, ok := r.Action.(relay.FollowUp); ok {
 		c, _ := who.out.Capabilities.bound(ctx, who.tenant, i, a.Session, a.Kind)
 		line, p, thread = relay.Chat{Bot: c.Bot, ID: c.Chat}, who.out.bots.Bot(c.Bot), a.Meta.ThreadID
-	} else if bot, sure, err := who.route(r, func(p platforms.Platform) (bool, error) {
+	} else if bot, sure, err := who.route(r, func(p platforms.Bot) (bool, error) {
 		return who.out.facts.Knows(ctx, i, p, line.ID), nil
 	}); sure && err == nil {
-		p, line.Bot = bot, bot.Bot()
+		p, line.Bot = bot, bot.ID()
 	}
 	if _, ok := p.(platforms.Threader); ok && thread != "" {
 		line.ID = relay.ChatID(thread)

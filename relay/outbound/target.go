@@ -14,7 +14,7 @@ const threadWithin = 5 * time.Second
 
 // target is what a request is about: the bot, and the action on the chat or thread that is meant.
 type target struct {
-	bot     platforms.Platform
+	bot     platforms.Bot
 	action  relay.Action
 	movedTo relay.ChatID // the id the chat has now, where the frame gave a former one; else empty
 }
@@ -28,14 +28,14 @@ func (who *Caller) allowed(ctx context.Context, r relay.Request) (t target, err 
 		return t, declined
 	}
 	t.action = r.Action
-	t.bot, _, err = who.route(r, func(p platforms.Platform) (bool, error) {
+	t.bot, _, err = who.route(r, func(p platforms.Bot) (bool, error) {
 		f, err := who.out.facts.Act(ctx, who.instance, p, r.Action.Target())
 		return gate.MayAct(f), err
 	})
 	if err != nil {
 		return t, internal(err)
 	}
-	now, err := who.out.facts.CurrentChat(ctx, t.bot.Bot().Platform, r.Action.Target())
+	now, err := who.out.facts.CurrentChat(ctx, t.bot.ID().Platform, r.Action.Target())
 	if err != nil {
 		return t, internal(err)
 	}
@@ -106,7 +106,7 @@ func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, dec
 	default:
 		return declined
 	}
-	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
+	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: t.bot.ID(), ID: a.Target()}, m)
 	switch {
 	case err != nil:
 		return internal(err)

@@ -76,9 +76,9 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		t.Fatal(err)
 	}
 	desk, b := link.NewDesk(db, v, time.Now), &bus.Local{}
-	h := hub.New(db, desk, b, []platforms.Platform{local.NewLoopback(r.net, nil)}, hub.Options{})
+	h := hub.New(db, desk, b, []platforms.Bot{local.NewLoopback(r.net, nil)}, hub.Options{})
 	r.hub = h
-	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Kinds: []platforms.Kind{local.LoopbackKind}, IdentityURLs: true})
+	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Networks: []platforms.Network{local.LoopbackNetwork}, IdentityURLs: true})
 	id, err := identity.New(db.Codes, v, db, identity.Options{})
 	if err != nil {
 		t.Fatal(err)

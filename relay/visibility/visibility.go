@@ -61,7 +61,7 @@ func (c *Cache) Get(key Of) (sees, known bool) {
 
 // Ask asks p, unless the answer is known. No answer until the given time is a no. The error is a
 // *platforms.MutedError, or ctx's; then nothing is known.
-func (c *Cache) Ask(ctx context.Context, p platforms.Platform, key Of, until time.Time) (bool, error) {
+func (c *Cache) Ask(ctx context.Context, p platforms.Bot, key Of, until time.Time) (bool, error) {
 	roster, ok := p.(platforms.Roster)
 	if !ok {
 		return false, nil

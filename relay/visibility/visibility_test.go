@@ -37,7 +37,7 @@ func TestVisibilityIsAskedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &witness{Loopback: local.NewLoopback(local.NewNetwork(), nil)}
 		var c Cache
-		key := Of{Bot: w.Bot(), Place: relay.Place{Chat: "garden"}, User: "ann"}
+		key := Of{Bot: w.ID(), Place: relay.Place{Chat: "garden"}, User: "ann"}
 		expect := func(what string, want bool, asked int32) {
 			t.Helper()
 			got, err := c.Ask(t.Context(), w, key, time.Now().Add(Within))
@@ -104,10 +104,10 @@ func TestAnAnswerFromBeforeAChangeDoesNotCount(t *testing.T) {
 				var c Cache
 				w.during = func() {
 					if w.asked.Load() == 1 {
-						c.Forget(w.Bot(), []platforms.RosterChange{tc.change})
+						c.Forget(w.ID(), []platforms.RosterChange{tc.change})
 					}
 				}
-				key := Of{Bot: w.Bot(), Place: relay.Place{Chat: "garden"}, User: "ann"}
+				key := Of{Bot: w.ID(), Place: relay.Place{Chat: "garden"}, User: "ann"}
 				if sees, err := c.Ask(t.Context(), w, key, time.Now().Add(Within)); !sees || err != nil {
 					t.Errorf("sees = %t, %v", sees, err)
 				}

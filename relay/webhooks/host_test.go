@@ -26,16 +26,16 @@ func TestHost(t *testing.T) {
 		}
 	}
 	comes := &bot{name: "3", rules: posts, receive: refuses}
-	p.Host([]platforms.Platform{comes, stays})
+	p.Host([]platforms.Bot{comes, stays})
 	for name, want := range map[string]int{"1": 401, "2": 404, "3": 401} {
 		if got := status(name); got != want {
 			t.Errorf("afterwards bot %s answers %d, want %d", name, got, want)
 		}
 	}
-	if s, ok := p.State(stays.Bot()); !ok || s.Refused != 2 {
+	if s, ok := p.State(stays.ID()); !ok || s.Refused != 2 {
 		t.Errorf("of the one that stays: %+v, %t; want 2 refused", s, ok)
 	}
-	if _, ok := p.State(goes.Bot()); ok {
+	if _, ok := p.State(goes.ID()); ok {
 		t.Error("the one that went still has a state")
 	}
 }

@@ -95,7 +95,7 @@ type Refusal struct {
 }
 
 // New makes the receiver of those bots whose networks call them.
-func New(bots []platforms.Platform, o Options) *Receiver {
+func New(bots []platforms.Bot, o Options) *Receiver {
 	p := &Receiver{count: o.Count, log: o.Log, large: limits.NewShare(maxLarge, maxLargeOfOne)}
 	p.Host(bots)
 	return p
@@ -103,7 +103,7 @@ func New(bots []platforms.Platform, o Options) *Receiver {
 
 // Host makes the receiver that of bots. What is known of the requests for those that stay is kept; a request under way is
 // answered by the bot it came for.
-func (p *Receiver) Host(bots []platforms.Platform) {
+func (p *Receiver) Host(bots []platforms.Bot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var hooks []*hooked
@@ -116,7 +116,7 @@ func (p *Receiver) Host(bots []platforms.Platform) {
 			hooks = append(hooks, p.hooks[i])
 			continue
 		}
-		hooks = append(hooks, &hooked{bot: b.Bot(), hook: h, rules: rules})
+		hooks = append(hooks, &hooked{bot: b.ID(), hook: h, rules: rules})
 	}
 	p.hooks = hooks
 }

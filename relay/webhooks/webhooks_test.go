@@ -23,13 +23,13 @@ import (
 
 // bot is one whose network calls it, and who answers as a test says.
 type bot struct {
-	platforms.Platform
+	platforms.Bot
 	name    relay.BotID
 	rules   platforms.HookRules
 	receive func(platforms.HookRequest) platforms.HookAnswer
 }
 
-func (b *bot) Bot() relay.Bot                 { return relay.Bot{Platform: "sms", ID: b.name} }
+func (b *bot) ID() relay.Bot                  { return relay.Bot{Platform: "sms", ID: b.name} }
 func (b *bot) HookRules() platforms.HookRules { return b.rules }
 func (b *bot) Receive(_ context.Context, r platforms.HookRequest) platforms.HookAnswer {
 	return b.receive(r)
@@ -40,7 +40,7 @@ var posts = platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: 100
 // plane is a table with the receiver of those bots behind it, and what that counts.
 func plane(bots ...*bot) (p *Receiver, d *routes.Table, counted *[]string) {
 	counted = new([]string)
-	all := make([]platforms.Platform, len(bots))
+	all := make([]platforms.Bot, len(bots))
 	for i, b := range bots {
 		all[i] = b
 	}

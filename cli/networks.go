@@ -10,23 +10,23 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/wecom"
 )
 
-// networks are kinds and the chat of the web pages, which no [[bots]] table makes.
-func networks() []platforms.Kind { return append(kinds(), local.WebKind) }
+// networks are those of [[bots]] and the chat of the web pages, which no [[bots]] table makes.
+func networks() []platforms.Network { return append(configurable(), local.WebNetwork) }
 
-// kinds are the platforms in this binary, one line each.
-func kinds() []platforms.Kind {
-	return []platforms.Kind{
-		discord.Kind,
-		telegram.Kind,
-		sms.Kind,
-		wecom.Kind,
-		webhook.Kind,
-		local.LoopbackKind,
+// configurable are the networks that a [[bots]] table can name, one line each.
+func configurable() []platforms.Network {
+	return []platforms.Network{
+		discord.Network,
+		telegram.Network,
+		sms.Network,
+		wecom.Network,
+		webhook.Network,
+		local.LoopbackNetwork,
 	}
 }
 
 // platformNames are the names of all.
-func platformNames(all []platforms.Kind) []string {
+func platformNames(all []platforms.Network) []string {
 	names := make([]string, len(all))
 	for i, k := range all {
 		names[i] = string(k.Name)

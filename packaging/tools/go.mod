@@ -1,4 +1,4 @@
-module github.com/hermes-connector/hermes-connector/tools
+module github.com/hermes-connector/hermes-connector/packaging/tools
 
 go 1.26.0
 
@@ -91,4 +91,4 @@ require (
 	rsc.io/qr v0.2.0 // indirect
 )
 
-replace github.com/hermes-connector/hermes-connector => ../
+replace github.com/hermes-connector/hermes-connector => ../../

@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli"
 )
 
-const repository = "../.."
+const repository = "../../.."
 
 // instruction is one of a Dockerfile, with its stage.
 type instruction struct{ stage, name, args string }
