@@ -46,13 +46,41 @@ func (a *app) binding(op ops.Op[manage.Bind, manage.Binding], short, done string
 		return manage.Bind{Name: pos[0], Platform: relay.PlatformID(pos[1]), User: relay.UserID(pos[2])}, nil
 	}
 	return c.asking(args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
+		who := person(out.Platform, out.User, out.Person)
 		if to := out.DirectTo; to != "" && to != out.Instance {
-			_, _ = fmt.Fprintf(w, "✓ %s person %s is linked to %s, but direct messages still go to %s\n", out.Platform, out.User, out.Instance, to)
+			_, _ = fmt.Fprintf(w, "✓ %s is linked to %s, but direct messages still go to %s\n", who, terminal.Plain(out.Gateway), terminal.Plain(out.DirectName))
 			_, _ = fmt.Fprintf(w, "  To change that: hermes-connector dm-default %s %s %s\n", out.Instance, out.Platform, out.User)
 		} else {
-			_, _ = fmt.Fprintf(w, "✓ messages of %s person %s %s %s\n", out.Platform, out.User, done, out.Instance)
+			_, _ = fmt.Fprintf(w, "✓ messages of %s %s %s\n", who, done, terminal.Plain(out.Gateway))
 		}
 		warn(w, out.Warnings)
+	})
+}
+
+// person is a person with their name, where one is known.
+func person(p relay.PlatformID, u relay.UserID, name string) string {
+	who := string(p) + " person " + string(u)
+	if name != "" {
+		who = name + " (" + who + ")"
+	}
+	return terminal.Plain(who)
+}
+
+func (a *app) peopleName() *cobra.Command {
+	c := command(a, ops.NamePerson, "Give a linked person a name; without one, show what their network calls them again")
+	c.Long = `Says what a linked person is called, here and for all gateways they are linked to. Without a name
+of yours they have the one that their network tells, which is brought up to date when they write.
+PERSON is their id, or @ and the name of their account.`
+	c.Example = "  hermes-connector people name telegram 4242 Aunt Ann"
+	args := func(pos []string) (manage.NamePerson, error) {
+		return manage.NamePerson{Platform: relay.PlatformID(pos[0]), User: relay.UserID(pos[1]), Name: strings.Join(pos[2:], " ")}, nil
+	}
+	return c.asking(args, func(w io.Writer, _ manage.NamePerson, n manage.NamedPerson) {
+		if n.Person == "" {
+			_, _ = fmt.Fprintf(w, "✓ %s has no name now: the network has told none\n", person(n.Platform, n.User, ""))
+			return
+		}
+		_, _ = fmt.Fprintf(w, "✓ %s is called %s\n", person(n.Platform, n.User, ""), terminal.Plain(n.Person))
 	})
 }
 

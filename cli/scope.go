@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
@@ -35,7 +36,7 @@ func (a *app) scope(op ops.Op[manage.Scope, manage.Grant], short, done string) *
 		return s, nil
 	}
 	return c.asking(args, func(w io.Writer, _ manage.Scope, g manage.Grant) {
-		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, g.Where(), done, g.Instance)
+		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, g.Where(), done, terminal.Plain(g.Gateway))
 		warn(w, g.Warnings)
 	})
 }
@@ -44,7 +45,7 @@ func (a *app) scopeList() *cobra.Command {
 	none := "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT"
 	head := []any{"PLATFORM", "SCOPE", "CHAT", "GATEWAY", "TENANT", "SINCE"}
 	return listing(command(a, ops.Scopes, "List granted chats"), nameArg, none, head, func(g manage.Grant) []any {
-		return []any{g.Platform, g.Scope, g.Chat, g.Instance, g.Tenant, g.GrantedAt.Local().Format(time.DateOnly)}
+		return []any{g.Platform, g.Scope, g.Chat, g.Gateway, g.Tenant, g.GrantedAt.Local().Format(time.DateOnly)}
 	})
 }
 
@@ -58,7 +59,7 @@ func (a *app) routeList() *cobra.Command {
 		"tenants from claiming the chat or the scope of that route; who receives messages is decided by scopes and bindings."
 	head := []any{"PLATFORM", "KEY", "TENANT", "GATEWAY", "SINCE"}
 	return listing(c, nameArg, "No route is declared.", head, func(r manage.Route) []any {
-		return []any{r.Platform, r.Key, r.Tenant, r.Instance, r.At}
+		return []any{r.Platform, r.Key, r.Tenant, r.Gateway, r.At}
 	})
 }
 

@@ -219,11 +219,13 @@ func (j judgement) stored(buffers []relay.BufferID) {
 
 // decide counts and remembers verdicts about ev.
 func (in *Inbound) decide(ev relay.Event, verdicts ...verdict) {
+	names := store.NamesIn(ev.Source)
 	for _, v := range verdicts {
 		in.counters.Add(count.Event(v.Reason), 1)
 		in.decisions.add(gate.Decision{
 			At: time.Now(), Platform: ev.Bot.Platform, BotID: ev.Bot.ID, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
 			Instance: v.Instance, Reason: v.Reason, ChatType: ev.Source.ChatType,
+			Person: names.Told, Handle: names.Handle,
 		})
 		in.log.Debug("event judged", "bot", ev.Bot.String(), "event", ev.ID, "instance", v.Instance, "reason", v.Reason)
 	}
