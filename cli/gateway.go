@@ -156,8 +156,8 @@ func afterRotate(e manage.Enrolled) string {
 }
 
 func newGatewayCmd(a *app) *cobra.Command {
-	return group("gateway", "List gateways, show what one holds, give it new credentials, or revoke it",
-		a.gatewayList(), a.gatewayShow(), a.gatewayRename(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
+	return group("gateway", "List gateways, and show, name, set up, rotate or revoke one",
+		a.gatewayList(), a.gatewayShow(), a.gatewayAccess(), a.gatewayPolicy(), a.gatewayRename(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
 }
 
 func (a *app) gatewayList() *cobra.Command {
@@ -168,7 +168,7 @@ var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LA
 
 func gatewayRow(g manage.Gateway) []any {
 	return []any{
-		g.Name, g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
+		nameOr(g.Name, g.ID), g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
 	}
 }
 
@@ -208,7 +208,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		goes := losses(g.Holds)
-		question := fmt.Sprintf("Revoke %s? Its credentials die at once", terminal.Plain(g.Name))
+		question := fmt.Sprintf("Revoke %s? Its credentials die at once", nameOr(g.Name, g.ID))
 		if goes != "" {
 			question += ". With them go: " + goes
 		}
@@ -219,7 +219,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		return a.print(*c.asJSON, g, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.Name)
+			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", nameOr(g.Name, g.ID))
 			if goes != "" {
 				_, _ = fmt.Fprintf(w, "  gone with it: %s\n", goes)
 			}

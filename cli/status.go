@@ -156,12 +156,12 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 		if !i.RefusedAt.IsZero() {
 			how = "refused at " + finding.Local(finding.Stamp(i.RefusedAt))
 		}
-		rows = append(rows, []any{glyph, i.Name, i.Tenant, how, i.Backlog, ago(i.OldestAt, now), i.Dead})
+		rows = append(rows, []any{glyph, nameOr(i.Name, i.ID), i.Tenant, how, i.Backlog, ago(i.OldestAt, now), i.Dead})
 	}
 	table(w, narrow(rows))
 	for _, i := range all {
 		for _, warning := range i.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", terminal.Plain(i.Name), terminal.Plain(finding.Local(warning)))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", nameOr(i.Name, i.ID), terminal.Plain(finding.Local(warning)))
 		}
 	}
 }
@@ -306,6 +306,6 @@ func newAuditCmd(a *app) *cobra.Command {
 		default:
 			who += " (" + r.Person + ")"
 		}
-		return []any{r.At, who, r.Action, cmp.Or(r.Name, string(r.Gateway)), r.Instance, r.Tenant, detail}
+		return []any{r.At, who, r.Action, cmp.Or(r.Name, string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, detail}
 	})
 }

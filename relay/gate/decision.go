@@ -19,8 +19,8 @@ type Decision struct {
 	// Instance is whom the verdict is about; empty when it is about the event as a whole.
 	Instance relay.InstanceID `json:"instanceId,omitempty"`
 	Reason   Reason           `json:"reason"`
-	// Person is what the person is called, Handle their account's name, without "@", and Gateway the instance's name; empty:
-	// none is known. Gateway is set when somebody asks.
+	// Person is what the person is called, Handle their account's name, without "@", and Gateway the name that the
+	// instance was given; empty: there is none. Gateway is set when somebody asks.
 	Person  string `json:"personName,omitempty"`
 	Handle  string `json:"handle,omitempty"`
 	Gateway string `json:"gatewayName,omitempty"`

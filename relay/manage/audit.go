@@ -38,7 +38,7 @@ type AuditRow struct {
 	Instance  relay.InstanceID `json:"instanceId,omitempty"`
 	Gateway   relay.GatewayID  `json:"gatewayId,omitempty"`
 	Detail    string           `json:"detail,omitempty"`
-	// Person is the name of the person who changed it, or whom it is about, and Name the instance's; empty: none is known.
+	// Person is the name of the person who changed it, or whom it is about, and Name the one that the instance was given; empty: there is none.
 	Person string `json:"personName,omitempty"`
 	Name   string `json:"gatewayName,omitempty"`
 }
@@ -61,7 +61,7 @@ func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 			Tenant: e.Tenant, Instance: e.Instance, Gateway: e.Gateway, Detail: e.Detail,
 		}
 		if e.Instance != "" {
-			out.Name = s.called(ctx, e.Instance)
+			out.Name = s.label(ctx, e.Instance)
 		}
 		platform, user, ok := strings.Cut(e.Detail, " person ")
 		if !ok && e.Actor.Kind == audit.ActorPerson {

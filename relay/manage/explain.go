@@ -105,7 +105,7 @@ func last(all []gate.Decision, n int) []gate.Decision {
 // name sets the names of the gateway and of the person: the operator's word for them counts before what their network said.
 func (l *lookout) name(ctx context.Context, d *gate.Decision) error {
 	if d.Instance != "" {
-		d.Gateway = l.history.called(ctx, d.Instance)
+		d.Gateway = l.history.label(ctx, d.Instance)
 	}
 	if d.User == "" {
 		return nil

@@ -73,7 +73,7 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 	}
 	for n := range st.Findings {
 		for _, i := range st.Instances {
-			if f := &st.Findings[n]; f.About == "gateway "+string(i.ID) && i.Name != string(i.ID) {
+			if f := &st.Findings[n]; f.About == "gateway "+string(i.ID) && i.Name != "" {
 				f.Name = "gateway " + i.Name
 			}
 		}

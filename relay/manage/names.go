@@ -90,13 +90,10 @@ func (d directory) names(ctx context.Context, who store.Person) (store.Names, er
 	return b.Names, err
 }
 
-// called is an instance's name; its id if it is not there any more.
-func (d directory) called(ctx context.Context, i relay.InstanceID) string {
-	inst, err := store.Only(d.db.Instances(ctx, i))
-	if err != nil {
-		return string(i)
-	}
-	return inst.Shown()
+// label is the name that an instance was given; empty: none, or it is not there any more.
+func (d directory) label(ctx context.Context, i relay.InstanceID) string {
+	inst, _ := store.Only(d.db.Instances(ctx, i)) // without a name it is shown by its id
+	return inst.Label
 }
 
 // whom is the person meant: by their id, or by "@" and their account's name if exactly one is known by that. told are the

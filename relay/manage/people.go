@@ -91,8 +91,8 @@ type Binding struct {
 	DMDefault bool           `json:"dmDefault,omitempty"` // of several instances of the person, it is the one chosen for direct messages
 	// DirectTo is the instance that gets the person's direct messages: this one, or another. Also after a Bind.
 	DirectTo relay.InstanceID `json:"directTo,omitempty"`
-	// Gateway, Person and DirectName are the names of the instance, of the person (empty: none is known) and of DirectTo,
-	// and Handle is the person's account, without "@".
+	// Gateway and DirectName are the names that the instance and DirectTo were given, Person is what the person is called, and
+	// Handle their account's name, without "@"; empty: there is none.
 	Gateway    string `json:"gatewayName,omitempty"`
 	Person     string `json:"personName,omitempty"`
 	DirectName string `json:"directName,omitempty"`
@@ -134,15 +134,15 @@ func (s *people) rebind(ctx context.Context, find func(context.Context, string) 
 	if errors.Is(err, store.ErrNotFound) && unbound != nil {
 		err = unbound
 	}
-	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID, Gateway: i.Shown()}, err
+	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID, Gateway: i.Label}, err
 }
 
 // name sets the names in b.
 func (d directory) name(ctx context.Context, b *Binding) error {
 	names, err := d.names(ctx, store.Person{Platform: b.Platform, User: b.User})
-	b.Gateway, b.Person, b.Handle = d.called(ctx, b.Instance), names.Shown(), names.Handle
+	b.Gateway, b.Person, b.Handle = d.label(ctx, b.Instance), names.Shown(), names.Handle
 	if b.DirectTo != "" {
-		b.DirectName = d.called(ctx, b.DirectTo)
+		b.DirectName = d.label(ctx, b.DirectTo)
 	}
 	return err
 }
@@ -171,8 +171,15 @@ func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, e
 // SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
 // NotFound, also when the person is not bound to it.
 func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
-	if err := s.person(b.Platform, b.User); err != nil { // a gateway asks for this too: it is told no names
+	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err
+	}
+	if by.Kind == audit.ActorCLI && strings.HasPrefix(string(b.User), "@") { // a gateway, which asks for this too, is told of nobody
+		who, _, err := s.whom(ctx, b.Platform, b.User)
+		if err != nil {
+			return Binding{}, err
+		}
+		b.User = who.User
 	}
 	return s.rebind(ctx, s.served, b, b.unbound().try("bind", b.Name, string(b.Platform), string(b.User)), func(i store.Instance) error {
 		return s.db.SetDMDefault(ctx, row(by, "dm-default", i, b.person()), i.ID, b.Platform, b.User)

@@ -35,7 +35,7 @@ type Grant struct {
 	Instance  relay.InstanceID `json:"instanceId"`
 	Tenant    relay.TenantID   `json:"tenant"`
 	GrantedAt time.Time        `json:"grantedAt,omitzero"`
-	Gateway   string           `json:"gatewayName,omitempty"` // the instance's name
+	Gateway   string           `json:"gatewayName,omitempty"` // the name that the instance was given
 	Warnings  []string         `json:"warnings,omitempty"`    // why it has no effect yet, in sentences
 }
 
@@ -78,7 +78,7 @@ func (s *chats) held(ctx context.Context, wanted store.Grant) error {
 		if g.Scope != "" {
 			args = append(args, "--scope", string(g.Scope))
 		}
-		return refuse(Held, "%q holds that chat, and has to release it first", s.called(ctx, g.Instance)).try(args...)
+		return refuse(Held, "%q holds that chat, and has to release it first", cmp.Or(s.label(ctx, g.Instance), string(g.Instance))).try(args...)
 	}
 	return refuse(Held, "another gateway holds that chat, and has to release it first").try("scopes")
 }
@@ -135,7 +135,9 @@ func notYours() *Error {
 }
 
 // spell names a grant's chat in the audit list.
-func spell(g store.Grant) string { return string(g.Platform) + " " + Grant{Scope: g.Scope, Chat: g.Chat}.Where() }
+func spell(g store.Grant) string {
+	return string(g.Platform) + " " + Grant{Scope: g.Scope, Chat: g.Chat}.Where()
+}
 
 // Where names the chat, or the whole scope, on its network.
 func (g Grant) Where() string {
@@ -244,7 +246,7 @@ func (s *chats) Scopes(ctx context.Context, n Named) ([]Grant, error) {
 func (d directory) grant(ctx context.Context, g store.Grant) Grant {
 	return Grant{
 		Platform: g.Platform, Scope: g.Scope, Chat: g.Chat, Instance: g.Instance, Tenant: g.Tenant, GrantedAt: g.GrantedAt.UTC(),
-		Gateway: d.called(ctx, g.Instance),
+		Gateway: d.label(ctx, g.Instance),
 	}
 }
 
@@ -253,8 +255,8 @@ type Route struct {
 	Platform relay.PlatformID `json:"platform"`
 	Key      string           `json:"key"`
 	Tenant   relay.TenantID   `json:"tenant"`
-	Instance relay.InstanceID `json:"instanceId"` // which declared it
-	Gateway  string           `json:"gatewayName"`
+	Instance relay.InstanceID `json:"instanceId"`            // which declared it
+	Gateway  string           `json:"gatewayName,omitempty"` // the name that it was given
 	At       time.Time        `json:"at,omitzero"`
 }
 
@@ -267,7 +269,7 @@ func (s *chats) Routes(ctx context.Context, n Named) ([]Route, error) {
 	all, err := s.db.Routes.List(ctx)
 	all = slices.DeleteFunc(all, func(r store.Route) bool { return n.Name != "" && r.Instance != of.ID })
 	return each(all, func(r store.Route) Route {
-		return Route{Platform: r.Platform, Key: r.Key, Tenant: r.Tenant, Instance: r.Instance, Gateway: s.called(ctx, r.Instance), At: r.At.UTC()}
+		return Route{Platform: r.Platform, Key: r.Key, Tenant: r.Tenant, Instance: r.Instance, Gateway: s.label(ctx, r.Instance), At: r.At.UTC()}
 	}), err
 }
 
