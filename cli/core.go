@@ -86,6 +86,13 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		}
 		return c.reload(ctx, by)
 	}
+	notifier, err := c.notifier(cfg, g, log)
+	if err != nil {
+		return nil, err
+	}
+	if set.Notify = notifier; notifier != nil {
+		c.beside = append(c.beside, notifier.Run)
+	}
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	set.Poke = c.waker.Last
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)

@@ -129,7 +129,7 @@ func newRoot(a *app) *cobra.Command {
 		newEnrollCmd(a), newGatewayCmd(a),
 		newLinkCmd(a), newPeopleCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
-		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newDoctorCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
+		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newDoctorCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newNotifyCmd(a), newVersionCmd(a),
 	)
 	root.AddCommand(a.bindings()...)
 	root.SetHelpCommand(newHelpCmd(a))

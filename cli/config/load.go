@@ -91,6 +91,7 @@ func Glimpse(src Source) (*Config, Faults) {
 	l.wholeTLS()
 	l.clashes()
 	l.identity()
+	l.notify()
 	l.plainHTTP()
 	l.oneKeySource()
 	l.bots(file.bots)
