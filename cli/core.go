@@ -5,9 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -142,8 +145,11 @@ type shelf struct {
 // run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
 func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
-		if grew, ok := n.(bus.LaneGrew); ok {
-			c.waker.Grew(grew.Instance)
+		switch n := n.(type) {
+		case bus.LaneGrew:
+			c.waker.Grew(n.Instance)
+		case bus.Changed:
+			c.waker.Grew(n.Instance)
 		}
 	})
 	defer unsubscribe()
@@ -164,26 +170,52 @@ func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	return c.server.Run(ctx, hurry, l)
 }
 
-// openOperator opens the admin socket, and lets run serve it.
-func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	socket, err := admin.Listen(ctx, cfg.Socket())
+// openOperator opens the admin socket in the data folder, and the one where commands look that do not know that folder
+// (empty: there is no such place), and lets run serve both.
+func (c *core) openOperator(ctx context.Context, self admin.Server, own, known string, log *slog.Logger) error {
+	socket, err := admin.Listen(ctx, own)
 	if err != nil {
 		return err
 	}
+	sockets := []net.Listener{socket}
+	if known != "" {
+		second, err := listenKnown(ctx, known)
+		if err != nil {
+			log.Warn("commands reach this server with --config or --data-dir only", "err", err)
+		} else {
+			sockets = append(sockets, second)
+		}
+	}
 	srv := &http.Server{
-		Handler:           admin.Handler(c.service, c.db),
+		Handler:           admin.Handler(c.service, c.db, self),
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	c.beside = append(c.beside, func(ctx context.Context) error {
-		stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
-		defer stop()
-		if err := srv.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
-		}
-		return nil
-	})
+	for _, l := range sockets {
+		c.beside = append(c.beside, func(ctx context.Context) error {
+			stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
+			defer stop()
+			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
+			}
+			return nil
+		})
+	}
 	return nil
+}
+
+// listenKnown takes a known socket, unless another server has it.
+func listenKnown(ctx context.Context, path string) (net.Listener, error) {
+	switch _, err := admin.Dial(ctx, path); {
+	case err == nil:
+		return nil, fmt.Errorf("another server has %s", path)
+	case !errors.Is(err, admin.ErrNoServer):
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // others may look whether a server runs
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	return admin.Listen(ctx, path)
 }
 
 // serveMetrics lets run serve the metrics on l.

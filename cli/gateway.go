@@ -156,8 +156,8 @@ func afterRotate(e manage.Enrolled) string {
 }
 
 func newGatewayCmd(a *app) *cobra.Command {
-	return group("gateway", "List gateways, show what one holds, give it new credentials, or revoke it",
-		a.gatewayList(), a.gatewayShow(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
+	return group("gateway", "List gateways, and show, set up, rotate or revoke one",
+		a.gatewayList(), a.gatewayShow(), a.gatewayAccess(), a.gatewayPolicy(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
 }
 
 func (a *app) gatewayList() *cobra.Command {

@@ -102,7 +102,6 @@ var mayImport = map[string]string{
 	"cli/web/chat":        "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
 	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/netaddr",
-	"cli/pointer":         "store/files",
 	"cli/netaddr":         "",
 	"cli/terminal":        "relay",
 	"cli/setup":           "cli/netaddr cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",

@@ -124,7 +124,7 @@ func losses(h *manage.Holdings) string {
 }
 
 func newPeopleCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "list [NAME]", Short: "List who is bound to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
+	c := &cobra.Command{Use: "list [NAME]", Short: "List who is linked to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		all, err := a.people(cmd.Context(), pos)
@@ -133,7 +133,7 @@ func newPeopleCmd(a *app) *cobra.Command {
 		}
 		return a.print(*asJSON, all, func(w io.Writer) {
 			if len(all) == 0 {
-				a.say("Nobody is bound. Next: hermes-connector link NAME")
+				a.say("Nobody is linked. Next: hermes-connector link NAME")
 				return
 			}
 			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
@@ -147,22 +147,28 @@ func newPeopleCmd(a *app) *cobra.Command {
 			table(w, narrow(rows))
 		})
 	}
-	return group("people", "See whose messages go where", c)
+	return group("people", "Show whose messages go where, and change it", c, a.peopleDirect())
 }
 
-// people are who is bound to the named gateways, or to any.
+// instances are the names of gateways, one of each instance: those of one instance hold the same.
+func (a *app) instances(ctx context.Context) (names []string, err error) {
+	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
+	var asked []relay.InstanceID
+	for _, g := range gateways {
+		if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
+			asked, names = append(asked, g.Instance), append(names, string(g.ID))
+		}
+	}
+	return names, err
+}
+
+// people are who is linked to the named gateways, or to any.
 func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, error) {
-	var asked []relay.InstanceID // gateways of one instance hold the same
 	all := []manage.Binding{}
 	if len(names) == 0 {
-		gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
-		if err != nil {
+		var err error
+		if names, err = a.instances(ctx); err != nil {
 			return nil, err
-		}
-		for _, g := range gateways {
-			if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
-				asked, names = append(asked, g.Instance), append(names, string(g.ID))
-			}
 		}
 	}
 	for _, name := range names {

@@ -144,7 +144,13 @@ func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 
 // Bindings lists the bindings that f picks, the first made first, or with a limit by user.
 func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) {
-	return table.Get(ctx, db.records, "bindings", func(t *bolt.Tx) ([]Binding, error) { return bindings(t, f) })
+	return table.Get(ctx, db.records, "bindings", func(t *bolt.Tx) ([]Binding, error) {
+		read := func() ([]Binding, error) { return bindings(t, f) }
+		if p := (Person{f.Platform, f.User}); p.Platform != "" && p.User != "" && f == (BindingFilter{Platform: p.Platform, User: p.User}) {
+			return db.recents.bindings.get(t, p, read)
+		}
+		return read()
+	})
 }
 
 // SetDMDefault makes i the one of the user's instances that gets their direct messages. ErrNotFound:

@@ -80,8 +80,8 @@ type DB struct {
 	// Ride along with the commits, as notes of Authors do.
 	cursors cursors
 
-	order     *order // made by Open
-	instances decodedInstances
+	order   *order // made by Open
+	recents recents
 
 	deadDropped atomic.Uint64
 	died        [len(deadReasons)]atomic.Uint64
@@ -124,6 +124,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	db.damaged = len(bad)
 	return b.View(func(t *bolt.Tx) error {
 		db.Authors.Load(t)
+		db.Seen.Load(t)
 		var err error
 		db.order, err = orderOf(t)
 		return err

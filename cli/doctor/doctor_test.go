@@ -351,7 +351,7 @@ func TestOneBotInTwoServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Bot{&bird{}}}), db))
+	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Bot{&bird{}}}), db, admin.Server{}))
 	o.Others = []string{other.Config.DataDir}
 	got := wantFound(t, o, "HC506 "+other.Config.DataDir)
 	if !strings.Contains(got[1].What, "pigeon:1") || !got[1].Wrong() {
@@ -461,14 +461,14 @@ func TestARunningServerIsAsked(t *testing.T) {
 		Bots:     []platforms.Bot{&bird{platforms.Examination{Findings: finding.List{finding.DeadToken.Of("pigeon:1", "dead", "get another")}}}},
 		Findings: func(bool) finding.List { return finding.List{said} },
 	})
-	o.serving(t, admin.Handler(svc, db))
+	o.serving(t, admin.Handler(svc, db, admin.Server{}))
 	wantFound(t, o, "HC101 pigeon:1", "HC320 /")
 	o.Offline = true
 	wantFound(t, o, "HC320 /", "HC590 the networks")
 	if r := Run(t.Context(), o); !r.Running {
 		t.Error("the server is not said to run")
 	}
-	// A pointer leads to it when the configuration cannot be read any more.
+	// A known socket leads to it when the configuration cannot be read any more.
 	c, err := admin.Dial(t.Context(), o.Config.Socket())
 	if err != nil {
 		t.Fatal(err)

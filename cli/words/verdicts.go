@@ -109,7 +109,7 @@ func (p phrase) refused() (words, change string) {
 	case gate.NotAddressed:
 		return to + " did not get it: the bot was not addressed", p.free(string(d.Chat))
 	case gate.OtherBot:
-		return to + " did not get it: a bot wrote it", Line(ops.SetRelevance.Row, gateway, "--platform", platform, "--allow-bots")
+		return to + " did not get it: a bot wrote it", Line(ops.SetRelevance.Row, gateway, platform, "--allow-bots")
 	case gate.PromptForeign:
 		return to + " did not get it: the question is not this person's to answer", Line(ops.Bind.Row, gateway, platform, user)
 	case gate.PromptClosed:
@@ -133,7 +133,7 @@ func (p phrase) admit(person string) string {
 
 // free is the command that frees one more chat of being addressed, as admit.
 func (p phrase) free(chat string) string {
-	args := []string{string(p.d.Instance), "--platform", string(p.d.Platform)}
+	args := []string{string(p.d.Instance), string(p.d.Platform)}
 	for _, c := range p.Instance.Relevance[p.d.Platform].FreeResponseScopes {
 		args = append(args, "--free", string(c))
 	}

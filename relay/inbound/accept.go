@@ -164,7 +164,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 		in.capabilities.Answer(j.event, j.answer, j.capability)
 	}
 	in.deliver(j)
-	if j.undecided != "" {
+	if len(j.undecided) > 0 {
 		in.judges.call(j.event.Chat())
 	}
 }

@@ -26,7 +26,7 @@ type judgement struct {
 	consumed   bool
 	context    bool // somebody who gets it is to be told what was said before it
 	to         []store.Recipient
-	undecided  relay.InstanceID      // whose verdict waits for the network; empty: none
+	undecided  []relay.InstanceID    // whose verdict waits for the network, or behind one that does
 	ofOwner    bool                  // in a shared chat, by somebody who is bound: they see the chat
 	answer     string                // of the connector's own: to a control message, or a notice; empty: silence
 	told       relay.EventID         // the mark of the notice that answer is; empty: it is none
@@ -102,7 +102,7 @@ func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before [
 		}
 		switch v.Reason {
 		case gate.Undecided:
-			j.undecided, j.consumed = c.instance.ID, true
+			j.undecided, j.consumed = append(j.undecided, c.instance.ID), true
 		case gate.Delivered:
 			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
 				j.frame, fits = wire.Pack(ev)
@@ -237,7 +237,7 @@ func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, b
 		return "", err
 	}
 	for _, j := range before {
-		if j.undecided == c.instance.ID && j.event.Source.ChatID == chat.ID {
+		if slices.Contains(j.undecided, c.instance.ID) && j.event.Source.ChatID == chat.ID {
 			waiting++
 		}
 	}
