@@ -88,6 +88,8 @@ type Settings struct {
 	// costs little.
 	Findings func(afresh bool) finding.List
 	Run      string // of the running server: what its /healthz says
+	// Standings know how the bots stand in granted chats; nil: no server runs.
+	Standings *Standings
 	// Notify tells the operator what is wrong; nil: nobody is told.
 	Notify *notify.Notifier
 	// Hooks knows how the calls of networks go; nil: nobody can call.
