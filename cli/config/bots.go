@@ -115,7 +115,7 @@ func (l *loader) bot(network platforms.Network, values map[string]item, at Place
 			err = key.Check(v.text)
 		}
 		if key.Outside && err == nil && v.text != "" {
-			err = Outside(l.cfg.Guard(l.cfg.Listen, l.cfg.MetricsListen, l.cfg.WebListen), v.text)
+			err = Outside(l.cfg.Guard(l.cfg.Listen, l.cfg.MetricsListen, l.cfg.Web.Listen), v.text)
 		}
 		if err != nil && len(v.text) > 16 { // it may be a token in the wrong place
 			l.faults.add(v.at, "%s", strings.ReplaceAll(err.Error(), v.text, "…"))

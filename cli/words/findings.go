@@ -15,6 +15,7 @@ import (
 const (
 	longSilence = 24 * time.Hour  // of a gateway for which messages wait
 	longTrying  = 5 * time.Minute // of a bot that does not get through
+	longWaiting = 5 * time.Minute // of a message for a gateway that is away
 )
 
 // Status adds to st what is wrong.
@@ -100,9 +101,16 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 	if its.WakeFault != "" {
 		add(finding.WakeUnusable, its.WakeFault, "put a usable wake URL into the gateway's .env and restart the gateway")
 	}
-	if i.State != manage.Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && seen.Now.Sub(i.LastSeenAt) > longSilence {
-		what := "it has not connected since " + finding.Stamp(i.LastSeenAt) + ", and " + manage.Counted(i.Backlog, "message waits", "messages wait") + " for it"
-		add(finding.GatewaySilent, what, "start the gateway; "+quoted(ops.Gateway.Row, name)+" shows its details")
+	if i.State != manage.Connected && i.Backlog > 0 && seen.Now.Sub(i.OldestAt) >= longWaiting {
+		kind, what := finding.GatewayAway, "it has never connected"
+		if !i.LastSeenAt.IsZero() {
+			what = "it has not connected since " + finding.Stamp(i.LastSeenAt)
+			if seen.Now.Sub(i.LastSeenAt) > longSilence {
+				kind = finding.GatewaySilent
+			}
+		}
+		add(kind, what+", and "+manage.Counted(i.Backlog, "message waits", "messages wait")+" for it",
+			"start the gateway; "+quoted(ops.Gateway.Row, name)+" shows its details")
 	}
 	if i.Poke != nil && !i.Poke.Woken && i.State != manage.Connected {
 		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "let the wake URL answer a GET with a status below 400; allow under [wake] permits addresses of your own network")

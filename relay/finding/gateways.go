@@ -17,5 +17,6 @@ var (
 	FilesUnfetched = kind("HC413", Warning, "Pictures and files that people send do not reach its agent.")
 	WrongSecret    = kind("HC414", Warning, "A refused gateway switches itself off until it is restarted, so nobody answers.")
 	SecretRotated  = kind("HC415", Notice, "When the old secret ends, the gateway can connect only with the new one.")
+	GatewayAway    = kind("HC417", Notice, "What people write waits until it comes, and nobody answers them meanwhile.")
 	BacklogFilling = kind("HC416", Warning, "When it is full, each new message pushes out the oldest one.")
 )

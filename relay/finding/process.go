@@ -8,5 +8,6 @@ var (
 	NoBot            = kind("HC504", Warning, "People have no bot to write to.")
 	NoAnswer         = kind("HC505", Fault, "The server may be stuck, and messages with it.")
 	SharedBot        = kind("HC506", Warning, "Each of the two servers gets only some of that bot's messages.")
+	NotifyFailing    = kind("HC507", Warning, "When something breaks, nobody is told.")
 	NotLookedAt      = kind("HC590", Unchecked, "It is not known whether something is wrong there.")
 )
