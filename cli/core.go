@@ -54,6 +54,7 @@ type core struct {
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
+	pages   *tls.Config // of the web pages; nil: plain http, or there are none
 	hooks   *webhooks.Receiver
 	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an
@@ -138,8 +139,11 @@ type shelf struct {
 // run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
 func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
-		if grew, ok := n.(bus.LaneGrew); ok {
-			c.waker.Grew(grew.Instance)
+		switch n := n.(type) {
+		case bus.LaneGrew:
+			c.waker.Grew(n.Instance)
+		case bus.Changed:
+			c.waker.Grew(n.Instance)
 		}
 	})
 	defer unsubscribe()

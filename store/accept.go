@@ -250,10 +250,10 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *
 	c := to.Conversation
 	c.Instance, c.Bot, c.Chat, c.LastAt = to.Instance, b, p.about.Chat, now
 	// An event may be from just before its chat moved. A translation that is damaged must not stop it.
-	if now, err := currentChat(t.Tx, b.Platform, c.Chat); err == nil {
+	if now, err := t.recents.currentChat(t.Tx, b.Platform, c.Chat); err == nil {
 		c.Chat = now
 	}
-	if err := converse(t.Writer, c); err != nil {
+	if err := t.converse(c); err != nil {
 		return id, err
 	}
 	if to.Oversize {

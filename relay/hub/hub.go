@@ -181,6 +181,10 @@ func (h *Hub) note(n bus.Note) {
 	switch n := n.(type) {
 	case bus.LaneGrew:
 		h.lane(n.Instance).Grown(n.Seq)
+	case bus.Changed:
+		if s := h.serving(n.Instance); s != nil {
+			s.pump.Anew()
+		}
 	case bus.Interrupt:
 		// However many there are, they do not end the session; and a gateway that went idle is left alone.
 		if s := h.serving(n.Instance); s != nil {
