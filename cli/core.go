@@ -5,9 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +54,7 @@ type core struct {
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
+	pages   *tls.Config // of the web pages; nil: plain http, or there are none
 	hooks   *webhooks.Receiver
 	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an
@@ -68,28 +72,37 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Sniff: sniff.Of, Count: c.count, Log: log,
 	})
 	c.beside = append(c.beside, c.files.Run)
+	standings := manage.NewStandings(func() []platforms.Bot { return c.hub.Bots() }, db, log)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
 		Replies:  inbound.Replies(cfg.Replies),
+		Roster:   standings.Changed,
 		Log:      log,
 	})
 	c.hooks = webhooks.New(bots, webhooks.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
 	c.look = &machineLook{core: c, cfg: cfg, began: time.Now()}
 	set.Run, set.Findings = rand.Text(), c.look.findings
-	set.Hooks, set.Files = c.hooks, c.files
+	set.Hooks, set.Files, set.Standings = c.hooks, c.files, standings
 	set.Reload = func(ctx context.Context, by string) (manage.Reloaded, error) {
 		if c.reload == nil {
 			return manage.Reloaded{}, &manage.Error{Why: manage.Offline, Message: "this server has no configuration to reload"}
 		}
 		return c.reload(ctx, by)
 	}
+	notifier, err := c.notifier(cfg, g, log)
+	if err != nil {
+		return nil, err
+	}
+	if set.Notify = notifier; notifier != nil {
+		c.beside = append(c.beside, notifier.Run)
+	}
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	set.Poke = c.waker.Last
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
-	c.beside = append(c.beside, c.waker.Run, func(ctx context.Context) error { return watch(ctx, c.service, log) })
+	c.beside = append(c.beside, c.waker.Run, standings.Run, func(ctx context.Context) error { return watch(ctx, c.service, standings.News(), log) })
 	if cfg.Backup.Nightly {
 		keeper, err := backup.NewKeeper(db, backup.Options{
 			Dir: cfg.Backup.Dir, Keep: cfg.Backup.Keep, Recipient: cfg.Backup.Recipient, Count: c.hub.Count, Log: log,
@@ -135,8 +148,11 @@ type shelf struct {
 // run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
 func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
-		if grew, ok := n.(bus.LaneGrew); ok {
-			c.waker.Grew(grew.Instance)
+		switch n := n.(type) {
+		case bus.LaneGrew:
+			c.waker.Grew(n.Instance)
+		case bus.Changed:
+			c.waker.Grew(n.Instance)
 		}
 	})
 	defer unsubscribe()
@@ -157,26 +173,52 @@ func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	return c.server.Run(ctx, hurry, l)
 }
 
-// openOperator opens the admin socket, and lets run serve it.
-func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	socket, err := admin.Listen(ctx, cfg.Socket())
+// openOperator opens the admin socket in the data folder, and the one where commands look that do not know that folder
+// (empty: there is no such place), and lets run serve both.
+func (c *core) openOperator(ctx context.Context, self admin.Server, own, known string, log *slog.Logger) error {
+	socket, err := admin.Listen(ctx, own)
 	if err != nil {
 		return err
 	}
+	sockets := []net.Listener{socket}
+	if known != "" {
+		second, err := listenKnown(ctx, known)
+		if err != nil {
+			log.Warn("commands reach this server with --config or --data-dir only", "err", err)
+		} else {
+			sockets = append(sockets, second)
+		}
+	}
 	srv := &http.Server{
-		Handler:           admin.Handler(c.service, c.db),
+		Handler:           admin.Handler(c.service, c.db, self),
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	c.beside = append(c.beside, func(ctx context.Context) error {
-		stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
-		defer stop()
-		if err := srv.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
-		}
-		return nil
-	})
+	for _, l := range sockets {
+		c.beside = append(c.beside, func(ctx context.Context) error {
+			stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
+			defer stop()
+			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
+			}
+			return nil
+		})
+	}
 	return nil
+}
+
+// listenKnown takes a known socket, unless another server has it.
+func listenKnown(ctx context.Context, path string) (net.Listener, error) {
+	switch _, err := admin.Dial(ctx, path); {
+	case err == nil:
+		return nil, fmt.Errorf("another server has %s", path)
+	case !errors.Is(err, admin.ErrNoServer):
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // others may look whether a server runs
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	return admin.Listen(ctx, path)
 }
 
 // serveMetrics lets run serve the metrics on l.

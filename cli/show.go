@@ -44,6 +44,9 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	h, people, chats := g.Holds, []string(nil), []string(nil)
 	for _, p := range h.People {
 		who := string(p.Platform) + " " + string(p.User)
+		if p.Person != "" {
+			who = p.Person + " (" + who + ")"
+		}
 		if p.DMDefault {
 			who += " (direct messages too)"
 		}
@@ -124,7 +127,7 @@ func losses(h *manage.Holdings) string {
 }
 
 func newPeopleCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "list [NAME]", Short: "List who is bound to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
+	c := &cobra.Command{Use: "list [NAME]", Short: "List who is linked to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		all, err := a.people(cmd.Context(), pos)
@@ -133,36 +136,42 @@ func newPeopleCmd(a *app) *cobra.Command {
 		}
 		return a.print(*asJSON, all, func(w io.Writer) {
 			if len(all) == 0 {
-				a.say("Nobody is bound. Next: hermes-connector link NAME")
+				a.say("Nobody is linked. Next: hermes-connector link NAME")
 				return
 			}
-			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
+			rows := [][]any{{"NAME", "PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
 			for _, p := range all {
 				direct := "yes"
 				if p.DirectTo != p.Instance {
-					direct = "go to " + string(p.DirectTo)
+					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
 				}
-				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
+				rows = append(rows, []any{p.Person, p.Platform, p.User, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
 			}
 			table(w, narrow(rows))
 		})
 	}
-	return group("people", "See whose messages go where", c)
+	return group("people", "Show whose messages go where, name them, and change it", c, a.peopleName(), a.peopleDirect())
 }
 
-// people are who is bound to the named gateways, or to any.
+// instances are the names of gateways, one of each instance: those of one instance hold the same.
+func (a *app) instances(ctx context.Context) (names []string, err error) {
+	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
+	var asked []relay.InstanceID
+	for _, g := range gateways {
+		if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
+			asked, names = append(asked, g.Instance), append(names, string(g.ID))
+		}
+	}
+	return names, err
+}
+
+// people are who is linked to the named gateways, or to any.
 func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, error) {
-	var asked []relay.InstanceID // gateways of one instance hold the same
 	all := []manage.Binding{}
 	if len(names) == 0 {
-		gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
-		if err != nil {
+		var err error
+		if names, err = a.instances(ctx); err != nil {
 			return nil, err
-		}
-		for _, g := range gateways {
-			if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
-				asked, names = append(asked, g.Instance), append(names, string(g.ID))
-			}
 		}
 	}
 	for _, name := range names {

@@ -1,17 +1,19 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 // clashes refuses settings that are fine each for itself, and cannot hold together.
 func (l *loader) clashes() {
-	listeners := []struct{ path, addr string }{{"listen", l.cfg.Listen}, {"metrics.listen", l.cfg.MetricsListen}, {"web.listen", l.cfg.WebListen}}
+	listeners := []struct{ path, addr string }{{"listen", l.cfg.Listen}, {"metrics.listen", l.cfg.MetricsListen}, {"web.listen", l.cfg.Web.Listen}}
 	for n, later := range listeners {
 		for _, first := range listeners[:n] {
 			if sameDoor(first.addr, later.addr) {
@@ -28,6 +30,24 @@ func (l *loader) clashes() {
 	}
 }
 
+// web refuses settings of the pages that do nothing, or let anybody in.
+func (l *loader) web() {
+	for _, key := range []string{"public_url", "login", "trust_header"} {
+		at, given := l.places["web."+key]
+		if !given {
+			continue
+		}
+		switch {
+		case l.cfg.Web.Listen == "":
+			l.faults.add(at, "does nothing without listen under [web]")
+		case key == "public_url" && strings.Count(l.cfg.Web.URL, "/") > 2:
+			l.faults.add(at, "the pages have a host of their own: write the address without a path")
+		case key == "trust_header" && len(l.cfg.TrustedProxies) == 0:
+			l.faults.add(at, "nobody's header is believed: name the proxy that writes it in trusted_proxies")
+		}
+	}
+}
+
 func (l *loader) wholeTLS() {
 	for key, other := range map[string]string{"cert_file": "key_file", "key_file": "cert_file"} {
 		at, given := l.places["tls."+key]
@@ -35,6 +55,27 @@ func (l *loader) wholeTLS() {
 			l.faults.add(at, "%s must be given too", other)
 		}
 	}
+}
+
+// notify refuses a web hook that cannot be called, and settings of one that is not there.
+func (l *loader) notify() {
+	_, url := l.places["notify.url"]
+	_, file := l.places["notify.token_file"]
+	for _, key := range []string{"format", "token_file", "token_env"} {
+		if at, given := l.places["notify."+key]; given && !url {
+			l.faults.add(at, "does nothing without url under [notify]")
+		} else if given && file && key == "token_env" {
+			l.faults.add(at, "is given as token_file too: give one of the two")
+		}
+	}
+	if l.cfg.Notify.URL == "" {
+		return
+	}
+	_, err := l.cfg.Guard(l.cfg.Listen, l.cfg.MetricsListen, l.cfg.Web.Listen).For(guard.Anywhere(), 0).CheckURL(l.cfg.Notify.URL)
+	if err != nil && strings.Contains(l.cfg.Notify.URL, "://localhost") {
+		err = errors.New("write 127.0.0.1 in place of localhost")
+	}
+	l.faults.note(l.places["notify.url"], err)
 }
 
 // identity refuses a mode without its keys, and the keys of another mode: they would do nothing.

@@ -27,6 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/notify"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -45,10 +46,10 @@ type Config struct {
 	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
 	Replies        Replies
+	Notify         Notify
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
-	WebListen      string // host:port of the status page and the chat; empty: off
-	WebURL         string // what people open, without a trailing slash; empty: where it listens
+	Web            Web
 	Backup         Backup
 	Vault          Vault
 	Log            Log
@@ -93,12 +94,33 @@ type Replies struct {
 	Away    bool   // to who writes to a gateway that is away, once while that lasts
 }
 
+// Notify says whom to tell when something breaks; the zero value: nobody.
+type Notify struct {
+	Platform relay.PlatformID // and
+	User     relay.UserID     // a person who is linked; both are empty, or neither is
+	URL      string           // of a web hook; empty: none
+	Token    relay.Secret     // what goes there as a bearer; zero: nothing
+	Format   notify.Format
+}
+
+// On reports whether somebody is told.
+func (n Notify) On() bool { return n.User != "" || n.URL != "" }
+
 // Media bounds the files that are kept.
 type Media struct {
 	MaxTotal     int64          // bytes of all of them, at least 64 MiB
 	Keep         time.Duration  // how long one stays that nobody needs; at least 1 min
 	Allow        []netip.Prefix // where gateways' files may be fetched from, beside public addresses
 	FetchTimeout time.Duration  // how long a message waits for its files; 1 s to 30 s
+}
+
+// Web says where the status page and the chat are, and who gets to see them.
+type Web struct {
+	Listen string        // host:port; empty: off
+	URL    string        // what people open, without a trailing slash; empty: where it listens
+	Login  time.Duration // how long a login lasts that nobody uses; at least 10 min
+	// TrustHeader is the header in which one of TrustedProxies names who asks; empty: none does.
+	TrustHeader string
 }
 
 // Backup says how snapshots of the database are kept.
@@ -131,6 +153,17 @@ type Vault struct {
 	Passphrase    relay.Secret
 	CredentialDir string // systemd's $CREDENTIALS_DIRECTORY
 	Credential    string // a name in CredentialDir
+}
+
+// OwnWebCertificate reports whether the web pages are served with a certificate of the connector's own: they are for other
+// machines, there is none in [tls], and no proxy stands before them under an address of its own.
+func (c *Config) OwnWebCertificate() bool {
+	return remoteHost(c.Web.Listen) != "" && !c.TLS.On() && (len(c.TrustedProxies) == 0 || c.Web.URL == "")
+}
+
+// WebCertificate are the files of that certificate and its key.
+func (c *Config) WebCertificate() TLS {
+	return TLS{CertFile: filepath.Join(c.DataDir, "web.crt"), KeyFile: filepath.Join(c.DataDir, "web.key")}
 }
 
 // Key opens the vault.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/notify"
 	"github.com/hermes-connector/hermes-connector/store/backup"
 )
 
@@ -42,6 +44,16 @@ func numberIn(least, most int) func(string) (int, error) {
 func parseText(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("is empty")
+	}
+	return v, nil
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+
+// parseHeader reads the name of a header.
+func parseHeader(v string) (string, error) {
+	if !headerName.MatchString(v) {
+		return "", errors.New(`want the name of a header, such as "Remote-User"`)
 	}
 	return v, nil
 }
@@ -100,6 +112,14 @@ func parseMode(v string) (identity.Mode, error) {
 		return mode, nil
 	}
 	return "", errors.New(`want "none", "jwks" or "introspect"`)
+}
+
+func parseNotifyFormat(v string) (notify.Format, error) {
+	switch f := notify.Format(v); f {
+	case notify.Text, notify.JSON, notify.Kuma:
+		return f, nil
+	}
+	return "", errors.New(`want "text", "json" or "uptime-kuma"`)
 }
 
 func parseLevel(v string) (l slog.Level, err error) {

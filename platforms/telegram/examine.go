@@ -104,6 +104,19 @@ func (p *Bot) examineChats(ctx context.Context, asked httpcall.Asked, me tgbotap
 	return out
 }
 
+// Stands implements platforms.Stander. Whether privacy mode is on is the bot's own, and asked anew each time: Telegram does
+// not say by itself when it changes, and a change holds in a group from when the bot joins it anew, which it does say.
+func (p *Bot) Stands(ctx context.Context, place relay.Place) ([]finding.Finding, error) {
+	if !strings.HasPrefix(string(place.Chat), "-") {
+		return nil, nil
+	}
+	var me tgbotapi.User
+	if err := p.client.call(ctx, "getMe", nil, &me); err != nil {
+		return nil, err
+	}
+	return p.examineChat(ctx, p.bot.String(), me, string(place.Chat))
+}
+
 func (p *Bot) examineChat(ctx context.Context, about string, me tgbotapi.User, chat string) ([]finding.Finding, error) {
 	var m struct {
 		member
@@ -114,7 +127,7 @@ func (p *Bot) examineChat(ctx context.Context, about string, me tgbotapi.User, c
 	where := tgbotapi.Params{"chat_id": chat, "user_id": string(p.bot.ID)}
 	err := p.client.call(ctx, "getChatMember", where, &m)
 	gone := finding.NotInChat.Of(about, "the bot is not in the granted chat "+chat,
-		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: `hermes-connector scope list` shows it")
+		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: `hermes-connector chat list` shows it")
 	switch {
 	case refusedForGood(err), err == nil && (m.Status == "left" || m.Status == "kicked" || m.Present != nil && !*m.Present):
 		return []finding.Finding{gone}, nil

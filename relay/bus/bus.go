@@ -30,6 +30,10 @@ type (
 		Session  relay.SessionKey `json:"session"`
 		Chat     relay.ChatID     `json:"chat"`
 	}
+	// Changed says that somebody changed what holds for an instance.
+	Changed struct {
+		Instance relay.InstanceID `json:"instance"`
+	}
 	// Revoked says that a gateway's credential died; its sockets close with 4401.
 	Revoked struct {
 		Gateway relay.GatewayID `json:"gateway"`
@@ -38,6 +42,7 @@ type (
 
 func (LaneGrew) kind() string  { return "grew" }
 func (Interrupt) kind() string { return "interrupt" }
+func (Changed) kind() string   { return "changed" }
 func (Revoked) kind() string   { return "revoked" }
 
 // Bus delivers notes. Its methods may be called from any goroutine.
@@ -110,6 +115,8 @@ func Decode(b []byte) (Note, error) {
 		return decode[LaneGrew](e.Note)
 	case Interrupt{}.kind():
 		return decode[Interrupt](e.Note)
+	case Changed{}.kind():
+		return decode[Changed](e.Note)
 	case Revoked{}.kind():
 		return decode[Revoked](e.Note)
 	}

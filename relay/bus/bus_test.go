@@ -41,6 +41,7 @@ func TestANoteSurvivesItsWayAsBytes(t *testing.T) {
 	for want, spelled := range map[Note]string{
 		LaneGrew{"home", 1<<63 + 1}:              `{"kind":"grew","note":{"instance":"home","seq":"9223372036854775809"}}`,
 		Interrupt{"home", "agent:main:x", "-10"}: `{"kind":"interrupt","note":{"instance":"home","session":"agent:main:x","chat":"-10"}}`,
+		Changed{"home"}:                          `{"kind":"changed","note":{"instance":"home"}}`,
 		Revoked{"home"}:                          `{"kind":"revoked","note":{"gateway":"home"}}`,
 	} {
 		b, err := Encode(want)

@@ -4,8 +4,9 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // TestAnEntryOfAnotherBotWaitsAndHoldsNobodyUp is invariant 3: what the session does not front is passed
@@ -91,11 +92,12 @@ func TestABotFrontedWhileAnEntryIsLookedAt(t *testing.T) {
 		m.append("strange")
 		m.append("hi")
 		s := &socket{run: make(chan error, 1)}
-		s.pump = l.NewPump(Outlet{Push: s.push, Fronts: func(b relay.Bot) bool {
-			if b != strange && !s.fronts(strange) {
+		stray := store.Entry{About: store.About{Bot: strange}}
+		s.pump = l.NewPump(Outlet{Push: s.push, Takes: func(ctx context.Context, e store.Entry) bool {
+			if e.About.Bot != strange && !s.takes(ctx, stray) {
 				s.widen()
 			}
-			return s.fronts(b)
+			return s.takes(ctx, e)
 		}})
 		ctx, end := context.WithCancel(t.Context())
 		go func() { s.run <- s.pump.Run(ctx) }()
@@ -105,4 +107,75 @@ func TestABotFrontedWhileAnEntryIsLookedAt(t *testing.T) {
 		end()
 		<-s.run
 	})
+}
+
+// TestOnlyWhatIsUrgentIsTaken: it passes what waits, and leaves it where it is. When all is taken again, that comes in turns.
+func TestOnlyWhatIsUrgentIsTaken(t *testing.T) {
+	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := begin(t, l, &socket{still: true, alone: true})
+		wantPushed(t, s, 2)
+		mustAck(t, s, 2, true)
+		for _, text := range []string{"hi@b", "urgent@a"} { // as they come, too
+			m.append(text)
+			l.Grown(0)
+		}
+		wantPushed(t, s, 2, 5)
+		mustAck(t, s, 5, true)
+		s.hush(true)
+		wantPushed(t, s, 2, 5)
+		time.Sleep(time.Second)
+		s.hush(false)
+		wantPushed(t, s, 2, 5, 1)
+		mustAck(t, s, 1, true)
+		wantPushed(t, s, 2, 5, 1, 4)
+		mustAck(t, s, 4, true)
+		wantPushed(t, s, 2, 5, 1, 4)
+		time.Sleep(turnQuiet)
+		wantPushed(t, s, 2, 5, 1, 4, 3)
+		mustAck(t, s, 3, true)
+		s.hush(true)
+		m.append("hi@a")
+		l.Grown(0)
+		wantPushed(t, s, 2, 5, 1, 4, 3)
+		s.end(nil)
+		<-s.run
+		if n := len(m.buffered()); n != 1 {
+			t.Errorf("%d entries are left, want 1", n)
+		}
+	}, "hi@a", "urgent@a", "hi@a")
+}
+
+// TestWhatIsUrgentDoesNotWaitBehindWhatIsNot: both waited for their bot, and then only the one is taken.
+func TestWhatIsUrgentDoesNotWaitBehindWhatIsNot(t *testing.T) {
+	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		for n := range m.entries {
+			m.entries[n].About.Bot = strange
+		}
+		s := begin(t, l, &socket{still: true})
+		wantPushed(t, s)
+		s.widen()
+		wantPushed(t, s, 2)
+		mustAck(t, s, 2, true)
+		wantPushed(t, s, 2)
+		s.hush(false)
+		wantPushed(t, s, 2, 1)
+		mustAck(t, s, 1, true)
+		s.end(nil)
+	}, "hi@a", "urgent@a")
+}
+
+// TestTheSessionStopsTakingInAConversation: what waits there for its turn waits on, and comes later.
+func TestTheSessionStopsTakingInAConversation(t *testing.T) {
+	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := begin(t, l, &socket{alone: true})
+		wantPushed(t, s, 1)
+		mustAck(t, s, 1, true)
+		s.hush(true)
+		time.Sleep(turnMost)
+		wantPushed(t, s, 1)
+		s.hush(false)
+		wantPushed(t, s, 1, 2)
+		mustAck(t, s, 2, true)
+		s.end(nil)
+	}, "hi@a", "hi@a")
 }

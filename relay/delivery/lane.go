@@ -12,7 +12,7 @@
 //  2. At most one pump of a lane pushes at a time: a new one waits until the previous returned.
 //  3. Within one pump, entries of a conversation are pushed in the order of their sequence, each once; after a Resume
 //     those in flight come once more, in their order, before any other. What waits for its turn (turn.go), or for the
-//     session to front its bot, holds up nobody but what is behind it in its conversation. An urgent entry and a forward
+//     session to take it, holds up nobody but what is behind it in its conversation. An urgent entry and a forward
 //     overtake it.
 //  4. An acknowledgement counts only for an entry in flight on the lane's newest pump.
 //  5. Nothing is pushed again on a timer: only a new pump, or a Resume, makes an unacknowledged

@@ -61,7 +61,7 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 	}()
 
 	e, ok, err := p.find(ctx, t)
-	if err == nil && ok && t != again && (t == release || !p.waits(&e)) {
+	if err == nil && ok && t != again && (t == release || !p.waits(ctx, &e)) {
 		err = p.join(ctx, &e)
 	} else if t != again {
 		ok = false

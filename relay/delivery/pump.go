@@ -35,10 +35,9 @@ type Outlet struct {
 	// Where tells in which conversation an entry is said. An urgent one waits for no turn, for it ends one or answers
 	// its question. It is called like Push; nil: in none.
 	Where func(e store.Entry) (c Conversation, urgent bool)
-	// Fronts tells whether the session fronts the bot; nil: every one. An entry of a bot that it does not front stays
-	// in the buffer, and those behind it are pushed. It is called like Push. A no may become a yes, never the reverse,
-	// and then Fronted must be called.
-	Fronts func(relay.Bot) bool
+	// Takes tells whether the session takes the entry now; nil: it takes all. One that it does not take stays in the
+	// buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.
+	Takes func(ctx context.Context, e store.Entry) bool
 	// Answers asks the gateway for a sign of life; nil: it lives for as long as the pump.
 	Answers func(ctx context.Context) bool
 	// Taken is called for every entry that the gateway has taken, after the commit; nil: nobody wants to know.
@@ -118,8 +117,8 @@ func (p *Pump) ordinaryLocked() (n int) {
 
 // NewPump makes the pump of one session.
 func (l *Lane) NewPump(o Outlet) *Pump {
-	if o.Fronts == nil {
-		o.Fronts = func(relay.Bot) bool { return true }
+	if o.Takes == nil {
+		o.Takes = func(context.Context, store.Entry) bool { return true }
 	}
 	if o.Answers == nil {
 		o.Answers = func(context.Context) bool { return true }
@@ -135,11 +134,12 @@ func (l *Lane) NewPump(o Outlet) *Pump {
 	return &Pump{lane: l, out: o}
 }
 
-// Fronted says that the session fronts more bots than before: what was passed over is looked at
-// again. It never blocks.
-func (p *Pump) Fronted() {
+// Anew says that the session takes more than before: what was passed over is looked at again, and all that has gathered
+// is backlog. It never blocks.
+func (p *Pump) Anew() {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
+	p.since = time.Now()
 	p.said++
 	for c, t := range p.talks {
 		p.tidyLocked(c, t)

@@ -37,6 +37,7 @@ type socket struct {
 	taken  []store.About
 	full   chan struct{} // not nil: no room until it is closed
 	wide   bool          // fronts the strange bot too
+	still  bool          // takes only what is urgent
 	slow   chan struct{} // not nil: nothing is settled until it is closed
 	asked  int           // how often something was to be settled
 	given  []string      // of each of pushed: its text, a line for each message
@@ -60,7 +61,7 @@ func begin(t testing.TB, l *Lane, s *socket) *socket {
 	t.Helper()
 	s.run = make(chan error, 1)
 	s.pump = l.NewPump(Outlet{
-		Push: s.push, Settle: s.settle, Join: s.join, Where: where, Fronts: s.fronts, Answers: s.answers, Taken: s.take,
+		Push: s.push, Settle: s.settle, Join: s.join, Where: where, Takes: s.takes, Answers: s.answers, Taken: s.take,
 	})
 	ctx, end := context.WithCancelCause(t.Context())
 	s.end = end
@@ -218,18 +219,25 @@ func (s *socket) take(_ context.Context, of store.About) {
 	s.taken = append(s.taken, of)
 }
 
-func (s *socket) fronts(b relay.Bot) bool {
+func (s *socket) takes(_ context.Context, e store.Entry) bool {
+	_, urgent := where(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.wide || b != strange
+	return (s.wide || e.About.Bot != strange) && (urgent || !s.still)
 }
 
 // widen has the session front the strange bot too.
-func (s *socket) widen() {
+func (s *socket) widen() { s.turns(func() { s.wide = true }) }
+
+// hush has the session take only what is urgent, or all again.
+func (s *socket) hush(still bool) { s.turns(func() { s.still = still }) }
+
+// turns changes what the session takes.
+func (s *socket) turns(change func()) {
 	s.mu.Lock()
-	s.wide = true
+	change()
 	s.mu.Unlock()
-	s.pump.Fronted()
+	s.pump.Anew()
 }
 
 func (s *socket) block() {

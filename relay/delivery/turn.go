@@ -17,7 +17,8 @@ import (
 // session for each person; nothing tells us whether they do, so turns of a group follow one another too.
 //
 // Entries that wait are known by their sequences, so that however many there are, each is looked at once, and read again
-// when its time has come. Those of a bot that the session does not front wait in the same way.
+// when its time has come. Those that the session does not take wait in the same way; what is urgent waits by itself, for
+// it may be taken before the others.
 
 const (
 	// turnEnds is how long nothing must have been heard when something was that usually ends a turn: while a turn goes on,
@@ -33,6 +34,7 @@ const (
 type Conversation struct {
 	Chat   relay.Chat
 	Thread relay.ThreadID // of a network whose threads are no chats
+	urgent bool           // only what is urgent there
 }
 
 // In is the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
@@ -157,10 +159,10 @@ func (p *Pump) placeLocked(e *load, c Conversation, urgent bool) (behind bool) {
 }
 
 // waits has e wait if it cannot be pushed yet, and reports whether it does.
-func (p *Pump) waits(e *load) bool {
-	l, fronted := p.lane, p.out.Fronts(e.About.Bot)
+func (p *Pump) waits(ctx context.Context, e *load) bool {
+	l, taken := p.lane, p.takes(ctx, e.Entry)
 	l.mu.Lock()
-	live := fronted && len(p.talks) == 0 && !p.backlogLocked(e.Entry)
+	live := taken && len(p.talks) == 0 && !p.backlogLocked(e.Entry)
 	l.mu.Unlock()
 	if live {
 		return false
@@ -168,7 +170,7 @@ func (p *Pump) waits(e *load) bool {
 	c, urgent := p.where(e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if behind := p.placeLocked(e, c, urgent); fronted && !behind || p.knownLocked(e.Buffer) {
+	if behind := p.placeLocked(e, c, urgent); taken && !behind || p.knownLocked(e.Buffer) {
 		return false
 	}
 	if p.said == p.knew { // else it is looked at anew
@@ -195,7 +197,7 @@ func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
 	}
 	e = newLoad(found)
 	there := ok && found.Buffer.Seq == seq
-	fronted := there && p.out.Fronts(found.About.Bot)
+	taken := there && p.takes(ctx, found)
 	urgent := false
 	if there {
 		_, urgent = p.where(found)
@@ -205,15 +207,15 @@ func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
 	switch {
 	case !there: // it was buried meanwhile
 		p.takeWaitingLocked(c, []part{{id: relay.BufferID{Seq: seq}}})
-	case !fronted && p.said == p.knew:
+	case !taken && p.said == p.knew:
 		p.ready = slices.DeleteFunc(p.ready, func(o Conversation) bool { return o == c })
 	}
 	e.waited = true
 	p.placeLocked(&e, c, urgent)
-	if fronted { // it may have become an event meanwhile, which waits for the window
+	if taken { // it may have become an event meanwhile, which waits for the window
 		p.talks[c].waiting[0].forward = l.formLocked(found) == asForward
 	}
-	return e, fronted, nil
+	return e, taken, nil
 }
 
 // where is Outlet.Where's, guarded: what cannot be read waits for nobody.
@@ -222,7 +224,18 @@ func (p *Pump) where(e store.Entry) (c Conversation, urgent bool) {
 		c, urgent = p.out.Where(e)
 		return nil
 	})
+	c.urgent = urgent
 	return c, urgent
+}
+
+// takes is Outlet.Takes's, guarded: what cannot be read is pushed, and buried then.
+func (p *Pump) takes(ctx context.Context, e store.Entry) bool {
+	taken := true
+	_ = p.guarded(e, func() error {
+		taken = p.out.Takes(ctx, e)
+		return nil
+	})
+	return taken
 }
 
 // asideLocked has what was joined wait once more, each by itself. lane.mu must be held.

@@ -60,6 +60,10 @@ func IsStop(ev relay.Event) bool {
 	return false
 }
 
+// Urgent reports whether ev ends or answers a turn that runs, and so waits for none: an answer to a prompt, a typed approval
+// or a stop.
+func Urgent(ev relay.Event) bool { return ev.Prompt != nil || IsApproval(ev.Text) || IsStop(ev) }
+
 // isSpace reports whether gateways take r for a space: in Python the four separators of ASCII are such, too.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 

@@ -93,6 +93,19 @@ func TestIsApproval(t *testing.T) {
 	}
 }
 
+func TestUrgent(t *testing.T) {
+	for want, all := range map[bool][]relay.Event{
+		true:  {{Prompt: &relay.PromptResponse{}}, {Text: "/approve"}, {Text: "/deny always"}, {Text: "/stop"}},
+		false: {{}, {Text: "stop"}, {Text: "/new"}, {Text: "please /approve"}},
+	} {
+		for _, ev := range all {
+			if Urgent(ev) != want {
+				t.Errorf("Urgent(%+v) = %t", ev, !want)
+			}
+		}
+	}
+}
+
 func TestIsStop(t *testing.T) {
 	for text, want := range map[string]bool{
 		"/stop": true, "/STOP": true, "/stop@bot": true, " /Stop@Bot please": true, "/stop\nnow": true,

@@ -57,6 +57,7 @@ type attachment struct {
 	told       int           // how many of them have their descriptor
 	unfronted  []relay.Bot   // what the pump passed over since, each once
 	offered    []store.About // in flight with files, while it is not known whether it fetches
+	loud       *time.Timer   // has the pump look at what waits for the end of quiet hours; nil: nothing does
 }
 
 var _ session.Handler = (*attachment)(nil)
@@ -69,7 +70,7 @@ func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
 	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{
-		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Fronts: s.fronts, Answers: s.session.Answers, Taken: s.taken,
+		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Takes: s.takes, Answers: s.session.Answers, Taken: s.taken,
 	})
 	return s
 }
@@ -257,7 +258,7 @@ func (s *attachment) Hello(ctx context.Context, f wire.Hello) error {
 	h.log.Info("gateway connected", "gateway", s.peer.Gateway, "instance", s.peer.Instance, "platform", f.Platform)
 	s.session.Tell(wire.Descriptor{Descriptor: h.describe(f)})
 	if s.tell() {
-		s.pump.Fronted()
+		s.pump.Anew()
 	}
 	s.pump.Resume()
 	return nil
@@ -310,6 +311,7 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 func (s *attachment) Pump(ctx context.Context, run func(func()), over func(error)) {
 	s.letStart(ctx)
 	s.pump.Start(ctx, run, func(err error) {
+		s.hush()
 		s.free(ctx)
 		over(err)
 	})

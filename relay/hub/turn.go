@@ -37,10 +37,9 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 	return true
 }
 
-// where is the conversation that an entry is said in; see delivery.Outlet. An answer to a prompt and a typed approval are
-// waited for by the turn that runs, and a stop is meant for it.
+// where is the conversation that an entry is said in; see delivery.Outlet.
 func (s *attachment) where(e store.Entry) (c delivery.Conversation, urgent bool) {
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
-	return c, ev.Prompt != nil || gate.IsApproval(ev.Text) || gate.IsStop(ev)
+	return c, gate.Urgent(ev)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -15,7 +16,10 @@ import (
 // way back.
 const absence = time.Minute
 
-const answerAway = "`%s` is not reachable; your message is kept."
+const (
+	answerAway  = "`%s` is not reachable; your message is kept."
+	answerQuiet = "`%s` is quiet until %s; your message is kept."
+)
 
 // notice is something that is told a person once: the answer, and the event whose seen mark says that it was told.
 // The mark is stored with the batch, so that a restart tells nobody twice.
@@ -35,7 +39,7 @@ func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before [
 	if err != nil || told {
 		return err
 	}
-	j.answer, j.told = n.answer, n.mark
+	j.answer, j.told = link.Answer{Text: n.answer}, n.mark
 	return nil
 }
 
@@ -47,23 +51,32 @@ func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) 
 	}
 	now := time.Now()
 	n := notice{says, relay.EventID(fmt.Sprintf("unbound/%s/%s", now.UTC().Format(time.DateOnly), ev.Source.UserID))}
-	if err := n.answers(ctx, in, j, before); err != nil || j.answer == "" {
+	if err := n.answers(ctx, in, j, before); err != nil || j.answer.Text == "" {
 		return err
 	}
-	if j.answer = in.desk.Ration(ev, j.answer); j.answer == "" {
+	if j.answer.Text = in.desk.Ration(ev, j.answer.Text); j.answer.Text == "" {
 		j.told = "" // tomorrow's strangers may have more luck today
 	}
 	return nil
 }
 
-// excuse has a bound person told that i, to whom their message goes, is away, where that is wanted. A gateway that sleeps
-// is woken, and so needs no excuse.
+// excuse has a bound person told that i, to whom their message goes, is quiet or away, where that is wanted. A gateway that
+// sleeps is woken unless it is quiet, and so needs no excuse.
 func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
+	if !in.replies.Load().Away || !addressable(j.event) {
+		return nil
+	}
+	name := strings.ReplaceAll(i.Shown(), "`", "'")
+	if until, quiet := i.Quiet.At(time.Now()); quiet && !gate.Urgent(j.event) {
+		return notice{
+			fmt.Sprintf(answerQuiet, name, i.Quiet.End()), relay.EventID(fmt.Sprintf("quiet/%s/%d/%s", i.ID, until.Unix(), j.event.Source.ChatID)),
+		}.answers(ctx, in, j, before)
+	}
 	since := i.LastSeenAt
 	if !since.IsZero() && in.began.After(since) {
 		since = in.began.Add(absence)
 	}
-	if !in.replies.Load().Away || i.Asleep || !addressable(j.event) || in.gateways.Connected(i.ID) || time.Now().Before(since) {
+	if i.Asleep || in.gateways.Connected(i.ID) || time.Now().Before(since) {
 		return nil
 	}
 	// The mark of what was told outlives some days only; the conversation says the same of what was said later.
@@ -71,7 +84,6 @@ func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, b
 	if err != nil || known && talk.LastAt.After(since) {
 		return err
 	}
-	name := strings.ReplaceAll(string(i.ID), "`", "'")
 	return notice{
 		fmt.Sprintf(answerAway, name), relay.EventID(fmt.Sprintf("away/%s/%d/%s", i.ID, i.LastSeenAt.Unix(), j.event.Source.ChatID)),
 	}.answers(ctx, in, j, before)

@@ -6,8 +6,8 @@
 //
 // Invariants:
 //
-//  1. An instance is poked only while it is not connected, has a wake URL and has entries
-//     waiting: all three are looked at again right before the request.
+//  1. An instance is poked only while it is not connected, has no quiet hours, has a wake URL and has entries
+//     waiting: all of that is looked at again right before the request.
 //  2. Two pokes of one instance begin at least a cooldown apart. While nobody comes, the pause
 //     doubles, up to Options.Most; a session that came, or an entry that was appended since, cuts
 //     it back to what is left of the cooldown.
@@ -112,7 +112,7 @@ func New(db Instances, lanes Lanes, live Presence, get Getter, o Options) *Waker
 	}
 }
 
-// Grew says that entries were appended for an instance. It may be called from any goroutine, also before Run,
+// Grew says that entries were appended for an instance, or that what holds for it was changed. It may be called from any goroutine, also before Run,
 // and does not block. A connected instance is looked at a little later: its session may end before it has
 // taken the entry, and nothing else would tell.
 func (w *Waker) Grew(i relay.InstanceID) {

@@ -376,7 +376,7 @@ func TestBlockedAddresses(t *testing.T) {
 		if err == nil || errors.Is(err, guard.ErrBlocked) != blocked {
 			t.Errorf("%q: %v, want blocked %v", raw, err, blocked)
 		}
-		if got := cause(err); got == "" || strings.Contains(got, "hunter2") {
+		if got := guard.Why(err); got == "" || strings.Contains(got, "hunter2") {
 			t.Errorf("%q: cause %q", raw, got)
 		}
 	}
@@ -510,5 +510,37 @@ func TestTheMostIsNotLessThanTheCooldown(t *testing.T) {
 		r.grow("home")
 		r.pass(150 * m)
 		r.want(0, 60*m, 120*m)
+	})
+}
+
+// TestNobodyIsPokedInQuietHours, and at their end at once. A bubble begins at midnight.
+func TestNobodyIsPokedInQuietHours(t *testing.T) { // invariant 1
+	bubble(t, Options{}, func(t *testing.T, r *rig) {
+		r.enroll("home", targetURL)
+		quiet := func(hours string) {
+			t.Helper()
+			h, err := relay.ParseQuietHours(hours, "UTC")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.db.UpdateInstance(t.Context(), nil, "home", func(i *store.Instance) error { i.Quiet = h; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			r.waker.Grew("home")
+			r.pass(0)
+		}
+		quiet("23:00-02:00")
+		r.grow("home")
+		r.pass(time.Hour)
+		r.grow("home")
+		r.pass(time.Hour - s)
+		r.want()
+		r.pass(s)
+		r.want(2 * time.Hour)
+		quiet("02:00-07:00")
+		r.pass(time.Hour)
+		r.want(2 * time.Hour)
+		quiet("22:00-02:30") // it is three o'clock
+		r.want(2*time.Hour, 3*time.Hour)
 	})
 }

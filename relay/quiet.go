@@ -1,0 +1,140 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	// Zones must be known wherever the program runs: minimal containers have no zone database, and one zone that is not
+	// known would change when messages come.
+	_ "time/tzdata"
+)
+
+// QuietHours are the times of day between which an instance is given nothing but what is urgent: every day from one to the
+// other, over midnight if the second is the earlier one. The zero value is none.
+type QuietHours struct {
+	from, to int            // minutes after midnight, never the same
+	name     string         // of the zone; empty: this machine's
+	zone     *time.Location // nil: there are no hours, or their zone is not known here
+}
+
+// maxZone is how long the name of a zone may be, in bytes.
+const maxZone = 64
+
+// ParseQuietHours reads hours such as "22:00-07:00", in a zone of the tz database such as "Europe/Berlin"; an empty zone is
+// that of this machine. An error says what is wrong, in a sentence without its subject.
+func ParseQuietHours(hours, zone string) (h QuietHours, err error) {
+	from, to, ok := strings.Cut(hours, "-")
+	first, errFrom := time.Parse("15:04", from)
+	last, errTo := time.Parse("15:04", to)
+	switch {
+	case !ok || errFrom != nil || errTo != nil:
+		return h, fmt.Errorf("%q: want two times of day such as 22:00-07:00", hours)
+	case first.Equal(last):
+		return h, fmt.Errorf("%q: from a time to the same time is no time at all", hours)
+	}
+	h = QuietHours{from: first.Hour()*60 + first.Minute(), to: last.Hour()*60 + last.Minute(), name: zone, zone: time.Local}
+	if zone == "" {
+		return h, nil
+	}
+	err = errors.New("too long")
+	if len(zone) <= maxZone {
+		h.zone, err = time.LoadLocation(zone)
+	}
+	if err != nil {
+		return QuietHours{}, fmt.Errorf("%q is no time zone that this machine knows: want one such as Europe/Berlin", zone)
+	}
+	return h, nil
+}
+
+// IsZero reports whether there are no such hours.
+func (h QuietHours) IsZero() bool { return h.from == h.to }
+
+// At reports whether t is in the hours, and when these end. A time that the clocks skip on a day is the moment at which they
+// do.
+func (h QuietHours) At(t time.Time) (until time.Time, quiet bool) {
+	if h.zone == nil {
+		return time.Time{}, false
+	}
+	year, month, today := t.In(h.zone).Date()
+	for day := today - 1; day <= today; day++ {
+		last := day
+		if h.to < h.from {
+			last++
+		}
+		until = h.moment(year, month, last, h.to)
+		if !t.Before(h.moment(year, month, day, h.from)) && t.Before(until) {
+			return until, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// moment is when the clocks of the zone show that time of that day.
+func (h QuietHours) moment(year int, month time.Month, day, minutes int) time.Time {
+	t := time.Date(year, month, day, 0, minutes, 0, 0, h.zone)
+	want := time.Date(year, month, day, 0, minutes, 0, 0, time.UTC)
+	_, offset := t.Zone()
+	shown := t.Add(time.Duration(offset) * time.Second) // as if it were UTC
+	if shown.Equal(want) {
+		return t
+	}
+	before, after := t.ZoneBounds() // t is at one side of the gap or at the other
+	if shown.After(want) {
+		return before
+	}
+	return after
+}
+
+// Hours are the times, as ParseQuietHours reads them; empty: there are none.
+func (h QuietHours) Hours() string {
+	if h.IsZero() {
+		return ""
+	}
+	return clockTime(h.from) + "-" + clockTime(h.to)
+}
+
+// Zone is the name of the zone; empty: this machine's.
+func (h QuietHours) Zone() string { return h.name }
+
+// In is t as the clocks of the zone show it.
+func (h QuietHours) In(t time.Time) time.Time {
+	if h.zone == nil {
+		return t
+	}
+	return t.In(h.zone)
+}
+
+// End is when they end, as people read it: "07:00", or "07:00 (Europe/Berlin)".
+func (h QuietHours) End() string {
+	if h.name == "" {
+		return clockTime(h.to)
+	}
+	return clockTime(h.to) + " (" + h.name + ")"
+}
+
+func clockTime(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
+
+// MarshalText is how they are stored: "22:00-07:00 Europe/Berlin".
+func (h QuietHours) MarshalText() ([]byte, error) {
+	return []byte(strings.TrimSpace(h.Hours() + " " + h.name)), nil
+}
+
+// UnmarshalText reads what MarshalText made. Hours in a zone that this machine does not know stay what they are, and never
+// begin.
+func (h *QuietHours) UnmarshalText(text []byte) error {
+	hours, zone, _ := strings.Cut(string(text), " ")
+	*h = QuietHours{}
+	if hours == "" {
+		return nil
+	}
+	known, err := ParseQuietHours(hours, zone)
+	if err != nil {
+		if known, err = ParseQuietHours(hours, ""); err != nil {
+			return err
+		}
+		known.name, known.zone = zone, nil
+	}
+	*h = known
+	return nil
+}
