@@ -54,6 +54,7 @@ type core struct {
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
+	pages   *tls.Config // of the web pages; nil: plain http, or there are none
 	hooks   *webhooks.Receiver
 	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an

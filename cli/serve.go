@@ -92,7 +92,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		listeners = append(listeners, metrics.Addr().String())
 	}
 	var pages net.Listener // nil: none are wanted
-	if cfg.WebListen != "" {
+	if cfg.Web.Listen != "" {
 		if pages, err = listenWeb(cfg); err != nil {
 			return err
 		}
@@ -116,7 +116,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		core.serveMetrics(metrics, log)
 	}
 	if pages != nil {
-		core.serveWeb(cfg, pages, v, log)
+		if err := core.serveWeb(cfg, pages, v, log); err != nil {
+			return err
+		}
 	}
 	self := admin.Server{DataDir: cfg.DataDir, Config: s.app.file(cfg)}
 	if err := core.openOperator(ctx, self, cfg.Socket(), s.app.knownSockets()[0], log); err != nil {

@@ -179,7 +179,7 @@ func TestSeeded(t *testing.T) {
 		"no folder for a copy": {func(t *testing.T, o *Options) {
 			o.machine.copies = []string{filepath.Join(t.TempDir(), "none")}
 		}, []string{"HC590 DATA/connector.db"}},
-		"web pages for a proxy": {func(_ *testing.T, o *Options) { o.Config.WebListen = "0.0.0.0:0" }, nil},
+		"web pages for a proxy": {func(_ *testing.T, o *Options) { o.Config.Web.Listen = "0.0.0.0:0" }, nil},
 		"metrics in the clear":  {func(_ *testing.T, o *Options) { o.Config.MetricsListen = ":0" }, []string{"HC205 :0"}},
 
 		"a damaged database, and a bot's dead token": {func(t *testing.T, o *Options) {
@@ -358,7 +358,7 @@ func TestOneBotInTwoServers(t *testing.T) {
 		t.Errorf("%+v; want a warning that names the bot", got)
 	}
 	o.Config.Bots = nil
-	o.Config.WebListen = "127.0.0.1:0" // the bot of the pages is not shared
+	o.Config.Web.Listen = "127.0.0.1:0" // the bot of the pages is not shared
 	if got := wantFound(t, o, "HC503 "+other.Config.DataDir); got[1].Wrong() {
 		t.Errorf("%+v; want no warning", got)
 	}
