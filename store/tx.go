@@ -18,7 +18,7 @@ import (
 // tx is a write transaction as the ops of one batch see it: a boltfile.Batch.
 type tx struct {
 	*table.Writer
-	db          *DB                        // nil when nobody uses the database yet
+	db          *DB // nil when nobody uses the database yet
 	recents     *recents
 	order       *order                     // as the commit before has it; nil before it is asked for
 	arrival     uint64                     // of the newest entry
@@ -106,8 +106,9 @@ func (t *tx) takeNotes() error {
 	})
 	answers, err2 := t.db.Capabilities.Ride(t.Writer)
 	cleared, err3 := t.db.Prompts.Ride(t.Writer)
-	t.stored = []func(){sent, answers, cleared}
-	return errors.Join(err1, err2, err3)
+	named, err4 := t.db.People.ride(t.Writer)
+	t.stored = []func(){sent, answers, cleared, named}
+	return errors.Join(err1, err2, err3, err4)
 }
 
 // flush writes the lanes that were touched and the marks that were made. Nothing may be changed after it.

@@ -19,6 +19,7 @@ import (
 type Fix struct {
 	Do      string
 	Gateway string
+	Name    string       // what people call the gateway
 	Grant   manage.Grant // of a release
 
 	// Button is what stands on the button, Question and Means are what is asked.
@@ -32,25 +33,25 @@ var (
 )
 
 func replays(g manage.Gateway) Fix {
-	name := string(g.ID)
+	name := called(g)
 	return Fix{
-		Do: doReplay, Gateway: name, Button: "Deliver them after all", Question: "Deliver to " + name + " what was given up?",
+		Do: doReplay, Gateway: string(g.ID), Name: name, Button: "Deliver them after all", Question: "Deliver to " + name + " what was given up?",
 		Means: "Those messages go behind what waits for it, as many as fit.",
 	}
 }
 
 func rotates(g manage.Gateway) Fix {
-	name := string(g.ID)
+	name := called(g)
 	return Fix{
-		Do: doRotate, Gateway: name, Button: "Make a new secret", Question: "Make a new secret for " + name + "?",
+		Do: doRotate, Gateway: string(g.ID), Name: name, Button: "Make a new secret", Question: "Make a new secret for " + name + "?",
 		Means: "The next page shows it, once, as lines for the gateway's .env. The old secret is good until the gateway comes with the new one, for a day at most.",
 	}
 }
 
 func releases(g manage.Gateway, of manage.Grant) Fix {
-	name := string(g.ID)
+	name := called(g)
 	return Fix{
-		Do: doRelease, Gateway: name, Grant: of, Button: "Release it from " + name,
+		Do: doRelease, Gateway: string(g.ID), Name: name, Grant: of, Button: "Release it from " + name,
 		Question: "Release " + of.Where() + " from " + name + "?",
 		Means:    "The gateway gets nothing more from there, and may not write there. Another one can then be given it.",
 	}
@@ -76,15 +77,20 @@ func (v view) Fixes(text string) (all []Fix) {
 		}
 	}
 	for _, g := range v.Gateways {
-		name := string(g.ID)
-		offer(replays(g), ops.Replay.Row, name)
-		offer(rotates(g), ops.Rotate.Row, name)
-		if g.Holds == nil {
-			continue
+		names := []string{string(g.ID)}
+		if g.Name != "" {
+			names = append(names, g.Name)
 		}
-		for _, of := range g.Holds.Grants {
-			if of.Chat != "" {
-				offer(releases(g, of), ops.Release.Row, name, string(of.Platform), string(of.Chat))
+		for _, name := range names {
+			offer(replays(g), ops.Replay.Row, name)
+			offer(rotates(g), ops.Rotate.Row, name)
+			if g.Holds == nil {
+				continue
+			}
+			for _, of := range g.Holds.Grants {
+				if of.Chat != "" {
+					offer(releases(g, of), ops.Release.Row, name, string(of.Platform), string(of.Chat))
+				}
 			}
 		}
 	}
@@ -163,7 +169,7 @@ func (s *Section) do(ctx context.Context, f Fix) (done, error) {
 	switch f.Do {
 	case doReplay:
 		m, err := s.o.Service.Replay(ctx, by, manage.Letters{Name: f.Gateway})
-		d := done{Title: manage.Counted(m.Count, "message waits", "messages wait") + " for " + f.Gateway + " again"}
+		d := done{Title: manage.Counted(m.Count, "message waits", "messages wait") + " for " + f.Name + " again"}
 		if m.Left > 0 {
 			d.Words = manage.Counted(m.Left, "message stays", "messages stay") + " with the dead letters: there is no more room."
 		}
@@ -174,7 +180,7 @@ func (s *Section) do(ctx context.Context, f Fix) (done, error) {
 	case doRotate:
 		e, err := s.o.Service.Rotate(ctx, by, manage.Named{Name: f.Gateway})
 		return done{
-			Title: f.Gateway + " has a new secret", Lines: e.EnvLines(),
+			Title: f.Name + " has a new secret", Lines: e.EnvLines(),
 			Words: "Put these lines into the gateway's .env in place of the old ones, and start it again. They are shown this once.",
 		}, err
 	default:

@@ -118,12 +118,12 @@ func healthy() *fake {
 		},
 		gateways: []manage.Gateway{
 			{ID: "home", Instance: "home", Tenant: "home", State: manage.Connected, LastSeenAt: noon, Holds: &manage.Holdings{
-				People:    []manage.Binding{{Platform: "telegram", User: "4242", Instance: "home"}},
+				People:    []manage.Binding{{Platform: "telegram", User: "4242", Instance: "home", Person: "Ann Lee"}, {Platform: "telegram", User: "7", Instance: "home"}},
 				Grants:    []manage.Grant{{Platform: "telegram", Chat: "-1001", Instance: "home"}},
 				Principal: manage.Principal{Policy: relay.AnyOne},
 				WakeURL:   "https://wake.example/" + canary, Poke: &wake.Poke{At: noon.Add(-time.Minute), Status: 503},
 			}},
-			{ID: "küche", Instance: "küche", Tenant: "home", State: manage.Away, Holds: &manage.Holdings{Principal: manage.Principal{Policy: relay.OwnerOnly}}},
+			{ID: "küche", Name: "Küche oben", Instance: "küche", Tenant: "home", State: manage.Away, Holds: &manage.Holdings{Principal: manage.Principal{Policy: relay.OwnerOnly}}},
 			{ID: "old", Instance: "old", Tenant: "home", State: manage.Revoked},
 		},
 		link: manage.Link{
@@ -163,8 +163,8 @@ func TestThePage(t *testing.T) {
 	said := textOf(page)
 	for _, want := range []string{
 		"Everything works", "Telegram @our_bot", "✓ connected", "Since 3 hours ago", "Last event 2 minutes ago",
-		"home ✓ connected", "People Telegram 4242", "Chats Telegram chat -1001", "Listens to everybody in its chats", "Last wake failed",
-		"küche ! never connected", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
+		"home ✓ connected", "People Telegram Ann Lee , Telegram 7", "Chats Telegram chat -1001", "Listens to everybody in its chats", "Last wake failed",
+		"Küche oben ! never connected", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
 		"Newest snapshot 9 hours ago", "20 GB free", "good for 20 days", "Version v1.2.3", "No message has come",
 	} {
 		if !strings.Contains(said, want) {
@@ -221,8 +221,9 @@ func TestVerdicts(t *testing.T) {
 	}
 	f.decisions[29].Says, f.decisions[29].Change = "Nobody is linked to 4242.", "hermes-connector link home --user telegram:4242"
 	f.decisions[28].Hint = "no gateway fronts it"
+	f.decisions[27].Person = "Ann Lee"
 	page := get(newSection(f))
-	for _, want := range []string{"Nobody is linked to 4242.", `data-copy="hermes-connector link home --user telegram:4242"`, "no_binding: no gateway fronts it", "user15"} {
+	for _, want := range []string{"Nobody is linked to 4242.", `data-copy="hermes-connector link home --user telegram:4242"`, "no_binding: no gateway fronts it", "user15", "from <bdi>Ann Lee</bdi>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
@@ -317,8 +318,8 @@ func TestFixes(t *testing.T) {
 			asks: "Make a new secret for home?", did: "rotate home", answers: "new-secret",
 		},
 		"a command and nothing else": {
-			fix: "hermes-connector buffer replay 'küche'", button: "Deliver them after all",
-			asks: "Deliver to küche what was given up?", did: "replay küche", answers: "2 messages wait for küche again",
+			fix: "hermes-connector buffer replay 'Küche oben'", button: "Deliver them after all",
+			asks: "Deliver to Küche oben what was given up?", did: "replay küche", answers: "2 messages wait for Küche oben again",
 		},
 		"what would change a decision": {
 			change: "hermes-connector chat release home telegram -1001", button: "Release it from home",

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/words"
@@ -28,9 +29,9 @@ func (v view) Troubles() (all []trouble) {
 
 // heading is what was found, as doctor says it, as a heading begins. A bot goes by its name.
 func (v view) heading(f finding.Finding) string {
-	about := f.About
+	about := cmp.Or(f.Name, f.About)
 	for _, b := range v.Status.Bots {
-		if about == (relay.Bot{Platform: b.Platform, ID: b.ID}).String() {
+		if f.About == (relay.Bot{Platform: b.Platform, ID: b.ID}).String() {
 			about = v.Label(b.Platform)
 			if b.Name != "" {
 				about += " @" + bare(b.Name)
@@ -112,7 +113,7 @@ func (v view) SeveralTenants() bool {
 // People are those whose messages a gateway gets.
 func (v view) People(h *manage.Holdings) (people []string) {
 	for _, b := range h.People {
-		people = append(people, v.Label(b.Platform)+" "+string(b.User))
+		people = append(people, v.Label(b.Platform)+" "+cmp.Or(b.Person, string(b.User)))
 	}
 	return people
 }

@@ -22,6 +22,7 @@ var funcs = template.FuncMap{
 	"span":        span,
 	"size":        size,
 	"capital":     capital,
+	"called":      called,
 	"hour":        func(t time.Time) string { return t.Local().Format("15:04") },
 	"class":       class,
 	"says":        says,
@@ -46,6 +47,9 @@ func capital(words string) string {
 
 // bare is the name of an account without the sign before it.
 func bare(name string) string { return strings.TrimPrefix(name, "@") }
+
+// called is what people call a gateway.
+func called(g manage.Gateway) string { return cmp.Or(g.Name, string(g.ID)) }
 
 // class is how bad a finding looks.
 func class(f finding.Finding) string {
