@@ -38,7 +38,7 @@ func (a *app) chatOf(op ops.Op[manage.Scope, manage.Grant], short, done string) 
 		return s, nil
 	}
 	return c.asking(args, func(w io.Writer, _ manage.Scope, g manage.Grant) {
-		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, g.Where(), done, g.Instance)
+		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, g.Where(), done, nameOr(g.Gateway, g.Instance))
 		warn(w, g.Warnings)
 	})
 }
@@ -47,7 +47,7 @@ func (a *app) chatList() *cobra.Command {
 	none := "No group chat belongs to a gateway. To give one: hermes-connector chat claim NAME PLATFORM CHAT. Direct messages need none."
 	head := []any{"PLATFORM", "SERVER", "CHAT", "GATEWAY", "TENANT", "SINCE"}
 	return listing(command(a, ops.Scopes, "List which group chats belong to which gateway"), nameArg, none, head, func(g manage.Grant) []any {
-		return []any{g.Platform, g.Scope, g.Chat, g.Instance, g.Tenant, g.GrantedAt.Local().Format(time.DateOnly)}
+		return []any{g.Platform, g.Scope, g.Chat, nameOr(g.Gateway, g.Instance), g.Tenant, g.GrantedAt.Local().Format(time.DateOnly)}
 	})
 }
 
@@ -57,7 +57,7 @@ func (a *app) chatReserved() *cobra.Command {
 		"cannot claim them. Reserving a chat delivers nothing: that takes a linked person or chat claim."
 	head := []any{"PLATFORM", "KEY", "TENANT", "GATEWAY", "SINCE"}
 	return listing(c, nameArg, "No chat is reserved.", head, func(r manage.Route) []any {
-		return []any{r.Platform, r.Key, r.Tenant, r.Instance, r.At}
+		return []any{r.Platform, r.Key, r.Tenant, nameOr(r.Gateway, r.Instance), r.At}
 	})
 }
 

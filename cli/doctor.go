@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,7 +183,7 @@ func findingLine(f finding.Finding) string {
 	mark := map[finding.Severity]string{finding.Fault: "✗", finding.Warning: "!", finding.Unchecked: "?", finding.Notice: "i"}[f.Severity]
 	about := ""
 	if f.About != "" {
-		about = terminal.Plain(f.About) + ": "
+		about = terminal.Plain(cmp.Or(f.Name, f.About)) + ": "
 	}
 	return mark + " " + f.Code + "  " + about + terminal.Plain(finding.Local(f.What))
 }

@@ -156,8 +156,8 @@ func afterRotate(e manage.Enrolled) string {
 }
 
 func newGatewayCmd(a *app) *cobra.Command {
-	return group("gateway", "List gateways, and show, set up, rotate or revoke one",
-		a.gatewayList(), a.gatewayShow(), a.gatewayAccess(), a.gatewayPolicy(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
+	return group("gateway", "List gateways, and show, name, set up, rotate or revoke one",
+		a.gatewayList(), a.gatewayShow(), a.gatewayAccess(), a.gatewayPolicy(), a.gatewayRename(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
 }
 
 func (a *app) gatewayList() *cobra.Command {
@@ -168,8 +168,26 @@ var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LA
 
 func gatewayRow(g manage.Gateway) []any {
 	return []any{
-		g.ID, g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
+		nameOr(g.Name, g.ID), g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
 	}
+}
+
+func (a *app) gatewayRename() *cobra.Command {
+	c := command(a, ops.Rename, "Give a gateway another name; its credentials, people, chats and messages stay")
+	c.Long = `Gives a gateway another name: the one that status and the other commands show, that people see in
+the chat, and that a message to it begins with (@NAME). Credentials, linked people, chats and
+waiting messages stay, and a gateway that is connected stays connected.
+
+The name that it was enrolled with is its id. It stays good in all commands, beside the new name;
+a name between the two is free again. Its id as NEWNAME takes the new name back.`
+	c.Example = "  hermes-connector gateway rename home kitchen"
+	args := func(pos []string) (manage.Rename, error) { return manage.Rename{Name: pos[0], To: pos[1]}, nil }
+	return c.asking(args, func(w io.Writer, _ manage.Rename, r manage.Renamed) {
+		_, _ = fmt.Fprintf(w, "✓ gateway %s is called %s now\n", terminal.Plain(r.Former), terminal.Plain(r.Name))
+		if string(r.Instance) != r.Name {
+			_, _ = fmt.Fprintf(w, "  %s, its id, stays good in commands\n", r.Instance)
+		}
+	})
 }
 
 func (a *app) gatewayRotate() *cobra.Command {
@@ -190,7 +208,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		goes := losses(g.Holds)
-		question := fmt.Sprintf("Revoke %s? Its credentials die at once", terminal.Plain(string(g.ID)))
+		question := fmt.Sprintf("Revoke %s? Its credentials die at once", nameOr(g.Name, g.ID))
 		if goes != "" {
 			question += ". With them go: " + goes
 		}
@@ -201,7 +219,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		return a.print(*c.asJSON, g, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
+			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", nameOr(g.Name, g.ID))
 			if goes != "" {
 				_, _ = fmt.Fprintf(w, "  gone with it: %s\n", goes)
 			}
@@ -217,7 +235,7 @@ func (a *app) gatewayIdentity() *cobra.Command {
 		n := manage.Named{Name: pos[0]}
 		if *revoke {
 			return show(cmd.Context(), a, ops.DropIdentity, n, *c.asJSON, func(w io.Writer, moved manage.Moved) {
-				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
+				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", terminal.Plain(n.Name))
 			})
 		}
 		return show(cmd.Context(), a, c.op, n, *c.asJSON, func(w io.Writer, u manage.IdentityURL) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ func (a *app) peopleDirect() *cobra.Command {
 // person gives c the flag that names a person, and returns what asks for op about them. The former commands name the person
 // in two arguments.
 func (a *app) person(c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string) func(*cobra.Command, []string) error {
-	who := c.Flags().String("user", "", "the person, as `PLATFORM:PERSON`, such as telegram:4242")
+	who := c.Flags().String("user", "", "the person, as `PLATFORM:PERSON`, such as telegram:4242 or telegram:@ann")
 	_ = c.RegisterFlagCompletionFunc("user", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
 		for _, name := range platformNames(networks()) {
 			all = append(all, name+":")
@@ -86,14 +87,45 @@ func (a *app) person(c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], a
 		}
 		return show(cmd.Context(), a, op, b, *asJSON, func(w io.Writer, out manage.Binding) {
 			if to := out.DirectTo; to != "" && to != out.Instance {
-				_, _ = fmt.Fprintf(w, "✓ %s person %s is linked to %s, but direct messages still go to %s\n", out.Platform, out.User, out.Instance, to)
+				_, _ = fmt.Fprintf(w, "✓ %s is linked to %s, but direct messages still go to %s\n", personShown(out.Platform, out.User, out.Person), nameOr(out.Gateway, out.Instance), nameOr(out.DirectName, to))
 				_, _ = fmt.Fprintf(w, "  To change that: %s\n", words.Line(ops.SetDMDefault.Row, string(out.Instance), string(out.Platform), string(out.User)))
 			} else {
-				_, _ = fmt.Fprintf(w, "✓ messages of %s person %s %s %s\n", out.Platform, out.User, done, out.Instance)
+				_, _ = fmt.Fprintf(w, "✓ messages of %s %s %s\n", personShown(out.Platform, out.User, out.Person), done, nameOr(out.Gateway, out.Instance))
 			}
 			warn(w, out.Warnings)
 		})
 	}
+}
+
+// nameOr is the name that a gateway was given, or else its id.
+func nameOr[ID ~string](name string, id ID) string { return terminal.Plain(cmp.Or(name, string(id))) }
+
+// personShown is a person with their name, where one is known.
+func personShown(p relay.PlatformID, u relay.UserID, name string) string {
+	who := string(p) + " person " + string(u)
+	if name != "" {
+		who = name + " (" + who + ")"
+	}
+	return terminal.Plain(who)
+}
+
+func (a *app) peopleName() *cobra.Command {
+	c := command(a, ops.NamePerson, "Give a linked person a name; without one, show what their network calls them again")
+	c.Long = `Says what a linked person is called, here and for all gateways they are linked to. Without a name
+of yours they have the one that their network tells, which is brought up to date when they write.
+PERSON is their id, or @ and the name of their account.`
+	c.Example = "  hermes-connector people name telegram:4242 Aunt Ann"
+	args := func(pos []string) (manage.NamePerson, error) {
+		p, err := personOf("people name", pos[0])
+		return manage.NamePerson{Platform: p.Platform, User: p.User, Name: strings.Join(pos[1:], " ")}, err
+	}
+	return c.asking(args, func(w io.Writer, _ manage.NamePerson, n manage.NamedPerson) {
+		if n.Person == "" {
+			_, _ = fmt.Fprintf(w, "✓ %s has no name now: the network has told none\n", personShown(n.Platform, n.User, ""))
+			return
+		}
+		_, _ = fmt.Fprintf(w, "✓ %s is called %s\n", personShown(n.Platform, n.User, ""), terminal.Plain(n.Person))
+	})
 }
 
 // personOf reads a person as a flag names them.
@@ -134,7 +166,7 @@ func (a *app) gatewayAccess() *cobra.Command {
 		if set.Policy != "" {
 			verb = "now hears"
 		}
-		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", p.Instance, verb, terminal.Plain(heard(p)), p.Policy)
+		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", terminal.Plain(set.Name), verb, terminal.Plain(heard(p)), p.Policy)
 		warn(w, p.Warnings)
 	})
 }
@@ -176,9 +208,9 @@ func (a *app) gatewayPolicy() *cobra.Command {
 		}
 		return p, nil
 	}
-	return c.asking(args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
+	return c.asking(args, func(w io.Writer, p manage.SetRelevance, r manage.Relevance) {
 		table(w, [][]any{
-			{r.Instance, "on " + string(r.Platform)},
+			{p.Name, "on " + string(r.Platform)},
 			{"  must be addressed", r.RequireAddress},
 			{"  except in", join(r.Free)},
 			{"  hears other bots", r.AllowBots},

@@ -44,6 +44,9 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	h, people, chats := g.Holds, []string(nil), []string(nil)
 	for _, p := range h.People {
 		who := string(p.Platform) + " " + string(p.User)
+		if p.Person != "" {
+			who = p.Person + " (" + who + ")"
+		}
 		if p.DMDefault {
 			who += " (direct messages too)"
 		}
@@ -136,18 +139,18 @@ func newPeopleCmd(a *app) *cobra.Command {
 				a.say("Nobody is linked. Next: hermes-connector link NAME")
 				return
 			}
-			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
+			rows := [][]any{{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
 			for _, p := range all {
 				direct := "yes"
 				if p.DirectTo != p.Instance {
-					direct = "go to " + string(p.DirectTo)
+					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
 				}
-				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
+				rows = append(rows, []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
 			}
 			table(w, narrow(rows))
 		})
 	}
-	return group("people", "Show whose messages go where, and change it", c, a.peopleDirect())
+	return group("people", "Show whose messages go where, name them, and change it", c, a.peopleName(), a.peopleDirect())
 }
 
 // instances are the names of gateways, one of each instance: those of one instance hold the same.

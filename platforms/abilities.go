@@ -72,6 +72,12 @@ type (
 	Examiner interface {
 		Examine(ctx context.Context, chats []relay.Place) Examination
 	}
+	// Stander asks the network how the bot stands in one granted place, beside Run, and changes nothing: whether it is in it
+	// (finding.NotInChat), may write (finding.NoSend) and hears what is said (finding.PrivacyMode). An error means not known
+	// now. Inbox is told of a Batch.Roster without a user, or with the bot as the user, when that may have changed.
+	Stander interface {
+		Stands(ctx context.Context, place relay.Place) ([]finding.Finding, error)
+	}
 	// ChatInformer looks a chat up.
 	ChatInformer interface {
 		ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error)
@@ -128,6 +134,12 @@ type (
 	// reports changes through Batch.Roster.
 	Roster interface {
 		CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
+	}
+	// PersonFinder finds people by the names of their accounts, where the network lets bots look.
+	PersonFinder interface {
+		// FindPeople are whom the bot can look up with that account's name, without "@", in any case: with their ids and
+		// names. An error means not known now.
+		FindPeople(ctx context.Context, handle string) ([]relay.Source, error)
 	}
 	// AuthorTeller tells whose a message is. An error means not known.
 	AuthorTeller interface {

@@ -26,9 +26,11 @@ type Tenant struct {
 
 // Instance is one agent and everything it declared or was given, except bindings and grants.
 type Instance struct {
-	ID      relay.InstanceID `json:"id"`
-	Tenant  relay.TenantID   `json:"tenant"`
-	WakeURL string           `json:"wake,omitempty"`
+	ID     relay.InstanceID `json:"id"`
+	Tenant relay.TenantID   `json:"tenant"`
+	// Label is the name that people know it by; empty: its id. No other instance or gateway has it as a name or an id.
+	Label   string `json:"label,omitempty"`
+	WakeURL string `json:"wake,omitempty"`
 	// WakeFault says, in a sentence, why the wake URL that its gateway named last is not used; empty
 	// when it is, or when the gateway named none.
 	WakeFault string           `json:"wakeFault,omitempty"`

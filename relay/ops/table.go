@@ -10,6 +10,7 @@ var (
 	EnrollToken  = change("enroll-token", "enroll [NAME] --token", "", (*manage.Service).EnrollToken)
 	Gateways     = look("gateways", "gateway list", "", (*manage.Service).Gateways)
 	Gateway      = look("gateway", "gateway show NAME", "", (*manage.Service).Gateway)
+	Rename       = change("rename", "gateway rename NAME NEWNAME", "", (*manage.Service).Rename)
 	Rotate       = change("rotate", "gateway rotate NAME", "", (*manage.Service).Rotate)
 	Revoke       = change("revoke", "gateway revoke NAME", "", (*manage.Service).Revoke)
 	Identity     = change("identity", "gateway identity NAME", "", (*manage.Service).Identity)
@@ -26,6 +27,7 @@ var (
 	Bind         = change("bind", "link NAME --user PLATFORM:PERSON", "", (*manage.Service).Bind).formerly("bind NAME PLATFORM PERSON")
 	Unbind       = change("unbind", "unlink NAME --user PLATFORM:PERSON", "", (*manage.Service).Unbind).formerly("unbind NAME PLATFORM PERSON")
 	SetDMDefault = change("dm-default", "people direct NAME --user PLATFORM:PERSON", "POST /manage/dm-default", (*manage.Service).SetDMDefault).formerly("dm-default NAME PLATFORM PERSON")
+	NamePerson   = change("name-person", "people name PLATFORM:PERSON [NAME]...", "", (*manage.Service).NamePerson)
 	SetPrincipal = change("principal", "gateway access NAME [owner-only|allow-list|any]", "POST /manage/principal", (*manage.Service).SetPrincipal).formerly("principal NAME [owner-only|allow-list|any]")
 	SetRelevance = change("relevance", "gateway policy NAME --platform PLATFORM", "POST /relay/policy", (*manage.Service).SetRelevance).formerly("policy NAME --platform PLATFORM")
 
@@ -52,7 +54,8 @@ var (
 	Health   = look("health", "healthcheck", "", (*manage.Service).Health)
 
 	// The running server itself.
-	Reload    = change("reload", "reload", "", (*manage.Service).Reload)
-	WebLink   = change("web", "web", "", (*manage.Service).WebLink)
-	WebLogout = change("web-logout", "web logout --all", "", (*manage.Service).WebLogout)
+	Reload     = change("reload", "reload", "", (*manage.Service).Reload)
+	NotifyTest = look("notify-test", "notify test", "", (*manage.Service).NotifyTest)
+	WebLink    = change("web", "web", "", (*manage.Service).WebLink)
+	WebLogout  = change("web-logout", "web logout --all", "", (*manage.Service).WebLogout)
 )

@@ -45,7 +45,7 @@ func TestTheConnectorsOwnAnswer(t *testing.T) {
 				var wg sync.WaitGroup
 				wg.Go(func() { tasks.Run(ctx) })
 				c := &platforms.Capability{Event: "i1", Placeholder: true}
-				out.Capabilities.Answer(relay.Event{Bot: p.ID(), Source: relay.Source{ChatID: "@ann"}}, "linked", c)
+				out.Capabilities.Answer(relay.Event{Bot: p.ID(), Source: relay.Source{ChatID: "@ann"}}, relay.Answer{Text: "linked"}, c)
 				time.Sleep(time.Minute)
 				cancel()
 				wg.Wait()
