@@ -311,6 +311,38 @@ func TestTheNetworkIsAskedOnce(t *testing.T) {
 	})
 }
 
+// TestTheLinesComeByHand: setup waits until a file that it does not edit has the lines, says what is wrong with it once,
+// and continues.
+func TestTheLinesComeByHand(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "connector.toml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * lookEvery) // of the bubble's time
+		synctest.Wait()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		write("[delivery]\nwindow = 2\n")
+		p := sitting(t, dir, nil)
+		for _, answer := range []string{colons, "no", "no", "yes"} {
+			p.types(answer)
+		}
+		p.sees("At its end:\n\n  [[bots]]\n  platform = \"telegram\"\n  token_file = \"telegram.token\"\n\nWaiting until that is done.")
+		write("[delivery]\nwindow = 2\n[[bots]]\nplatform = telegram\n")
+		if n := strings.Count(p.said.String(), "a text stands in quotes"); n != 1 {
+			t.Errorf("the fault is said %d times:\n%s", n, p.said.String())
+		}
+		p.said.Reset()
+		write("[delivery]\nwindow = 2\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n")
+		p.sees("connector.toml has it\n")
+		if err := p.leaves(); err != errStopped {
+			t.Error(err)
+		}
+	})
+}
+
 // TestTheInputEnds: a terminal that went away ends setup, and nothing is written.
 func TestTheInputEnds(t *testing.T) {
 	dir := t.TempDir()
