@@ -94,6 +94,7 @@ func narrow(rows [][]any) [][]any {
 	gateway := slices.Index(rows[0], any("GATEWAY"))
 	usual := map[any]func(row []any) string{ // by heading: the value that tells nothing
 		"TENANT":   func([]any) string { return string(relay.DefaultTenant) },
+		"NAME":     func([]any) string { return "" },
 		"INSTANCE": func(row []any) string { return fmt.Sprint(row[gateway]) },
 	}
 	for column, heading := range slices.Backward(rows[0]) {

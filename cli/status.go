@@ -225,8 +225,14 @@ func newExplainCmd(a *app) *cobra.Command {
 		if len(pos) > 0 {
 			e.Event = relay.EventID(pos[0])
 		}
+		if e.Event != "" && *follow {
+			return usageError{errors.New("--follow is about what is to come, not about one event")}
+		}
 		for first := true; ; first = false {
 			all, err := ask(cmd.Context(), a, c.op, e)
+			if *follow && cmd.Context().Err() != nil {
+				return nil
+			}
 			if err != nil {
 				return err
 			}

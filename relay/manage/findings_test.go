@@ -72,6 +72,14 @@ func TestFindings(t *testing.T) {
 			w.put(t, "home", "e1")
 			w.now = noon.Add(25 * time.Hour)
 		}, []string{"HC402 gateway home"}},
+		"away for minutes while a message waits": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.now = noon.Add(5 * time.Minute)
+		}, []string{"HC417 gateway home"}},
+		"away for a moment while a message waits": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.now = noon.Add(4 * time.Minute)
+		}, nil},
 		"silent, and nothing waits": {func(_ *testing.T, w *world, _ *server, _ *bird) {
 			w.now = noon.Add(25 * time.Hour)
 		}, nil},
