@@ -132,6 +132,18 @@ func ago(t, now time.Time) string {
 	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
 }
 
+// in is how long something takes from now on, at most.
+func in(d time.Duration) string {
+	switch up := func(unit time.Duration) int { return int((d + unit - 1) / unit) }; {
+	case d <= time.Minute:
+		return fmt.Sprintf("%d s", up(time.Second))
+	case d <= 2*time.Hour:
+		return fmt.Sprintf("%d min", up(time.Minute))
+	default:
+		return fmt.Sprintf("%d h", up(time.Hour))
+	}
+}
+
 // join is all ids in one cell or line.
 func join[S ~string](all []S) string {
 	texts := make([]string, len(all))
