@@ -15,8 +15,8 @@
 //     an instance is enrolled again, or a backup is restored.
 //  5. An entry leaves a lane only by being dropped, or by moving to the dead letters or, when
 //     damaged, to the quarantine.
-//  6. Entries of a lane are handed out in the order they were accepted. What is remembered of lanes (order.go) is
-//     what the newest commit has.
+//  6. Entries of a lane are handed out in the order they were accepted. What is remembered of lanes (order.go), of seen
+//     marks and of records (recent.go) is what the newest commit has, and bounded but for the lanes' entries.
 //  7. An event is stored once per bot, however often it is handed in within three days.
 //  8. A file or record that is not what was written is refused, or set aside, and named (damage.go); it is
 //     never replaced or skipped in silence. All records are looked at whenever the file is opened
@@ -142,7 +142,7 @@ func (db *DB) now() time.Time { return db.records.Now() }
 // refuses new ones, and lets go of the file.
 func (db *DB) Close() error {
 	db.cursors.stop()
-	err := db.records.File.Close(db.overdue())
+	err := db.records.File.Close(db.cursors.overdue())
 	switch {
 	case err == nil:
 		return nil
