@@ -235,7 +235,7 @@ func (a *app) gatewayIdentity() *cobra.Command {
 		n := manage.Named{Name: pos[0]}
 		if *revoke {
 			return show(cmd.Context(), a, ops.DropIdentity, n, *c.asJSON, func(w io.Writer, moved manage.Moved) {
-				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
+				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", terminal.Plain(n.Name))
 			})
 		}
 		return show(cmd.Context(), a, c.op, n, *c.asJSON, func(w io.Writer, u manage.IdentityURL) {

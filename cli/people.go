@@ -166,7 +166,7 @@ func (a *app) gatewayAccess() *cobra.Command {
 		if set.Policy != "" {
 			verb = "now hears"
 		}
-		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", p.Instance, verb, terminal.Plain(heard(p)), p.Policy)
+		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", terminal.Plain(set.Name), verb, terminal.Plain(heard(p)), p.Policy)
 		warn(w, p.Warnings)
 	})
 }
@@ -208,9 +208,9 @@ func (a *app) gatewayPolicy() *cobra.Command {
 		}
 		return p, nil
 	}
-	return c.asking(args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
+	return c.asking(args, func(w io.Writer, p manage.SetRelevance, r manage.Relevance) {
 		table(w, [][]any{
-			{r.Instance, "on " + string(r.Platform)},
+			{p.Name, "on " + string(r.Platform)},
 			{"  must be addressed", r.RequireAddress},
 			{"  except in", join(r.Free)},
 			{"  hears other bots", r.AllowBots},

@@ -139,13 +139,13 @@ func newPeopleCmd(a *app) *cobra.Command {
 				a.say("Nobody is linked. Next: hermes-connector link NAME")
 				return
 			}
-			rows := [][]any{{"NAME", "PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
+			rows := [][]any{{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
 			for _, p := range all {
 				direct := "yes"
 				if p.DirectTo != p.Instance {
 					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
 				}
-				rows = append(rows, []any{p.Person, p.Platform, p.User, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
+				rows = append(rows, []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
 			}
 			table(w, narrow(rows))
 		})
