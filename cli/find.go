@@ -54,14 +54,19 @@ func (a *app) knownSockets() []string {
 // find looks for the running server: at the socket in the command's own data folder first, else at those that are known.
 func (a *app) find(ctx context.Context) (f found, err error) {
 	cfg, faults := config.Glimpse(a.source())
+	var denied error // why this user may not use the data folder; as one of a service's group they may use its known socket
 	asked := target{file: abs(config.File(a.source())), decided: a.configGiven()}
 	if cfg != nil {
-		if err := ownData(cfg); err != nil {
-			return f, err
-		}
+		denied = ownData(cfg)
 		asked.dataDir, asked.given, asked.there = cfg.DataDir, cfg.DataDirGiven, files.Exists(cfg.Database())
-		if f.client, err = admin.Dial(ctx, cfg.Socket()); err != nil && !errors.Is(err, admin.ErrNoServer) {
-			return f, err
+		if denied == nil {
+			f.client, denied = admin.Dial(ctx, cfg.Socket())
+		}
+		if errors.Is(denied, admin.ErrNoServer) {
+			denied = nil
+		}
+		if denied != nil && (a.dataDir != "" || os.Geteuid() == 0) {
+			return f, denied
 		}
 	}
 	if len(faults) == 0 {
@@ -72,6 +77,9 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 	}
 	others, closed := a.others(ctx)
 	o, err := pick(asked, others, closed)
+	if o == nil && denied != nil {
+		return f, denied
+	}
 	if o == nil || len(faults) > 0 && o.server.Config != asked.file { // with faults it is not known what is meant
 		return f, cmp.Or(a.unless(f, faults), err)
 	}

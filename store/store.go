@@ -62,6 +62,7 @@ type DB struct {
 	Codes        *Codes
 	Routes       *Routes
 	Commands     *Commands
+	Notices      *Notices
 	People       *People
 	Labels       *Labels
 	Pending      *Pendings
@@ -101,6 +102,7 @@ func Open(path string, o Options) (*DB, error) {
 	db.records = r
 	db.People, db.Labels = &People{db: db}, &Labels{db}
 	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
+	db.Notices = &Notices{db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
 	db.Seen, db.Audit = dedupe.New(r, o.Log), audit.New(r)
 	fo := o.File()
