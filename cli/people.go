@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +56,60 @@ func (a *app) binding(op ops.Op[manage.Bind, manage.Binding], short, done string
 		}
 		warn(w, out.Warnings)
 	})
+}
+
+func newPeopleCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "list [NAME]", Short: "List who is bound to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		all, err := a.people(cmd.Context(), pos)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, all, func(w io.Writer) {
+			if len(all) == 0 {
+				a.say("Nobody is bound. Next: hermes-connector link NAME")
+				return
+			}
+			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
+			for _, p := range all {
+				direct := "yes"
+				if p.DirectTo != p.Instance {
+					direct = "go to " + string(p.DirectTo)
+				}
+				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
+			}
+			table(w, narrow(rows))
+		})
+	}
+	return group("people", "See whose messages go where", c)
+}
+
+// people are who is bound to the named gateways, or to any.
+func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, error) {
+	var asked []relay.InstanceID // gateways of one instance hold the same
+	all := []manage.Binding{}
+	if len(names) == 0 {
+		gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range gateways {
+			if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
+				asked, names = append(asked, g.Instance), append(names, string(g.ID))
+			}
+		}
+	}
+	for _, name := range names {
+		g, err := ask(ctx, a, ops.Gateway, manage.Named{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if g.Holds != nil {
+			all = append(all, g.Holds.People...)
+		}
+	}
+	return all, nil
 }
 
 func newPrincipalCmd(a *app) *cobra.Command {
@@ -132,4 +188,37 @@ func newPolicyCmd(a *app) *cobra.Command {
 		})
 		warn(w, r.Warnings)
 	})
+}
+
+// heard is whom a gateway hears in the chats it was granted.
+func heard(p manage.Principal) string {
+	switch p.Policy {
+	case relay.AnyOne:
+		return "anyone"
+	case relay.AllowList:
+		all := "its people"
+		for _, a := range p.Allow {
+			all += ", " + string(a.Platform) + ":" + string(a.User)
+		}
+		return all
+	}
+	return "its people only"
+}
+
+// policyLine is a policy in a line.
+func policyLine(r manage.Relevance) string {
+	out := string(r.Platform) + ": all messages of people"
+	if r.RequireAddress {
+		out = string(r.Platform) + ": what is addressed to the bot"
+		if len(r.Free) > 0 {
+			out += ", and all of " + join(r.Free)
+		}
+	}
+	if r.AllowBots {
+		out += "; other bots too"
+	}
+	if r.OwnerMustAddress {
+		out += "; its people must address it too"
+	}
+	return out + "; context " + string(r.Context)
 }

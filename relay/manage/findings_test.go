@@ -72,6 +72,16 @@ func TestFindings(t *testing.T) {
 			w.put(t, "home", "e1")
 			w.now = noon.Add(25 * time.Hour)
 		}, []string{"HC402 gateway home"}},
+		"silent for a day, in its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-14:00")
+			w.now = noon.Add(25 * time.Hour)
+		}, nil},
+		"silent for a day, after its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-13:00")
+			w.now = noon.Add(25 * time.Hour)
+		}, []string{"HC402 gateway home"}},
 		"silent, and nothing waits": {func(_ *testing.T, w *world, _ *server, _ *bird) {
 			w.now = noon.Add(25 * time.Hour)
 		}, nil},
@@ -327,6 +337,8 @@ func TestABacklogThatFillsUp(t *testing.T) {
 			}
 			live.connected = "home"
 			says(t, w.found(t, finding.BacklogFilling).Fix, "log", tc.helps)
+			w.quiet(t, "home", "12:00-13:00")
+			says(t, w.found(t, finding.BacklogFilling).Fix, "hermes-connector gateway quiet home off", tc.helps)
 		})
 	}
 }
