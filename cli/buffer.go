@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,14 +18,51 @@ import (
 )
 
 func newBufferCmd(a *app) *cobra.Command {
-	return group("buffer", "Look at what waits for a gateway, and at what could not be delivered",
+	return group("buffer", "Show the messages that wait for gateways, and those that were given up",
 		a.bufferList(), a.bufferDead(), a.bufferReplay(), a.bufferDrop(), a.bufferQuarantine())
 }
 
 func (a *app) bufferList() *cobra.Command {
-	return command(a, ops.Entries, "List the messages that wait, oldest first").asking(nameArg, func(w io.Writer, n manage.Named, all []manage.Entry) {
-		list(a, w, all, "Nothing waits for "+n.Name+".", entryHead, entryRow)
-	})
+	c := command(a, ops.Entries, "List the messages that wait, oldest first: those of one gateway, or of all")
+	c.RunE = func(cmd *cobra.Command, names []string) error {
+		if len(names) == 1 {
+			return show(cmd.Context(), a, c.op, manage.Named{Name: names[0]}, *c.asJSON, func(w io.Writer, all []manage.Entry) {
+				list(a, w, all, "Nothing waits for "+names[0]+".", entryHead, entryRow)
+			})
+		}
+		all, err := a.waiting(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return a.print(*c.asJSON, all, func(w io.Writer) {
+			list(a, w, all, "Nothing waits.", slices.Concat([]any{"GATEWAY"}, entryHead), func(e waitingEntry) []any {
+				return append([]any{e.Gateway}, entryRow(e.Entry)...)
+			})
+		})
+	}
+	return c.Command
+}
+
+// waitingEntry is a message that waits, and for which gateway.
+type waitingEntry struct {
+	Gateway string `json:"gateway"`
+	manage.Entry
+}
+
+// waiting are the messages that wait for all gateways.
+func (a *app) waiting(ctx context.Context) ([]waitingEntry, error) {
+	names, err := a.instances(ctx)
+	all := []waitingEntry{}
+	for _, name := range names {
+		entries, err := ask(ctx, a, ops.Entries, manage.Named{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			all = append(all, waitingEntry{name, e})
+		}
+	}
+	return all, err
 }
 
 var entryHead = []any{"BUFFER ID", "AT", "PLATFORM", "CHAT", "EVENT", "BYTES", "DEATHS"}

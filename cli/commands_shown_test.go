@@ -131,7 +131,7 @@ func newShownWorld(t *testing.T) string {
 	serveShown(t, dir)() // makes the database
 	for _, command := range []string{
 		"hermes-connector enroll home", "hermes-connector enroll kids --tenant family",
-		"hermes-connector bind home telegram 4242", "hermes-connector bind home loopback ann",
+		"hermes-connector link home --user telegram:4242", "hermes-connector link home --user loopback:ann",
 	} {
 		if out, code := runShown(t, dir, command); code != 0 {
 			t.Fatalf("%s exits with %d:\n%s", command, code, out)

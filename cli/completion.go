@@ -19,12 +19,10 @@ import (
 // installCompletion gives root's completion command, which cobra makes, one more below it.
 func installCompletion(a *app, root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
-			c.AddCommand(newCompletionInstallCmd(a))
-			c.Args, c.RunE = cobra.ArbitraryArgs, choose // cobra's own answer to a shell it does not know is its help, and success
-		}
-	}
+	c := child(root, "completion")
+	c.Short = "Make your shell complete commands, gateways and flags"
+	c.AddCommand(newCompletionInstallCmd(a))
+	c.Args, c.RunE = cobra.ArbitraryArgs, choose // cobra's own answer to a shell it does not know is its help, and success
 }
 
 func newCompletionInstallCmd(a *app) *cobra.Command {

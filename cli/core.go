@@ -5,9 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +54,7 @@ type core struct {
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
+	pages   *tls.Config // of the web pages; nil: plain http, or there are none
 	hooks   *webhooks.Receiver
 	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an
@@ -160,26 +164,52 @@ func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	return c.server.Run(ctx, hurry, l)
 }
 
-// openOperator opens the admin socket, and lets run serve it.
-func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	socket, err := admin.Listen(ctx, cfg.Socket())
+// openOperator opens the admin socket in the data folder, and the one where commands look that do not know that folder
+// (empty: there is no such place), and lets run serve both.
+func (c *core) openOperator(ctx context.Context, self admin.Server, own, known string, log *slog.Logger) error {
+	socket, err := admin.Listen(ctx, own)
 	if err != nil {
 		return err
 	}
+	sockets := []net.Listener{socket}
+	if known != "" {
+		second, err := listenKnown(ctx, known)
+		if err != nil {
+			log.Warn("commands reach this server with --config or --data-dir only", "err", err)
+		} else {
+			sockets = append(sockets, second)
+		}
+	}
 	srv := &http.Server{
-		Handler:           admin.Handler(c.service, c.db),
+		Handler:           admin.Handler(c.service, c.db, self),
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	c.beside = append(c.beside, func(ctx context.Context) error {
-		stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
-		defer stop()
-		if err := srv.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
-		}
-		return nil
-	})
+	for _, l := range sockets {
+		c.beside = append(c.beside, func(ctx context.Context) error {
+			stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
+			defer stop()
+			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
+			}
+			return nil
+		})
+	}
 	return nil
+}
+
+// listenKnown takes a known socket, unless another server has it.
+func listenKnown(ctx context.Context, path string) (net.Listener, error) {
+	switch _, err := admin.Dial(ctx, path); {
+	case err == nil:
+		return nil, fmt.Errorf("another server has %s", path)
+	case !errors.Is(err, admin.ErrNoServer):
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // others may look whether a server runs
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	return admin.Listen(ctx, path)
 }
 
 // serveMetrics lets run serve the metrics on l.

@@ -96,7 +96,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	bots := []platforms.Bot{local.NewLoopback(network, quiet)}
 	var pages net.Listener
 	if !once {
-		cfg.WebListen = "127.0.0.1:0"
+		cfg.Web.Listen = "127.0.0.1:0"
 		if pages, err = listenWeb(cfg); err != nil {
 			return errors.Join(err, l.Close())
 		}
@@ -108,7 +108,9 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 		return errors.Join(err, l.Close())
 	}
 	if pages != nil {
-		core.serveWeb(cfg, pages, v, quiet)
+		if err := core.serveWeb(cfg, pages, v, quiet); err != nil {
+			return errors.Join(err, l.Close())
+		}
 	}
 
 	var wg sync.WaitGroup

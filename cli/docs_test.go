@@ -179,7 +179,7 @@ func testNames(t *testing.T) map[string]bool {
 func TestArchitectureNames(t *testing.T) {
 	text := readme(t, "ARCHITECTURE.md")
 	tests := testNames(t)
-	path := regexp.MustCompile(`^(relay|platforms|store|vault|cli|packaging|testdata|tools)(/[a-z_.0-9]+)*$`)
+	path := regexp.MustCompile(`^(relay|platforms|store|vault|cli|packaging|testdata)(/[a-z_.0-9]+)*$`)
 	seen := 0
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
 		name := m[1]

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,11 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	o := doctor.Options{Config: cfg, Faults: shown, Offline: offline, Server: f.client, Guest: a.guest()}
 	if cfg != nil {
 		o.Limits, o.Start = bufferLimits(cfg), "`"+a.startCommand(cfg)+"`"
-		others, _ := a.others(ctx, cfg.DataDir)
-		for _, s := range servers(others) {
-			o.Others = append(o.Others, s.DataDir)
+		others, _ := a.others(ctx)
+		for _, other := range others {
+			if other.server.DataDir != cfg.DataDir {
+				o.Others = append(o.Others, other.server.DataDir)
+			}
 		}
 		g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
 		o.Bots = func() ([]platforms.Bot, error) { return openBots(cfg, g, slog.New(slog.DiscardHandler)) }
@@ -180,7 +183,7 @@ func findingLine(f finding.Finding) string {
 	mark := map[finding.Severity]string{finding.Fault: "✗", finding.Warning: "!", finding.Unchecked: "?", finding.Notice: "i"}[f.Severity]
 	about := ""
 	if f.About != "" {
-		about = terminal.Plain(f.About) + ": "
+		about = terminal.Plain(cmp.Or(f.Name, f.About)) + ": "
 	}
 	return mark + " " + f.Code + "  " + about + terminal.Plain(finding.Local(f.What))
 }

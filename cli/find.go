@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/pointer"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
@@ -33,37 +33,114 @@ type found struct {
 	client *admin.Client  // of the running server; nil: none runs
 }
 
-// find looks for the running server: in the command's own data folder first, else by the pointers that servers leave.
+// knownSockets are where servers can be found without their data folder: of the service ($RUNTIME_DIRECTORY) and no other,
+// else of the user and of the system. A server listens on the first; it is empty for a user without such a folder. The
+// user's folder that is another's, as su leaves it behind, is not taken: root would ask whatever server that user runs.
+func (a *app) knownSockets() []string {
+	const name = "admin.sock"
+	if own, _, _ := strings.Cut(a.getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(own) {
+		return []string{filepath.Join(own, name)}
+	}
+	const system = "/run/hermes-connector/" + name
+	if user := a.getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(user) && files.Anothers(user) == "" {
+		return []string{filepath.Join(user, "hermes-connector", name), system}
+	}
+	if os.Geteuid() != 0 {
+		return []string{"", system}
+	}
+	return []string{system}
+}
+
+// find looks for the running server: at the socket in the command's own data folder first, else at those that are known.
 func (a *app) find(ctx context.Context) (f found, err error) {
-	cfg, fault := a.config()
-	if faults, ok := errors.AsType[config.Faults](fault); fault != nil && !ok {
-		return f, fault
-	} else if ok {
-		return f.byFile(ctx, a, faults)
+	cfg, faults := config.Glimpse(a.source())
+	asked := target{file: abs(config.File(a.source())), decided: a.configGiven()}
+	if cfg != nil {
+		if err := ownData(cfg); err != nil {
+			return f, err
+		}
+		asked.dataDir, asked.given, asked.there = cfg.DataDir, cfg.DataDirGiven, files.Exists(cfg.Database())
+		if f.client, err = admin.Dial(ctx, cfg.Socket()); err != nil && !errors.Is(err, admin.ErrNoServer) {
+			return f, err
+		}
 	}
-	f.cfg = cfg
-	if err := ownData(cfg); err != nil {
-		return f, err
+	if len(faults) == 0 {
+		f.cfg = cfg
 	}
-	if f.client, err = admin.Dial(ctx, cfg.Socket()); !errors.Is(err, admin.ErrNoServer) || a.dataDir != "" {
-		return f, none(err)
+	if f.client != nil || a.dataDir != "" {
+		return f, a.unless(f, faults)
 	}
-	others, hidden := a.others(ctx, cfg.DataDir)
-	s, err := pointer.Choose(pointer.Asked{
-		File: a.file(cfg), DataDir: cfg.DataDir, Given: cfg.DataDirGiven, There: files.Exists(cfg.Database()), Decided: a.configGiven(),
-	}, servers(others), hidden)
-	if err != nil || s == nil {
-		return f, err
+	others, closed := a.others(ctx)
+	o, err := pick(asked, others, closed)
+	if o == nil || len(faults) > 0 && o.server.Config != asked.file { // with faults it is not known what is meant
+		return f, cmp.Or(a.unless(f, faults), err)
 	}
-	if s.Config == "" || s.Config != a.file(cfg) {
-		a.say("the server with the data folder %s answers", s.DataDir)
+	f.client = o.client
+	if o.server.Config == "" || o.server.Config != asked.file {
+		a.say("the server with the data folder %s answers", o.server.DataDir)
 	}
-	f.client = clientOf(others, *s)
-	f.cfg, fault = config.Load(config.Source{Path: s.Config, Found: s.Config != a.file(cfg), DataDir: s.DataDir, Env: a.env, Networks: configurable()}) // the server's
-	if fault != nil {
+	theirs, fault := config.Load(config.Source{Path: o.server.Config, Found: o.server.Config != asked.file, DataDir: o.server.DataDir, Env: a.env, Networks: configurable()})
+	if f.cfg = theirs; fault != nil {
 		f.cfg = nil
 	}
 	return f, nil
+}
+
+// unless is why nothing can be done with a configuration that has faults, unless a server was found: it does not need what
+// the command lacks, such as a variable with a token.
+func (a *app) unless(f found, faults config.Faults) error {
+	if f.client != nil || len(faults) == 0 {
+		return nil
+	}
+	_, err := a.config()
+	return err
+}
+
+// target is what a command was told about where the data is.
+type target struct {
+	file    string // its configuration, absolute; empty: none
+	dataDir string
+	given   bool // somebody wrote that folder
+	there   bool // there is a database in it
+	decided bool // the configuration was named for this command
+}
+
+// pick is which of the servers at the known sockets a command means whose own data folder has none; nil: no server. What
+// is not clear is an error that names both folders. closed: there is a socket that this user may not use.
+func pick(a target, running []other, closed bool) (*other, error) {
+	for i, o := range running {
+		if o.server.DataDir == a.dataDir || !a.given && a.file != "" && o.server.Config == a.file { // a service has its data folder from elsewhere
+			return &running[i], nil
+		}
+	}
+	open := !a.given && (a.file == "" || !a.there) // it was told nothing, or nothing comes of that
+	switch {
+	case a.decided:
+		return nil, nil
+	case len(running) == 0 && closed && open:
+		return nil, errors.New("a server runs here as another user: run this command as that user (sudo -u USER), or say with --config or --data-dir which data is meant")
+	case len(running) == 0:
+		return nil, nil
+	case len(running) == 1 && open:
+		return &running[0], nil
+	case open:
+		return nil, fmt.Errorf("several servers run, with the data folders %s: say with --config or --data-dir which one is meant", folders(running))
+	}
+	return nil, fmt.Errorf("a server runs with the data folder %s, and this command would use %s (%s): say with --data-dir or --config which one is meant",
+		folders(running), a.dataDir, cmp.Or(a.file, "the default: there is no configuration file here"))
+}
+
+// folders names the data folders of servers, with their configurations.
+func folders(all []other) string {
+	var out []string
+	for _, o := range all {
+		one := o.server.DataDir
+		if o.server.Config != "" {
+			one += " (" + o.server.Config + ")"
+		}
+		out = append(out, one)
+	}
+	return strings.Join(out, " and ")
 }
 
 // ownData refuses a data folder of another user's. Root uses one that somebody wrote down, as of a service; not one that
@@ -77,31 +154,6 @@ func ownData(cfg *config.Config) error {
 		return fmt.Errorf("the data folder %s belongs to the user %s: --data-dir %[1]s uses it all the same", cfg.DataDir, who)
 	}
 	return fmt.Errorf("the data folder %s belongs to the user %s: run this command as that user, or as root", cfg.DataDir, who)
-}
-
-// byFile is a server that was started with the file that has faults: it does not need what the command lacks, such as a
-// variable with a token.
-func (f found) byFile(ctx context.Context, a *app, faults config.Faults) (found, error) {
-	path := ""
-	if len(faults) > 0 {
-		path, _ = filepath.Abs(config.File(a.source()))
-	}
-	others, _ := a.others(ctx, "")
-	for _, o := range others {
-		if o.server.Config != "" && o.server.Config == path && (a.dataDir == "" || o.server.DataDir == abs(a.dataDir)) {
-			f.client = o.client
-			return f, nil
-		}
-	}
-	return f, faults
-}
-
-// none is err, or nil if it says that no server runs.
-func none(err error) error {
-	if errors.Is(err, admin.ErrNoServer) {
-		return nil
-	}
-	return err
 }
 
 // configGiven reports whether this command was told which configuration to use.
@@ -124,46 +176,28 @@ func abs(path string) string {
 	return full
 }
 
-// other is a server elsewhere on this machine that answers.
+// other is a server at a known socket.
 type other struct {
-	server pointer.Server
+	server admin.Server
 	client *admin.Client
 }
 
-func (a *app) pointerFolders() []string { return pointer.Folders(a.getenv, os.Getuid()) }
-
-// others are the servers with other data folders than own that answer; hidden: there are some that are another user's.
-func (a *app) others(ctx context.Context, own string) (all []other, hidden bool) {
-	left, hidden := pointer.All(a.pointerFolders())
-	for _, s := range left {
-		if s.DataDir == own {
+// others are the servers that answer at the known sockets; closed: there is one that this user may not use.
+func (a *app) others(ctx context.Context) (all []other, closed bool) {
+	for _, path := range a.knownSockets() {
+		if path == "" {
 			continue
 		}
-		c, err := admin.Dial(ctx, s.Socket)
-		switch {
-		case err == nil:
-			all = append(all, other{s, c})
-		case !errors.Is(err, admin.ErrNoServer):
-			hidden = true
+		c, err := admin.Dial(ctx, path)
+		if err == nil {
+			o := other{client: c}
+			if o.server, err = c.Server(ctx); err == nil {
+				all = append(all, o)
+			}
 		}
+		closed = closed || err != nil && !errors.Is(err, admin.ErrNoServer)
 	}
-	return all, hidden
-}
-
-func servers(all []other) (out []pointer.Server) {
-	for _, o := range all {
-		out = append(out, o.server)
-	}
-	return out
-}
-
-func clientOf(all []other, s pointer.Server) *admin.Client {
-	for _, o := range all {
-		if o.server == s {
-			return o.client
-		}
-	}
-	return nil
+	return all, closed
 }
 
 // errNoDatabase is why a command makes no database of its own accord: it would be the wrong one more often than not.

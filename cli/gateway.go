@@ -17,8 +17,8 @@ import (
 )
 
 func newGatewayCmd(a *app) *cobra.Command {
-	return group("gateway", "List gateways, show what one holds, give it new credentials or quiet hours, or revoke it",
-		a.gatewayList(), a.gatewayShow(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity(), newQuietCmd(a))
+	return group("gateway", "List gateways, and show, name, set up, rotate or revoke one",
+		a.gatewayList(), a.gatewayShow(), a.gatewayAccess(), a.gatewayPolicy(), a.gatewayQuiet(), a.gatewayRename(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
 }
 
 func (a *app) gatewayList() *cobra.Command {
@@ -29,7 +29,7 @@ var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LA
 
 func gatewayRow(g manage.Gateway) []any {
 	return []any{
-		g.ID, g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
+		nameOr(g.Name, g.ID), g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
 	}
 }
 
@@ -51,6 +51,9 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	h, people, chats := g.Holds, []string(nil), []string(nil)
 	for _, p := range h.People {
 		who := string(p.Platform) + " " + string(p.User)
+		if p.Person != "" {
+			who = p.Person + " (" + who + ")"
+		}
 		if p.DMDefault {
 			who += " (direct messages too)"
 		}
@@ -78,6 +81,55 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	}
 }
 
+func (a *app) gatewayQuiet() *cobra.Command {
+	c := command(a, ops.SetQuiet, "Set the hours in which messages for a gateway wait, or end them (off); without hours, show them")
+	c.Long = "Between these times of day messages for a gateway wait, and nobody wakes it. A /stop, an approval and a press of a\n" +
+		"button reach it at once. Afterwards what waited comes in order, as after any absence."
+	c.Example = "  hermes-connector gateway quiet home 22:00-07:00 --zone Europe/Berlin\n" +
+		"  hermes-connector gateway quiet home off"
+	zone := c.Flags().String("zone", "", "the time `ZONE` of the hours, such as Europe/Berlin (default: the server's)")
+	args := func(pos []string) (manage.SetQuiet, error) {
+		q := manage.SetQuiet{Name: pos[0], Zone: *zone}
+		if len(pos) == 2 {
+			q.Hours = pos[1]
+		}
+		return q, nil
+	}
+	return c.asking(args, func(w io.Writer, _ manage.SetQuiet, q manage.Quiet) {
+		_, _ = fmt.Fprintf(w, "✓ quiet hours of %s: %s\n", terminal.Plain(string(q.Instance)), quietLine(q))
+	})
+}
+
+// quietLine is quiet hours in a line.
+func quietLine(q manage.Quiet) string {
+	if q.Hours == "" {
+		return "none"
+	}
+	now := "it is not quiet now"
+	if !q.Until.IsZero() {
+		now = "it is quiet now"
+	}
+	return q.Hours + " (" + cmp.Or(q.Zone, "the server's time zone") + ", where it is " + q.Now.Format("15:04") + "; " + now + ")"
+}
+
+func (a *app) gatewayRename() *cobra.Command {
+	c := command(a, ops.Rename, "Give a gateway another name; its credentials, people, chats and messages stay")
+	c.Long = `Gives a gateway another name: the one that status and the other commands show, that people see in
+the chat, and that a message to it begins with (@NAME). Credentials, linked people, chats and
+waiting messages stay, and a gateway that is connected stays connected.
+
+The name that it was enrolled with is its id. It stays good in all commands, beside the new name;
+a name between the two is free again. Its id as NEWNAME takes the new name back.`
+	c.Example = "  hermes-connector gateway rename home kitchen"
+	args := func(pos []string) (manage.Rename, error) { return manage.Rename{Name: pos[0], To: pos[1]}, nil }
+	return c.asking(args, func(w io.Writer, _ manage.Rename, r manage.Renamed) {
+		_, _ = fmt.Fprintf(w, "✓ gateway %s is called %s now\n", terminal.Plain(r.Former), terminal.Plain(r.Name))
+		if string(r.Instance) != r.Name {
+			_, _ = fmt.Fprintf(w, "  %s, its id, stays good in commands\n", r.Instance)
+		}
+	})
+}
+
 func (a *app) gatewayRotate() *cobra.Command {
 	c := command(a, ops.Rotate, "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
@@ -96,7 +148,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		goes := losses(g.Holds)
-		question := fmt.Sprintf("Revoke %s? Its credentials die at once", terminal.Plain(string(g.ID)))
+		question := fmt.Sprintf("Revoke %s? Its credentials die at once", nameOr(g.Name, g.ID))
 		if goes != "" {
 			question += ". With them go: " + goes
 		}
@@ -107,7 +159,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		return a.print(*c.asJSON, g, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
+			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", nameOr(g.Name, g.ID))
 			if goes != "" {
 				_, _ = fmt.Fprintf(w, "  gone with it: %s\n", goes)
 			}
@@ -153,36 +205,4 @@ func (a *app) gatewayIdentity() *cobra.Command {
 		})
 	}
 	return c.Command
-}
-
-// newQuietCmd is a gateway's quiet hours.
-func newQuietCmd(a *app) *cobra.Command {
-	c := command(a, ops.SetQuiet, "Set the hours in which messages for a gateway wait, or end them (off); without hours, show them")
-	c.Long = "Between these times of day messages for a gateway wait, and nobody wakes it. A /stop, an approval and a press of a\n" +
-		"button reach it at once. Afterwards what waited comes in order, as after any absence."
-	c.Example = "  hermes-connector gateway quiet home 22:00-07:00 --zone Europe/Berlin\n" +
-		"  hermes-connector gateway quiet home off"
-	zone := c.Flags().String("zone", "", "the time zone of the hours, such as Europe/Berlin (default: this machine's)")
-	args := func(pos []string) (manage.SetQuiet, error) {
-		q := manage.SetQuiet{Name: pos[0], Zone: *zone}
-		if len(pos) == 2 {
-			q.Hours = pos[1]
-		}
-		return q, nil
-	}
-	return c.asking(args, func(w io.Writer, _ manage.SetQuiet, q manage.Quiet) {
-		_, _ = fmt.Fprintf(w, "✓ quiet hours of %s: %s\n", q.Instance, quietLine(q))
-	})
-}
-
-// quietLine is quiet hours in a line.
-func quietLine(q manage.Quiet) string {
-	if q.Hours == "" {
-		return "none"
-	}
-	now := "now it is not quiet"
-	if !q.Until.IsZero() {
-		now = "it is quiet now"
-	}
-	return q.Hours + " (" + cmp.Or(q.Zone, "this machine's time zone") + ", where it is " + q.Now.Format("15:04") + "; " + now + ")"
 }

@@ -93,15 +93,14 @@ var mayImport = map[string]string{
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
-	"cli/web/page":        "relay relay/finding relay/login",
+	"cli/web/page":        "relay relay/finding relay/login store/audit",
 	"cli/web/status":      "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
-	"cli/web":             "relay relay/server/routes relay/server/limits relay/login cli/web/page cli/web/* cli/netaddr",
+	"cli/web":             "relay relay/server/routes relay/server/limits relay/login store/files cli/web/page cli/web/* cli/netaddr",
 	"cli/service":         "", // the unit, and where it is
 	".":                   "cli",
 	"cli/web/chat":        "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
 	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/netaddr",
-	"cli/pointer":         "store/files",
 	"cli/netaddr":         "",
 	"cli/terminal":        "relay",
 	"cli/setup":           "cli/netaddr cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",

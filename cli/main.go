@@ -70,7 +70,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		text += words.Help(refused)
 	}
 	if !a.began {
-		text = misused(cmd, err)
+		text = a.misused(ctx, cmd, err)
 	}
 	if text != "" {
 		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", terminal.Lines(text))
@@ -103,15 +103,15 @@ var errFinding = errors.New("")
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hermes-connector",
-		Short: "Holds your chat bots, so that your Hermes gateways do not have to",
-		Long:  "Holds your chat bots, so that your Hermes gateways do not have to.\n\n" + topics(),
+		Short: about,
+		Long:  about + ".\nThe agents may sleep, move or crash meanwhile: no message is lost.",
 		Example: strings.TrimPrefix(`
-  hermes-connector demo                 see the whole path work, without a bot and without a network
-  hermes-connector setup                a bot, a server and a gateway, step by step
-  hermes-connector serve                run
-  hermes-connector enroll home          credentials for a gateway, as .env lines
-  hermes-connector link home            a code that binds you to it
-  hermes-connector status               what works and what waits`, "\n"),
+  hermes-connector demo                 try everything, without a bot or a network
+  hermes-connector setup                set up a bot, a server and a gateway, step by step
+  hermes-connector serve                run the server
+  hermes-connector enroll home          make credentials for a gateway
+  hermes-connector link home            make a code that links you to it
+  hermes-connector status               see what works and what waits`, "\n"),
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRun: func(*cobra.Command, []string) { a.began = true },
 	}
@@ -124,27 +124,66 @@ func newRoot(a *app) *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
 	root.PersistentFlags().StringVar(&a.dataDir, "data-dir", "", "`folder` of the database and of the server's socket, in place of data_dir in the configuration")
-	root.AddCommand(
-		newSetupCmd(a), newServeCmd(a), newReloadCmd(a), newHealthcheckCmd(a), newDemoCmd(a),
-		newEnrollCmd(a), newGatewayCmd(a),
-		newLinkCmd(a), newPeopleCmd(a),
-		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
-		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newDoctorCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
-	)
-	root.AddCommand(a.bindings()...)
+	section := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+		for _, c := range commands {
+			c.GroupID = title
+			root.AddCommand(c)
+		}
+	}
+	section("Start", newDemoCmd(a), newSetupCmd(a), newServeCmd(a))
+	section("Every day", newStatusCmd(a), newDoctorCmd(a), newExplainCmd(a), newWebCmd(a), newReloadCmd(a))
+	section("People and chats", newLinkCmd(a), newUnlinkCmd(a), newPeopleCmd(a), newChatCmd(a))
+	section("Gateways", newEnrollCmd(a), newGatewayCmd(a), newBufferCmd(a))
+	section("Data", newBackupCmd(a), newRestoreCmd(a), newVaultCmd(a), newAuditCmd(a))
+	section("More", newCheckCmd(a), newHealthcheckCmd(a), newWebhookCmd(a), newVersionCmd(a))
+	root.SetCompletionCommandGroupID("More")
 	root.SetHelpCommand(newHelpCmd(a))
 	installCompletion(a, root)
+	a.addFormer(root)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if help(c, args); c == root {
+			_, _ = fmt.Fprintf(c.OutOrStdout(), "\n%s\n", topics())
+		}
+	})
 	return root
 }
 
-// Command is the tree of all commands, for what describes them: man pages.
-func Command() *cobra.Command { return newRoot(&app{}) }
+// about is what the program does, in a line.
+const about = "Keeps your chat bots online in one place, and brings their messages to your Hermes agents"
 
-// group is a command that only holds others.
+// Command is the tree of all commands, for what describes them: man pages.
+func Command() *cobra.Command {
+	root := newRoot(&app{})
+	root.Long += "\n\n" + topics()
+	return root
+}
+
+// group is a command that only holds others. Alone it does what the one called list does, if it has such a command.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: choose}
 	c.AddCommand(subs...)
+	if list := child(c, "list"); list != nil {
+		c.Flags().AddFlagSet(list.Flags())
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return choose(c, args)
+			}
+			return list.RunE(c, nil)
+		}
+	}
 	return c
+}
+
+// child is the command of that name right below c, or nil.
+func child(c *cobra.Command, name string) *cobra.Command {
+	for _, sub := range c.Commands() {
+		if sub.Name() == name {
+			return sub
+		}
+	}
+	return nil
 }
 
 // choose is what a command does that only holds others: it names them.
@@ -155,9 +194,9 @@ func choose(c *cobra.Command, args []string) error {
 	}
 	choice := strings.Join(names, ", ")
 	if len(args) == 0 {
-		return usageError{fmt.Errorf("%s what? One of: %s", c.Name(), choice)}
+		return usageError{fmt.Errorf("%s needs one of: %s", c.Name(), choice)}
 	}
-	return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), meant(c, args[0]), choice)}
+	return usageError{fmt.Errorf("unknown command %q for %q%s; choose one of: %s", args[0], c.CommandPath(), meant(c, args[0]), choice)}
 }
 
 // keepIDs moves arguments such as -100123 (a Telegram group) behind "--", so that they are not

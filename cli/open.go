@@ -75,7 +75,7 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 		}
 		bots = append(bots, p)
 	}
-	if cfg.WebListen != "" {
+	if cfg.Web.Listen != "" {
 		bots = append(bots, local.NewWeb(local.NewRooms(), log))
 	}
 	return bots, nil
@@ -96,7 +96,8 @@ func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Bot, err
 func settings(cfg *config.Config, addr string, bots []platforms.Bot, g *guard.Guard) manage.Settings {
 	return manage.Settings{
 		Version: release, URL: cfg.URL(netaddr.Proposed(addr)), WebURL: webURL(cfg), Bots: bots, Networks: networks(), Words: words.Words{},
-		IdentityURLs: cfg.Identity.Mode == identity.None,
+		WebFingerprint: func() string { return webFingerprint(cfg) },
+		IdentityURLs:   cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)
 			return err
@@ -130,7 +131,7 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 			return nil, nil, err
 		}
 	}
-	g := cfg.Guard(cfg.Listen, cfg.MetricsListen, cfg.WebListen)
+	g := cfg.Guard(cfg.Listen, cfg.MetricsListen, cfg.Web.Listen)
 	bots, err := openBots(cfg, g, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err

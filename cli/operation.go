@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -27,6 +28,12 @@ type operation[A, R any] struct {
 func command[A, R any](a *app, op ops.Op[A, R], short string) operation[A, R] {
 	words, args := op.Words()
 	c := &cobra.Command{Use: strings.Join(append(words[len(words)-1:], args...), " "), Short: short}
+	a.accept(c, args)
+	return operation[A, R]{c, a, op, jsonFlag(c)}
+}
+
+// accept lets c take arguments as the table writes them, and offer what can stand in each.
+func (a *app) accept(c *cobra.Command, args []string) {
 	if n := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--") }); n >= 0 {
 		args = args[:n]
 	}
@@ -43,7 +50,47 @@ func command[A, R any](a *app, op ops.Op[A, R], short string) operation[A, R] {
 		c.Args = cobra.NoArgs
 	}
 	c.ValidArgsFunction = a.complete(args)
-	return operation[A, R]{c, a, op, jsonFlag(c)}
+}
+
+// addFormer adds to root what operations were called before, hidden: each does what the command does that took its place.
+func (a *app) addFormer(root *cobra.Command) {
+	for _, op := range ops.All() {
+		if op.Former == "" {
+			continue
+		}
+		words, now := op.Words()
+		c, _, err := root.Find(words)
+		if err != nil { // TestEveryOperationHasACommand finds it
+			continue
+		}
+		words, args := ops.Split(op.Former)
+		parent := root
+		if len(words) == 2 {
+			parent = hiddenGroup(root, words[0])
+		}
+		former := &cobra.Command{
+			Use: strings.Join(append(words[len(words)-1:], args...), " "), Short: "The former name of " + c.CommandPath(),
+			Hidden: true, PreRun: c.PreRun, RunE: c.RunE,
+		}
+		a.accept(former, args)
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if flag := "--" + f.Name; !slices.Contains(now, flag) || slices.Contains(args, flag) {
+				former.Flags().AddFlag(f)
+			}
+		})
+		parent.AddCommand(former)
+	}
+}
+
+// hiddenGroup is root's command of that name, which only holds former names; it makes one if there is none.
+func hiddenGroup(root *cobra.Command, name string) *cobra.Command {
+	if c := child(root, name); c != nil {
+		return c
+	}
+	c := group(name, "The former name of "+root.Name()+" chat")
+	c.Hidden = true
+	root.AddCommand(c)
+	return c
 }
 
 // complete offers what can stand in each of the arguments. It makes no database.
@@ -54,13 +101,11 @@ func (a *app) complete(args []string) cobra.CompletionFunc {
 		}
 		switch arg := strings.Trim(args[len(given)], "[]."); {
 		case arg == "NAME":
-			gateways, err := ask(cmd.Context(), a, ops.Gateways, struct{}{})
+			names, err := a.gatewayNames(cmd.Context())
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveError
 			}
-			for _, g := range gateways {
-				all = append(all, string(g.ID))
-			}
+			all = names
 		case arg == "PLATFORM":
 			all = platformNames(networks())
 		case strings.Contains(arg, "|"):
@@ -68,6 +113,17 @@ func (a *app) complete(args []string) cobra.CompletionFunc {
 		}
 		return all, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// gatewayNames are the names of all gateways that are not revoked. It makes no database.
+func (a *app) gatewayNames(ctx context.Context) (names []string, err error) {
+	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
+	for _, g := range gateways {
+		if g.State != manage.Revoked {
+			names = append(names, string(g.ID))
+		}
+	}
+	return names, err
 }
 
 // asking lets c ask for its operation, with what args reads from the arguments, and print what comes back.

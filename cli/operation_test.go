@@ -7,7 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// TestEveryOperationHasACommand: what the table says that the operator types is a command, with those arguments.
+// TestEveryOperationHasACommand: what the table says that the operator types is a command, with those arguments, and so is what they typed before, hidden.
 func TestEveryOperationHasACommand(t *testing.T) {
 	root := Command()
 	for _, op := range ops.All() {
@@ -20,10 +20,19 @@ func TestEveryOperationHasACommand(t *testing.T) {
 			t.Errorf("%s: there is no command %q", op.Name, strings.Join(words, " "))
 			continue
 		}
-		for _, arg := range args {
-			if name, flag := strings.CutPrefix(arg, "--"); flag && c.Flag(name) == nil || !flag && !strings.Contains(c.Use, strings.Trim(arg, "[]")) {
+		for n, arg := range args {
+			name, flag := strings.CutPrefix(arg, "--")
+			value := n > 0 && strings.HasPrefix(args[n-1], "--")
+			if flag && c.Flag(name) == nil || !flag && !value && !strings.Contains(c.Use, strings.Trim(arg, "[]")) {
 				t.Errorf("%q takes no %s, as %s needs", c.UseLine(), arg, op.Name)
 			}
+		}
+		if op.Former == "" {
+			continue
+		}
+		words, _ = ops.Split(op.Former)
+		if former, rest, err := root.Find(words); err != nil || len(rest) > 0 || former.IsAvailableCommand() && former.Parent().IsAvailableCommand() || former.Flag("json") == nil {
+			t.Errorf("%q is no hidden command as %s was", op.Former, op.Name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
@@ -22,44 +24,123 @@ import (
 
 func newLinkCmd(a *app) *cobra.Command {
 	args := func(pos []string) (manage.LinkFor, error) { return manage.LinkFor{Name: pos[0]}, nil }
-	c := command(a, ops.Link, "Make a code that binds whoever sends it to the bot")
+	c := command(a, ops.Link, "Make a one-time code that links a person to a gateway, or link them right away")
+	c.Long = `Makes a one-time code. Whoever sends it to the bot in a direct message is linked to the gateway: the gateway gets
+what they write, and may write to them.
+
+With --user a person is linked right away, without a code.`
+	c.Example = "  hermes-connector link home\n  hermes-connector link home --user telegram:4242"
 	a.maker(c.Command)
-	return c.asking(args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
+	direct := a.person(c.Command, ops.Bind, c.asJSON, "now reach")
+	c.asking(args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
 			_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, terminal.Plain(l.DeepLinks[p]))
 			_, _ = fmt.Fprint(w, qr.Blocks(l.DeepLinks[p])) // too long for one: the link is enough
 		}
 	})
-}
-
-func (a *app) bindings() []*cobra.Command {
-	return []*cobra.Command{
-		a.maker(a.binding(ops.Bind, "Send a person's messages to a gateway, without a code", "now reach")),
-		a.binding(ops.Unbind, "Undo bind, or the use of a code", "no longer reach"),
-		a.binding(ops.SetDMDefault, "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach"),
-	}
-}
-
-func (a *app) binding(op ops.Op[manage.Bind, manage.Binding], short, done string) *cobra.Command {
-	c := command(a, op, short)
-	c.Example = "  hermes-connector " + c.Name() + " home telegram 4242"
-	args := func(pos []string) (manage.Bind, error) {
-		return manage.Bind{Name: pos[0], Platform: relay.PlatformID(pos[1]), User: relay.UserID(pos[2])}, nil
-	}
-	return c.asking(args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
-		if to := out.DirectTo; to != "" && to != out.Instance {
-			_, _ = fmt.Fprintf(w, "✓ %s person %s is linked to %s, but direct messages still go to %s\n", out.Platform, out.User, out.Instance, to)
-			_, _ = fmt.Fprintf(w, "  To change that: hermes-connector dm-default %s %s %s\n", out.Instance, out.Platform, out.User)
-		} else {
-			_, _ = fmt.Fprintf(w, "✓ messages of %s person %s %s %s\n", out.Platform, out.User, done, out.Instance)
+	code := c.RunE
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		if cmd.Flags().Changed("user") || len(pos) > 1 {
+			return direct(cmd, pos)
 		}
-		warn(w, out.Warnings)
+		return code(cmd, pos)
+	}
+	return c.Command
+}
+
+func newUnlinkCmd(a *app) *cobra.Command {
+	c := command(a, ops.Unbind, "Unlink a person from a gateway")
+	c.Example = "  hermes-connector unlink home --user telegram:4242"
+	c.RunE = a.person(c.Command, c.op, c.asJSON, "no longer reach")
+	return c.Command
+}
+
+func (a *app) peopleDirect() *cobra.Command {
+	c := command(a, ops.SetDMDefault, "Choose which gateway gets a person's direct messages")
+	c.Long = "Sends a person's direct messages to this gateway, of several that they are linked to."
+	c.Example = "  hermes-connector people direct home --user telegram:4242"
+	c.RunE = a.person(c.Command, c.op, c.asJSON, "written directly now reach")
+	return c.Command
+}
+
+// person gives c the flag that names a person, and returns what asks for op about them. The former commands name the person
+// in two arguments.
+func (a *app) person(c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string) func(*cobra.Command, []string) error {
+	who := c.Flags().String("user", "", "the person, as `PLATFORM:PERSON`, such as telegram:4242 or telegram:@ann")
+	_ = c.RegisterFlagCompletionFunc("user", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
+		for _, name := range platformNames(networks()) {
+			all = append(all, name+":")
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+	return func(cmd *cobra.Command, pos []string) error {
+		b := manage.Bind{Name: pos[0]}
+		if len(pos) == 3 {
+			b.Platform, b.User = relay.PlatformID(pos[1]), relay.UserID(pos[2])
+		} else if *who == "" {
+			return usageError{fmt.Errorf("the person is missing: %s %s --user PLATFORM:PERSON", cmd.CommandPath(), pos[0])}
+		} else {
+			p, err := personOf("--user", *who)
+			if err != nil {
+				return err
+			}
+			b.Platform, b.User = p.Platform, p.User
+		}
+		return show(cmd.Context(), a, op, b, *asJSON, func(w io.Writer, out manage.Binding) {
+			if to := out.DirectTo; to != "" && to != out.Instance {
+				_, _ = fmt.Fprintf(w, "✓ %s is linked to %s, but direct messages still go to %s\n", personShown(out.Platform, out.User, out.Person), nameOr(out.Gateway, out.Instance), nameOr(out.DirectName, to))
+				_, _ = fmt.Fprintf(w, "  To change that: %s\n", words.Line(ops.SetDMDefault.Row, string(out.Instance), string(out.Platform), string(out.User)))
+			} else {
+				_, _ = fmt.Fprintf(w, "✓ messages of %s %s %s\n", personShown(out.Platform, out.User, out.Person), done, nameOr(out.Gateway, out.Instance))
+			}
+			warn(w, out.Warnings)
+		})
+	}
+}
+
+// nameOr is the name that a gateway was given, or else its id.
+func nameOr[ID ~string](name string, id ID) string { return terminal.Plain(cmp.Or(name, string(id))) }
+
+// personShown is a person with their name, where one is known.
+func personShown(p relay.PlatformID, u relay.UserID, name string) string {
+	who := string(p) + " person " + string(u)
+	if name != "" {
+		who = name + " (" + who + ")"
+	}
+	return terminal.Plain(who)
+}
+
+func (a *app) peopleName() *cobra.Command {
+	c := command(a, ops.NamePerson, "Give a linked person a name; without one, show what their network calls them again")
+	c.Long = `Says what a linked person is called, here and for all gateways they are linked to. Without a name
+of yours they have the one that their network tells, which is brought up to date when they write.
+PERSON is their id, or @ and the name of their account.`
+	c.Example = "  hermes-connector people name telegram:4242 Aunt Ann"
+	args := func(pos []string) (manage.NamePerson, error) {
+		p, err := personOf("people name", pos[0])
+		return manage.NamePerson{Platform: p.Platform, User: p.User, Name: strings.Join(pos[1:], " ")}, err
+	}
+	return c.asking(args, func(w io.Writer, _ manage.NamePerson, n manage.NamedPerson) {
+		if n.Person == "" {
+			_, _ = fmt.Fprintf(w, "✓ %s has no name now: the network has told none\n", personShown(n.Platform, n.User, ""))
+			return
+		}
+		_, _ = fmt.Fprintf(w, "✓ %s is called %s\n", personShown(n.Platform, n.User, ""), terminal.Plain(n.Person))
 	})
 }
 
+// personOf reads a person as a flag names them.
+func personOf(flag, raw string) (p store.Person, err error) {
+	platform, user, ok := strings.Cut(raw, ":")
+	if !ok || platform == "" || user == "" {
+		return p, usageError{fmt.Errorf("%s wants PLATFORM:PERSON, such as telegram:4242, not %q", flag, raw)}
+	}
+	return store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)}, nil
+}
+
 func newPeopleCmd(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "list [NAME]", Short: "List who is bound to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
+	c := &cobra.Command{Use: "list [NAME]", Short: "List who is linked to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		all, err := a.people(cmd.Context(), pos)
@@ -68,36 +149,42 @@ func newPeopleCmd(a *app) *cobra.Command {
 		}
 		return a.print(*asJSON, all, func(w io.Writer) {
 			if len(all) == 0 {
-				a.say("Nobody is bound. Next: hermes-connector link NAME")
+				a.say("Nobody is linked. Next: hermes-connector link NAME")
 				return
 			}
-			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
+			rows := [][]any{{"NAME", "PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
 			for _, p := range all {
 				direct := "yes"
 				if p.DirectTo != p.Instance {
-					direct = "go to " + string(p.DirectTo)
+					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
 				}
-				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
+				rows = append(rows, []any{p.Person, p.Platform, p.User, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
 			}
 			table(w, narrow(rows))
 		})
 	}
-	return group("people", "See whose messages go where", c)
+	return group("people", "Show whose messages go where, name them, and change it", c, a.peopleName(), a.peopleDirect())
 }
 
-// people are who is bound to the named gateways, or to any.
+// instances are the names of gateways, one of each instance: those of one instance hold the same.
+func (a *app) instances(ctx context.Context) (names []string, err error) {
+	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
+	var asked []relay.InstanceID
+	for _, g := range gateways {
+		if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
+			asked, names = append(asked, g.Instance), append(names, string(g.ID))
+		}
+	}
+	return names, err
+}
+
+// people are who is linked to the named gateways, or to any.
 func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, error) {
-	var asked []relay.InstanceID // gateways of one instance hold the same
 	all := []manage.Binding{}
 	if len(names) == 0 {
-		gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
-		if err != nil {
+		var err error
+		if names, err = a.instances(ctx); err != nil {
 			return nil, err
-		}
-		for _, g := range gateways {
-			if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
-				asked, names = append(asked, g.Instance), append(names, string(g.ID))
-			}
 		}
 	}
 	for _, name := range names {
@@ -112,9 +199,15 @@ func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, err
 	return all, nil
 }
 
-func newPrincipalCmd(a *app) *cobra.Command {
-	c := command(a, ops.SetPrincipal, "Say who may speak to a gateway in the chats it was granted; without a policy, show who may")
-	c.Example = "  hermes-connector principal home allow-list --allow telegram:4242 --allow telegram:4343"
+func (a *app) gatewayAccess() *cobra.Command {
+	c := command(a, ops.SetPrincipal, "Show or set who may talk to a gateway in its group chats")
+	c.Long = `Shows or sets who may talk to a gateway in the group chats that it has (hermes-connector chat list):
+
+  owner-only   the people who are linked to it
+  allow-list   they, and the people named with --allow
+  any          everybody in the chat`
+	c.Example = "  hermes-connector gateway access home\n" +
+		"  hermes-connector gateway access home allow-list --allow telegram:4242 --allow telegram:4343"
 	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:PERSON` to admit; may be repeated; the list replaces the former one")
 	args := func(pos []string) (manage.SetPrincipal, error) {
 		p := manage.SetPrincipal{Name: pos[0]}
@@ -122,11 +215,11 @@ func newPrincipalCmd(a *app) *cobra.Command {
 			p.Policy = relay.PrincipalPolicy(pos[1])
 		}
 		for _, raw := range *allow {
-			platform, user, ok := strings.Cut(raw, ":")
-			if !ok || platform == "" || user == "" {
-				return p, usageError{fmt.Errorf("%q: want PLATFORM:PERSON, such as telegram:4242", raw)}
+			person, err := personOf("--allow", raw)
+			if err != nil {
+				return p, err
 			}
-			p.Allow = append(p.Allow, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)})
+			p.Allow = append(p.Allow, person)
 		}
 		return p, nil
 	}
@@ -140,10 +233,25 @@ func newPrincipalCmd(a *app) *cobra.Command {
 	})
 }
 
-func newPolicyCmd(a *app) *cobra.Command {
-	c := command(a, ops.SetRelevance, "Say which messages of shared chats reach a gateway; without changes, show the policy")
-	c.Example = "  hermes-connector policy home --platform telegram --require-address=false\n" +
-		"  hermes-connector policy home --platform telegram --free -100123 --owner-must-address"
+// heard is whom a gateway hears in the chats it was granted.
+func heard(p manage.Principal) string {
+	switch p.Policy {
+	case relay.AnyOne:
+		return "anyone"
+	case relay.AllowList:
+		all := "its people"
+		for _, a := range p.Allow {
+			all += ", " + string(a.Platform) + ":" + string(a.User)
+		}
+		return all
+	}
+	return "its people only"
+}
+
+func (a *app) gatewayPolicy() *cobra.Command {
+	c := command(a, ops.SetRelevance, "Show or set which messages of group chats reach a gateway")
+	c.Example = "  hermes-connector gateway policy home --platform telegram --require-address=false\n" +
+		"  hermes-connector gateway policy home --platform telegram --free -100123 --owner-must-address"
 	f := c.Flags()
 	platform := f.String("platform", "", "the `PLATFORM` that the policy is about")
 	requireAddress := f.Bool("require-address", true, "only messages that mention the bot, answer it or command it")
@@ -188,21 +296,6 @@ func newPolicyCmd(a *app) *cobra.Command {
 		})
 		warn(w, r.Warnings)
 	})
-}
-
-// heard is whom a gateway hears in the chats it was granted.
-func heard(p manage.Principal) string {
-	switch p.Policy {
-	case relay.AnyOne:
-		return "anyone"
-	case relay.AllowList:
-		all := "its people"
-		for _, a := range p.Allow {
-			all += ", " + string(a.Platform) + ":" + string(a.User)
-		}
-		return all
-	}
-	return "its people only"
 }
 
 // policyLine is a policy in a line.

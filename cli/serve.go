@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
-	"github.com/hermes-connector/hermes-connector/cli/pointer"
 	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -93,7 +92,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		listeners = append(listeners, metrics.Addr().String())
 	}
 	var pages net.Listener // nil: none are wanted
-	if cfg.WebListen != "" {
+	if cfg.Web.Listen != "" {
 		if pages, err = listenWeb(cfg); err != nil {
 			return err
 		}
@@ -117,19 +116,14 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		core.serveMetrics(metrics, log)
 	}
 	if pages != nil {
-		core.serveWeb(cfg, pages, v, log)
+		if err := core.serveWeb(cfg, pages, v, log); err != nil {
+			return err
+		}
 	}
-	if err := core.openOperator(ctx, cfg, log); err != nil {
+	self := admin.Server{DataDir: cfg.DataDir, Config: s.app.file(cfg)}
+	if err := core.openOperator(ctx, self, cfg.Socket(), s.app.knownSockets()[0], log); err != nil {
 		return err
 	}
-	remove, err := pointer.Leave(s.app.pointerFolders(), pointer.Server{
-		DataDir: cfg.DataDir, Socket: cfg.Socket(), Config: s.app.file(cfg), PID: os.Getpid(),
-	})
-	if err != nil {
-		log.Warn("commands find this server with its own configuration only", "err", err)
-		remove = func() error { return nil }
-	}
-	defer func() { err = errors.Join(err, remove()) }()
 	for _, at := range netaddr.Dialable(addr) { // the first line is for scripts: that address can be dialled from here
 		if _, err := fmt.Fprintf(s.app.stdout, "listening on %s://%s\n", cfg.Scheme(), at); err != nil {
 			return fmt.Errorf("stdout: %w", err)

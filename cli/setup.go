@@ -12,7 +12,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/pointer"
 	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
@@ -113,15 +112,6 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	o.Reload = func(ctx context.Context, file string) ([]string, error) {
 		done, err := askServer(ctx, at(file), ops.Reload)
 		return done.Restart, err
-	}
-	o.Owner = func(dataDir string) string {
-		running, _ := pointer.All(a.pointerFolders())
-		for _, s := range running {
-			if s.DataDir == dataDir {
-				return s.Config
-			}
-		}
-		return ""
 	}
 	o.Command = a.command
 	return setup.Run(ctx, o)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -155,7 +156,7 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 		if !i.RefusedAt.IsZero() {
 			how = "refused at " + finding.Local(finding.Stamp(i.RefusedAt))
 		}
-		rows = append(rows, []any{glyph, i.ID, i.Tenant, how, i.Backlog, ago(i.OldestAt, now), i.Dead})
+		rows = append(rows, []any{glyph, nameOr(i.Name, i.ID), i.Tenant, how, i.Backlog, ago(i.OldestAt, now), i.Dead})
 	}
 	table(w, narrow(rows))
 	for _, i := range all {
@@ -163,7 +164,7 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 			_, _ = fmt.Fprintf(w, "  %s: %s, %s\n", i.ID, terminal.Plain(cmp.Or(note.Says, note.Word)), manage.Counted(i.Backlog, "message waits", "messages wait"))
 		}
 		for _, warning := range i.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, terminal.Plain(finding.Local(warning)))
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", nameOr(i.Name, i.ID), terminal.Plain(finding.Local(warning)))
 		}
 	}
 }
@@ -208,25 +209,67 @@ func newExplainCmd(a *app) *cobra.Command {
 	c := command(a, ops.Explain, "Show why messages went where they went")
 	c.Long = "Shows what became of the newest messages, or of one: which gateway got it, or why none did, and the command that\n" +
 		"would change that; and which calls of networks were refused. It knows what came since the server started."
-	args := func(pos []string) (e manage.Explain, err error) {
+	c.Example = "  hermes-connector explain --last 5\n" +
+		"  hermes-connector explain --person @ann --follow"
+	var e manage.Explain
+	f := c.Flags()
+	f.IntVar(&e.Last, "last", 0, "only the newest so many; 0: all that is remembered")
+	f.StringVar(&e.Gateway, "gateway", "", "only what `NAME` got, or why it did not")
+	f.StringVar(&e.Person, "person", "", "only what that person wrote: an `ID`, a name, or @ and the name of an account")
+	f.BoolVar(&e.All, "all", false, "also what the bots wrote themselves")
+	follow := f.Bool("follow", false, "go on, with each new message, until Ctrl-C")
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		if e.Last < 0 {
+			return usageError{errors.New("--last wants a number of messages")}
+		}
 		if len(pos) > 0 {
 			e.Event = relay.EventID(pos[0])
 		}
-		return e, nil
+		for first := true; ; first = false {
+			all, err := ask(cmd.Context(), a, c.op, e)
+			if err != nil {
+				return err
+			}
+			if len(all) > 0 || first && !*follow {
+				if err := a.print(*c.asJSON, all, func(w io.Writer) { explainedAll(a, w, all) }); err != nil {
+					return err
+				}
+			}
+			if !*follow {
+				return nil
+			}
+			for _, d := range all {
+				e.Since = d.At // the newest is the last
+			}
+			e.Last = 0
+			select {
+			case <-cmd.Context().Done():
+				return nil
+			case <-time.After(followEvery):
+			}
+		}
 	}
-	return c.asking(args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
-		if len(all) == 0 {
-			a.say("No message since the server started.")
-		}
-		for _, d := range all {
-			explained(w, d)
-		}
-	})
+	return c.Command
+}
+
+// followEvery is how often a command that goes on looks for what is new.
+const followEvery = time.Second
+
+func explainedAll(a *app, w io.Writer, all []gate.Decision) {
+	if len(all) == 0 {
+		a.say("No such message since the server started.")
+	}
+	for _, d := range all {
+		explained(w, d)
+	}
 }
 
 // explained writes one verdict: what it is about, and below it what became of it, and what would change that.
 func explained(w io.Writer, d gate.Decision) {
 	_, _ = fmt.Fprintf(w, "%s  %s", d.At.Local().Format(time.TimeOnly), terminal.Plain(d.Bot().String()))
+	if d.Person != "" {
+		_, _ = fmt.Fprintf(w, "  %s", terminal.Plain(d.Person))
+	}
 	for _, about := range []struct{ what, id string }{{"person", string(d.User)}, {"chat", string(d.Chat)}, {"event", string(d.Event)}} {
 		if about.id != "" {
 			_, _ = fmt.Fprintf(w, "  %s %s", about.what, terminal.Plain(about.id))
@@ -243,6 +286,9 @@ func explained(w io.Writer, d gate.Decision) {
 	if d.Change != "" {
 		_, _ = fmt.Fprintf(w, "  To change that: %s\n", terminal.Plain(d.Change))
 	}
+	if d.Also != "" {
+		_, _ = fmt.Fprintf(w, "  or:             %s\n", terminal.Plain(d.Also))
+	}
 }
 
 func newAuditCmd(a *app) *cobra.Command {
@@ -255,7 +301,14 @@ func newAuditCmd(a *app) *cobra.Command {
 	}
 	head := []any{"AT", "WHO", "ACTION", "GATEWAY", "INSTANCE", "TENANT", "DETAIL"}
 	return listing(c, args, "Nothing was changed.", head, func(r manage.AuditRow) []any {
-		who := strings.TrimSpace(string(r.ActorKind) + " " + r.Actor)
-		return []any{r.At, who, r.Action, cmp.Or(string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, r.Detail}
+		who, detail := strings.TrimSpace(string(r.ActorKind)+" "+r.Actor), r.Detail
+		switch {
+		case r.Person == "":
+		case detail != "":
+			detail += " (" + r.Person + ")"
+		default:
+			who += " (" + r.Person + ")"
+		}
+		return []any{r.At, who, r.Action, cmp.Or(r.Name, string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, detail}
 	})
 }

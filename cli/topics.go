@@ -55,7 +55,7 @@ func topics() string {
 // shows the topic, since the command shows itself with --help.
 func newHelpCmd(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "help [TOPIC | COMMAND...]", Short: "Read about a topic or a command",
+		GroupID: "More", Use: "help [TOPIC | COMMAND...]", Short: "Read about a topic or a command",
 		Long: "Shows a topic, or what a command takes.\n\n" + topics(),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			if len(args) == 0 {

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +13,7 @@ import (
 
 // misused says why cmd did not take its command line: what the libraries report, without their own words for the
 // values of flags and the number of arguments.
-func misused(cmd *cobra.Command, err error) string {
+func (a *app) misused(ctx context.Context, cmd *cobra.Command, err error) string {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := wrong.GetFlag()
 		return fmt.Sprintf("--%s wants %s, not %q", f.Name, flagWants(f), wrong.GetValue())
@@ -24,12 +26,30 @@ func misused(cmd *cobra.Command, err error) string {
 		return head + " (did you mean " + strings.Join(strings.Fields(names), " or ") + "?)"
 	}
 	_, args, _ := strings.Cut(cmd.Use, " ")
-	called := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+	called := cmd.CommandPath() + " " + args // with the program's name, to be copied
 	switch {
 	case strings.Contains(text, " arg(s), ") && args != "":
-		return fmt.Sprintf("%s wants %s", called, args)
+		places := strings.Fields(args)
+		if n := cmd.Flags().NArg(); n < len(places) && !strings.HasPrefix(places[n], "[") {
+			return a.missing(ctx, places[n], called)
+		}
+		return "there is an argument too many: " + called
 	case strings.Contains(text, " arg(s), "), strings.HasPrefix(text, "unknown command") && !cmd.HasSubCommands():
-		return called + " takes no argument"
+		return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + " takes no argument"
+	}
+	return text
+}
+
+// missing says that an argument is missing: for a gateway's name also which there are.
+func (a *app) missing(ctx context.Context, place, called string) string {
+	if place != "NAME" {
+		return place + " is missing: " + called
+	}
+	text := "the gateway's name is missing: " + called
+	quiet := *a
+	quiet.stderr = io.Discard
+	if names, err := quiet.gatewayNames(ctx); err == nil && len(names) > 0 {
+		text += "\nGateways: " + strings.Join(names, ", ")
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -23,19 +24,30 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
+	"github.com/hermes-connector/hermes-connector/relay/server"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 func newWebCmd(a *app) *cobra.Command {
 	c := command(a, ops.WebLink, "Print a link that opens the status page and the chat in a browser")
-	c.Long = "Prints a link to the web pages. Open it in your browser within ten minutes: it logs you in, once. A login lasts twelve hours."
+	c.Long = "Prints a link to the web pages. Open it in your browser within ten minutes: it logs you in, once. A login lasts as\n" +
+		"long as login under [web] says, 30 days unless it says something else, and each use renews it."
 	c.AddCommand(newWebLogoutCmd(a))
 	return c.asking(noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
 		_, _ = fmt.Fprintf(w, "Open this before %s:\n\n  %s\n", clock(l.ExpiresAt), l.URL)
 		if elsewhere(l.URL) {
 			_, _ = fmt.Fprintf(w, "\nor scan it with a phone:\n\n%s", qr.Blocks(l.URL))
 		}
+		if l.Fingerprint != "" {
+			_, _ = fmt.Fprintf(w, "\nThe certificate is this connector's own, so the browser warns of it, once. Go on if it shows this SHA-256 fingerprint:\n\n%s\n", fingerprintLines(l.Fingerprint))
+		}
 	})
+}
+
+// fingerprintLines is a fingerprint in two lines, as they fit a terminal and a browser's window.
+func fingerprintLines(f string) string {
+	half := len(f)/2 + 1
+	return "  " + f[:half] + "\n  " + f[half:]
 }
 
 // elsewhere reports whether another device than this one can open an address.
@@ -64,35 +76,94 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 
 // listenWeb listens for the web pages; cfg then says on which port.
 func listenWeb(cfg *config.Config) (net.Listener, error) {
-	l, err := netaddr.Listen(cfg.WebListen)
+	l, err := netaddr.Listen(cfg.Web.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}
-	cfg.WebListen = netaddr.Bound(cfg.WebListen, l)
+	cfg.Web.Listen = netaddr.Bound(cfg.Web.Listen, l)
 	return l, nil
 }
 
 // webURL is where people open the web pages; empty: there are none.
 func webURL(cfg *config.Config) string {
-	if cfg.WebListen == "" {
+	if cfg.Web.Listen == "" {
 		return ""
 	}
-	return web.Address(cfg.WebURL, cfg.Scheme(), cfg.WebListen)
+	scheme := cfg.Scheme()
+	if cfg.OwnWebCertificate() {
+		scheme = "https"
+	}
+	return web.Address(cfg.Web.URL, scheme, cfg.Web.Listen)
+}
+
+// ownCertificate is the pages' certificate of the connector's own.
+func ownCertificate(cfg *config.Config) web.Certificate {
+	files := cfg.WebCertificate()
+	return web.Certificate{File: files.CertFile, Key: files.KeyFile}
+}
+
+// webFingerprint is that of the pages' own certificate; empty: they have none.
+func webFingerprint(cfg *config.Config) string {
+	if cfg.Web.Listen == "" || !cfg.OwnWebCertificate() {
+		return ""
+	}
+	return ownCertificate(cfg).Fingerprint()
+}
+
+// webTLS is how the web pages are served: with the certificate of [tls], or one of the connector's own, which run renews before its end;
+// nil: plain http, on this machine or to a proxy.
+func (c *core) webTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, error) {
+	if !cfg.OwnWebCertificate() {
+		return c.tls, nil
+	}
+	u, err := url.Parse(webURL(cfg))
+	if err != nil {
+		return nil, err
+	}
+	own := ownCertificate(cfg)
+	if err := own.Ensure(u.Hostname(), time.Now()); err != nil {
+		return nil, err
+	}
+	c.beside = append(c.beside, func(ctx context.Context) error {
+		tick := time.NewTicker(24 * time.Hour)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			if err := own.Ensure(u.Hostname(), time.Now()); err != nil {
+				log.Warn("the certificate of the web pages could not be renewed", "err", err)
+			}
+		}
+	})
+	return server.Certificates(own.File, own.Key, log)
 }
 
 // serveWeb lets run serve the web pages on l.
-func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) {
-	log.Info("web pages", "url", webURL(cfg), "login", "run hermes-connector web")
+func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) error {
+	pages, err := c.webTLS(cfg, log)
+	if err != nil {
+		return err
+	}
+	c.pages = pages
+	about := []any{"url", webURL(cfg), "login", "run hermes-connector web"}
+	if f := webFingerprint(cfg); f != "" {
+		about = append(about, "certificate_sha256", f)
+	}
+	log.Info("web pages", about...)
 	labels := make(map[relay.PlatformID]string)
 	for _, k := range networks() {
 		labels[k.Name] = k.Label
 	}
 	look := status.New(status.Options{Service: c.service, Machine: c.machine, Labels: labels})
 	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
-		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: c.tls,
-		Refused: func() { c.count(count.CallerRefused) },
+		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: pages, Login: cfg.Web.Login, TrustHeader: cfg.Web.TrustHeader,
+		Refused: func() { c.count(count.CallerRefused) }, Ignored: func() { c.count(count.HeaderIgnored) },
 	}, append(c.chatSection(), look)...)
 	c.beside = append(c.beside, look.Run, func(ctx context.Context) error { return site.Run(ctx, l) })
+	return nil
 }
 
 // machine is what the connector stands on, for the status page.
@@ -103,8 +174,8 @@ func (c *core) machine() status.Machine {
 		s := c.keeper.Stats()
 		m.Snapshots, m.SnapshotAt, m.SnapshotFailed = true, s.LastAt, s.Err != nil
 	}
-	if c.tls != nil {
-		if pair, err := c.tls.GetCertificate(&tls.ClientHelloInfo{}); err == nil && pair.Leaf != nil {
+	if certificates := cmp.Or(c.tls, c.pages); certificates != nil {
+		if pair, err := certificates.GetCertificate(&tls.ClientHelloInfo{}); err == nil && pair.Leaf != nil {
 			m.CertificateUntil = pair.Leaf.NotAfter
 		}
 	}

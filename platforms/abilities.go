@@ -129,6 +129,12 @@ type (
 	Roster interface {
 		CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
 	}
+	// PersonFinder finds people by the names of their accounts, where the network lets bots look.
+	PersonFinder interface {
+		// FindPeople are whom the bot can look up with that account's name, without "@", in any case: with their ids and
+		// names. An error means not known now.
+		FindPeople(ctx context.Context, handle string) ([]relay.Source, error)
+	}
 	// AuthorTeller tells whose a message is. An error means not known.
 	AuthorTeller interface {
 		// IsOwn reports whether the bot itself wrote the message.

@@ -12,6 +12,10 @@ const (
 	PromptChoice   = "choice"
 )
 
+// OwnPrompt is the id of the connector's own questions. No gateway may ask under it: a press on such a question is not a
+// gateway's to word.
+const OwnPrompt = "hermes-connector"
+
 // maxPromptData is how many bytes may stand behind a button: what the narrowest network takes.
 const maxPromptData = 64
 

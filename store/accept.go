@@ -34,12 +34,12 @@ type AcceptItem struct {
 	// Whole: the event is stored in the frame's place, for what it says to its gateway is known only at the push.
 	Whole bool
 	To    []Recipient
-	// Undecided is the instance of which it is not known yet whether it gets the delivery; empty: none.
-	Undecided relay.InstanceID
+	// Undecided are the instances of which it is not known yet whether they get the delivery.
+	Undecided []relay.InstanceID
 	// Press: the delivery is stored only if it answers its prompt, as the first. Nil: it answers none, or it is
 	// undecided.
 	Press *prompt.Press
-	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is the undecided one.
+	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is undecided.
 	Capability *capability.Record
 }
 
@@ -215,7 +215,7 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 		if err := prompt.Take(t.Writer, asked, p.item.Press, now); err != nil {
 			return out, nil, err
 		}
-		if i := p.item.Undecided; i != "" {
+		for _, i := range p.item.Undecided {
 			if err := postpone(t.Writer, a.Bot, i, p.item.Delivery, now); err != nil {
 				return out, nil, err
 			}
@@ -234,7 +234,7 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 // given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.
 func (a AcceptItem) given(i relay.InstanceID, buffers []relay.BufferID) bool {
 	n := slices.IndexFunc(a.To, func(r Recipient) bool { return r.Instance == i })
-	return a.Undecided == i || n >= 0 && !buffers[n].IsZero()
+	return slices.Contains(a.Undecided, i) || n >= 0 && !buffers[n].IsZero()
 }
 
 // deliver stores a delivery for one recipient, and notes in out what left their buffer. The id is zero when the instance
@@ -250,10 +250,10 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *
 	c := to.Conversation
 	c.Instance, c.Bot, c.Chat, c.LastAt = to.Instance, b, p.about.Chat, now
 	// An event may be from just before its chat moved. A translation that is damaged must not stop it.
-	if now, err := currentChat(t.Tx, b.Platform, c.Chat); err == nil {
+	if now, err := t.recents.currentChat(t.Tx, b.Platform, c.Chat); err == nil {
 		c.Chat = now
 	}
-	if err := converse(t.Writer, c); err != nil {
+	if err := t.converse(c); err != nil {
 		return id, err
 	}
 	if to.Oversize {

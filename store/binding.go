@@ -28,6 +28,7 @@ type Binding struct {
 	DMDefault bool `json:"dmDefault,omitempty"`
 	// DMChat is the direct-message chat the person linked in, where the platform cannot derive it.
 	DMChat relay.ChatID `json:"dmChat,omitempty"`
+	Names               // the person's, the same in all their bindings
 }
 
 // bindingKey is where the binding stands.
@@ -96,8 +97,8 @@ func bindings(t *bolt.Tx, f BindingFilter) ([]Binding, error) {
 }
 
 // Bind adds or refreshes a binding. Of one that exists, BoundAt and DMDefault stay and DMChat
-// is set when b has one; of a new one, BoundAt is now unless b has one. The tenant is the
-// instance's; DMDefault is SetDMDefault's alone to set. ErrNotFound: no such instance, or it was revoked.
+// is set when b has one; of a new one, BoundAt is now unless b has one. The names are those of the person's other bindings,
+// with what b says the network told. The tenant is the instance's; DMDefault is SetDMDefault's alone to set. ErrNotFound: no such instance, or it was revoked.
 func (db *DB) Bind(ctx context.Context, row *audit.Entry, b Binding) error {
 	now := db.now()
 	return db.change(ctx, row, "bind", func(t *tx) error { return t.bind(b, now) })
@@ -120,6 +121,11 @@ func (t *tx) bind(b Binding, now time.Time) error {
 		b.BoundAt = now
 	}
 	b.DMChat = cmp.Or(b.DMChat, old.DMChat)
+	known, err := namesOf(t.Tx, Person{Platform: b.Platform, User: b.User})
+	if err != nil {
+		return err
+	}
+	b.Names = known.told(b.Names)
 	return table.PutIndexed(t.Writer, b)
 }
 
@@ -144,7 +150,13 @@ func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 
 // Bindings lists the bindings that f picks, the first made first, or with a limit by user.
 func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) {
-	return table.Get(ctx, db.records, "bindings", func(t *bolt.Tx) ([]Binding, error) { return bindings(t, f) })
+	return table.Get(ctx, db.records, "bindings", func(t *bolt.Tx) ([]Binding, error) {
+		read := func() ([]Binding, error) { return bindings(t, f) }
+		if p := (Person{f.Platform, f.User}); p.Platform != "" && p.User != "" && f == (BindingFilter{Platform: p.Platform, User: p.User}) {
+			return db.recents.bindings.get(t, p, read)
+		}
+		return read()
+	})
 }
 
 // SetDMDefault makes i the one of the user's instances that gets their direct messages. ErrNotFound:

@@ -258,7 +258,7 @@ func TestACapabilityWaitsForItsEventsVerdict(t *testing.T) {
 	for _, id := range []string{"yes", "no", "large"} {
 		c := capabilityOf(id, "home", clock.now())
 		c.Undecided = true
-		item := AcceptItem{Delivery: event(id, 300), Undecided: "home", Capability: c}
+		item := AcceptItem{Delivery: event(id, 300), Undecided: []relay.InstanceID{"home"}, Capability: c}
 		if _, err := db.Accept(ctxOf(t), Accept{Bot: bot, Items: []AcceptItem{item}}); err != nil {
 			t.Fatal(err)
 		}

@@ -68,17 +68,19 @@ func moveChat(w *table.Writer, m Move) error {
 
 // CurrentChat is the id that the chat once known as c has now: c itself, unless it has moved.
 func (db *DB) CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
-	return table.Get(ctx, db.records, "current id of a chat", func(t *bolt.Tx) (relay.ChatID, error) { return currentChat(t, p, c) })
+	return table.Get(ctx, db.records, "current id of a chat", func(t *bolt.Tx) (relay.ChatID, error) { return db.recents.currentChat(t, p, c) })
 }
 
 // currentChat is DB.CurrentChat.
-func currentChat(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
+func (rs *recents) currentChat(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
 	if c == "" {
 		return c, nil
 	}
-	m, ok, err := table.Load[Move](t, BucketMoves, moveKey(p, c))
-	if err != nil || !ok {
-		return c, err
-	}
-	return m.To, nil
+	return rs.chats.get(t, Move{Platform: p, From: c}, func() (relay.ChatID, error) {
+		m, ok, err := table.Load[Move](t, BucketMoves, moveKey(p, c))
+		if err != nil || !ok {
+			return c, err
+		}
+		return m.To, nil
+	})
 }

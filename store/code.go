@@ -135,6 +135,21 @@ func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err e
 	return c, nil
 }
 
+// Prolong has the code of that kind with this HMAC expire at until. ErrNotFound: there is none any more.
+func (cs *Codes) Prolong(ctx context.Context, k CodeKind, mac []byte, until time.Time) error {
+	return cs.db.change(ctx, nil, "prolong "+string(k)+" code", func(t *tx) error {
+		c, err := table.Found[Code](t.Tx, k.bucket(), mac)
+		if err != nil {
+			return err
+		}
+		if c.Web != k.shared() {
+			return ErrNotFound
+		}
+		c.ExpiresAt = until
+		return t.Put(k.bucket(), mac, c)
+	})
+}
+
 // Redeem binds the person to a link code's instance and marks the code, in one transaction.
 // dm is the chat it was sent in. The same person again, while the binding stands: the same answer,
 // and nothing changes. ErrNotFound: unknown, for another platform, or its instance is gone.

@@ -37,6 +37,20 @@ func conversationKey(c Conversation) []byte {
 	return table.Key(c.Instance, string(c.Chat), string(c.Bot.Platform), string(c.Bot.ID))
 }
 
+// conversationOf is an instance's conversation in a chat.
+type conversationOf struct {
+	instance relay.InstanceID
+	chat     relay.Chat
+}
+
+// conversation is at most one.
+func (rs *recents) conversation(t *bolt.Tx, of conversationOf) ([]Conversation, error) {
+	return rs.conversations.get(t, of, func() ([]Conversation, error) {
+		k := conversationKey(Conversation{Instance: of.instance, Bot: of.chat.Bot, Chat: of.chat.ID})
+		return table.AtMostOne[Conversation](t, bucketConversations, k)
+	})
+}
+
 // Index is the conversation's place, and its keys in the index.
 func (c Conversation) Index() (string, []byte, [][]byte) {
 	platform, bot, chat := string(c.Bot.Platform), string(c.Bot.ID), string(c.Chat)
@@ -59,8 +73,7 @@ func (db *DB) Conversations(ctx context.Context, f ConversationFilter) ([]Conver
 	return table.Get(ctx, db.records, "conversations", func(t *bolt.Tx) ([]Conversation, error) {
 		switch {
 		case f.Instance != "" && f.Chat != relay.Chat{}:
-			k := conversationKey(Conversation{Instance: f.Instance, Bot: f.Chat.Bot, Chat: f.Chat.ID})
-			return table.AtMostOne[Conversation](t, bucketConversations, k)
+			return db.recents.conversation(t, conversationOf{f.Instance, f.Chat})
 		case f.Instance != "":
 			return table.List[Conversation](t, bucketConversations, table.Prefix(f.Instance))
 		case f.Chat != relay.Chat{}:
@@ -80,7 +93,7 @@ func (db *DB) Converse(ctx context.Context, c Conversation) error {
 		if _, err := t.liveInstance(c.Instance); err != nil {
 			return err
 		}
-		return converse(t.Writer, c)
+		return t.converse(c)
 	})
 }
 
@@ -96,9 +109,8 @@ func (c Conversation) beside(old Conversation) Conversation {
 // converse notes that an event was delivered, beside what justified earlier ones: a guest's
 // message through a grant does not take away what the owner's own message allows. A record that
 // says the same and is younger than an hour is left alone: it would cost a page for every message.
-func converse(w *table.Writer, c Conversation) error {
-	k := conversationKey(c)
-	old, ok, err := table.Load[Conversation](w.Tx, bucketConversations, k)
+func (t *tx) converse(c Conversation) error {
+	old, ok, err := First(t.recents.conversation(t.Tx, conversationOf{c.Instance, relay.Chat{Bot: c.Bot, ID: c.Chat}}))
 	if err != nil {
 		return err
 	}
@@ -108,7 +120,7 @@ func converse(w *table.Writer, c Conversation) error {
 			return nil
 		}
 	}
-	return table.PutIndexed(w, c)
+	return table.PutIndexed(t.Writer, c)
 }
 
 // KeepProfile notes which profile of a gateway of i acts on a chat that i converses in; elsewhere it is not kept.

@@ -32,6 +32,7 @@ func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 			if err != nil {
 				t.Fatal(err)
 			}
+			db.Seen.Forget()
 			c.add(day)
 			logged.Reset()
 			if seen, err := db.Seen.Has(ctx, bot, "e1"); seen || err != nil || db.Stats().BadMarks != 1 {
@@ -66,6 +67,7 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	db.Seen.Forget()
 	release := hold(t, db)
 	done := make(chan ItemOutcome)
 	go func() { done <- acceptOne(t, db, event("e1", 300), "i1") }()

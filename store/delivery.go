@@ -135,7 +135,7 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 // is nowhere is nil.
 func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
 	files := 0
-	err := ls.change(ctx, nil, i, fmt.Sprintf("drop %v", bs), func(l *lane) error {
+	err := ls.change(ctx, nil, i, "drop deliveries", func(l *lane) error {
 		before := l.t.released
 		for _, b := range bs {
 			if _, err := l.drop(b); err != nil {

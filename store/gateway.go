@@ -50,7 +50,7 @@ type GatewaySecret struct {
 // Enroll creates tenant (if new), instance (if new or revoked) and gateway in one transaction.
 // ErrTooMany: it provisions itself, and the tenant has a thousand instances.
 // ErrExists: the gateway id belongs to a gateway that is not revoked (a revoked one is
-// replaced), or the instance belongs to another tenant. An instance that was revoked starts
+// replaced), or the instance belongs to another tenant, or another instance was given one of the names. An instance that was revoked starts
 // afresh: the record is i's, and its lane gets a new epoch; its dead letters stay. The
 // gateway's instance and tenant are taken from i, creation times that are zero are set.
 //
@@ -103,6 +103,9 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	}
 	if ok && !old.Revoked {
 		return fmt.Errorf("gateway %s: %w", g.ID, ErrExists)
+	}
+	if err := t.unnamed(string(g.ID), i.ID); err != nil {
+		return err
 	}
 	if g.Provisioned && t.crowded(i) {
 		return fmt.Errorf("instance %s: %w", i.ID, ErrTooMany)
@@ -168,6 +171,9 @@ func (t *tx) enrollInstance(i Instance) error {
 	}
 	if ok && !l.Closed {
 		return nil
+	}
+	if err := t.unnamed(string(i.ID), i.ID); err != nil {
+		return err
 	}
 	if l.Closed {
 		l.Closed, l.Epoch = false, newEpoch()

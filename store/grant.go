@@ -66,9 +66,13 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 	return mine && err == nil, err
 }
 
-// covering is at most one grant; see GrantFilter.Covering.
-func covering(t *bolt.Tx, place relay.Place) ([]Grant, error) {
-	now, err := currentChat(t, place.Platform, place.Chat)
+// coveringGrant is at most one grant; see GrantFilter.Covering.
+func (rs *recents) coveringGrant(t *bolt.Tx, place relay.Place) ([]Grant, error) {
+	return rs.covering.get(t, place, func() ([]Grant, error) { return rs.readCovering(t, place) })
+}
+
+func (rs *recents) readCovering(t *bolt.Tx, place relay.Place) ([]Grant, error) {
+	now, err := rs.currentChat(t, place.Platform, place.Chat)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +107,6 @@ func (f GrantFilter) picks(g Grant) bool {
 // from reads the grants that f may pick.
 func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 	switch {
-	case f.Covering != nil:
-		return covering(t, *f.Covering)
 	case f.Instance != "" && f.Platform != "":
 		pre := table.IndexUnder(BucketGrants, byInstance, string(f.Instance), string(f.Platform))
 		return table.Lookup[Grant](t, BucketGrants, pre, "", f.Limit)
@@ -208,7 +210,12 @@ func (db *DB) Release(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 
 // Grants lists the grants that f picks, by platform, scope and chat.
 func (db *DB) Grants(ctx context.Context, f GrantFilter) ([]Grant, error) {
-	return table.Get(ctx, db.records, "grants", func(t *bolt.Tx) ([]Grant, error) { return grants(t, f) })
+	return table.Get(ctx, db.records, "grants", func(t *bolt.Tx) ([]Grant, error) {
+		if f.Covering != nil {
+			return db.recents.coveringGrant(t, *f.Covering)
+		}
+		return grants(t, f)
+	})
 }
 
 // moveGrants is moveChat for grants: one that is there already stays.

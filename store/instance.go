@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -26,9 +26,11 @@ type Tenant struct {
 
 // Instance is one agent and everything it declared or was given, except bindings and grants.
 type Instance struct {
-	ID      relay.InstanceID `json:"id"`
-	Tenant  relay.TenantID   `json:"tenant"`
-	WakeURL string           `json:"wake,omitempty"`
+	ID     relay.InstanceID `json:"id"`
+	Tenant relay.TenantID   `json:"tenant"`
+	// Label is the name that people know it by; empty: its id. No other instance or gateway has it as a name or an id.
+	Label   string `json:"label,omitempty"`
+	WakeURL string `json:"wake,omitempty"`
 	// WakeFault says, in a sentence, why the wake URL that its gateway named last is not used; empty
 	// when it is, or when the gateway named none.
 	WakeFault string           `json:"wakeFault,omitempty"`
@@ -76,56 +78,20 @@ func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instanc
 		}
 		out := make([]Instance, len(ids))
 		for n, id := range ids {
-			i, known := db.instances.find(t.ID(), id)
-			if !known {
-				var err error
-				if i, err = table.Must[Instance](t, BucketInstances, table.Key(id), "instance "+string(id)); err != nil {
-					return nil, err
-				}
-				db.instances.keep(t.ID(), id, i)
+			var err error
+			if out[n], err = db.recents.instance(t, id); err != nil {
+				return nil, err
 			}
-			out[n] = i
 		}
 		return out, nil
 	})
 }
 
-// decodedInstances are those read since any was changed: every event asks for some, and their lists may be long.
-type decodedInstances struct {
-	mu      sync.Mutex // guards the fields below
-	changed int        // the transaction that changed one last
-	known   map[relay.InstanceID]Instance
-}
-
-// find is the instance as the transaction sees it, if it is known.
-func (d *decodedInstances) find(tx int, id relay.InstanceID) (i Instance, known bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if tx >= d.changed {
-		i, known = d.known[id]
-	}
-	return i, known
-}
-
-// keep notes what the transaction read.
-func (d *decodedInstances) keep(tx int, id relay.InstanceID, i Instance) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if tx < d.changed {
-		return
-	}
-	if d.known == nil {
-		d.known = make(map[relay.InstanceID]Instance)
-	}
-	d.known[id] = i
-}
-
-// forget drops all, for the transaction changes one. Older ones find nothing from now on, whether or not
-// it is committed.
-func (d *decodedInstances) forget(tx int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.changed, d.known = tx, nil
+// instance is the record of an instance; otherwise ErrNotFound.
+func (rs *recents) instance(t *bolt.Tx, id relay.InstanceID) (Instance, error) {
+	return rs.instances.get(t, id, func() (Instance, error) {
+		return table.Must[Instance](t, BucketInstances, table.Key(id), "instance "+string(id))
+	})
 }
 
 // UpdateInstance runs change on the stored record inside the write transaction and stores the
@@ -150,8 +116,8 @@ func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.Ins
 // live is the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound.
 // Nothing is given to any other.
 func (t *tx) live(i relay.InstanceID) (*lane, error) {
-	if !table.Has(t.Tx, BucketInstances, table.Key(i)) {
-		return nil, fmt.Errorf("instance %s: %w", i, ErrNotFound)
+	if _, err := t.recents.instance(t.Tx, i); errors.Is(err, ErrNotFound) { // a damaged one is there
+		return nil, err
 	}
 	l, err := t.lane(i)
 	if err == nil && l.Closed {
@@ -165,7 +131,7 @@ func (t *tx) liveInstance(i relay.InstanceID) (Instance, error) {
 	if _, err := t.live(i); err != nil {
 		return Instance{}, err
 	}
-	return table.Must[Instance](t.Tx, BucketInstances, table.Key(i), "instance "+string(i))
+	return t.recents.instance(t.Tx, i)
 }
 
 // moveScopes is moveChat for the chats in which an instance answers without being addressed.

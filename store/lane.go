@@ -19,18 +19,43 @@ import (
 const bucketLanes = "hot/lanes" // instance -> laneRecord
 
 // laneRecord is the stored state of an instance's buffer. The counts agree with what is in the
-// buckets after every commit.
+// buckets after every commit. It is stored as its numbers, big endian, for it is written with every message.
 type laneRecord struct {
 	// Epoch is random, and new when the instance is enrolled again; zero until the first entry.
-	Epoch uint64 `json:"epoch"`
+	Epoch uint64
 	// Last is the sequence number given last. It only ever grows, across epochs too.
-	Last    uint64 `json:"last"`
-	Entries int    `json:"n,omitempty"`
-	Bytes   int64  `json:"bytes,omitempty"` // of the entries' stored records
-	Dead    int    `json:"dead,omitempty"`
-	Deaths  uint64 `json:"deaths,omitempty"` // running number of the newest dead letter
+	Last    uint64
+	Entries int
+	Bytes   int64 // of the entries' stored records
+	Dead    int
+	Deaths  uint64 // running number of the newest dead letter
 	// Closed: the instance was revoked; nothing is appended until it is enrolled again.
-	Closed bool `json:"closed,omitempty"`
+	Closed bool
+}
+
+const laneRecordSize = 6*8 + 1
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (r laneRecord) MarshalBinary() ([]byte, error) {
+	b := make([]byte, 0, laneRecordSize)
+	for _, n := range [...]uint64{r.Epoch, r.Last, uint64(r.Entries), uint64(r.Bytes), uint64(r.Dead), r.Deaths} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	closed := byte(0)
+	if r.Closed {
+		closed = 1
+	}
+	return append(b, closed), nil
+}
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler.
+func (r *laneRecord) UnmarshalBinary(b []byte) error {
+	if len(b) != laneRecordSize || b[laneRecordSize-1] > 1 {
+		return errors.New("it is no lane")
+	}
+	n := func(at int) uint64 { return binary.BigEndian.Uint64(b[8*at:]) }
+	*r = laneRecord{Epoch: n(0), Last: n(1), Entries: int(n(2)), Bytes: int64(n(3)), Dead: int(n(4)), Deaths: n(5), Closed: b[laneRecordSize-1] == 1}
+	return nil
 }
 
 func damagedLane(k []byte, err error) error { return boltfile.DamagedRecord(bucketLanes, k, err) }

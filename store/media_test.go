@@ -131,7 +131,7 @@ func TestFilesOfWhatIsUndecided(t *testing.T) {
 	enroll(t, db, "i1")
 	for _, id := range []string{"e1", "e2"} {
 		ev := withFiles(id, relay.MediaID("of-"+id))
-		if _, err := db.Accept(ctxOf(t), Accept{Bot: bot, Items: []AcceptItem{{Delivery: ev, Undecided: "i1"}}}); err != nil {
+		if _, err := db.Accept(ctxOf(t), Accept{Bot: bot, Items: []AcceptItem{{Delivery: ev, Undecided: []relay.InstanceID{"i1"}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,7 +24,7 @@ func undecidedIDs(t *testing.T, db *DB) (ids []relay.EventID) {
 
 func postponeOne(t *testing.T, db *DB, e relay.Event, i relay.InstanceID) ItemOutcome {
 	t.Helper()
-	out, err := db.Accept(ctxOf(t), Accept{Bot: bot, Items: []AcceptItem{{Delivery: e, Undecided: i}}})
+	out, err := db.Accept(ctxOf(t), Accept{Bot: bot, Items: []AcceptItem{{Delivery: e, Undecided: []relay.InstanceID{i}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestAForwardMayBeUndecided(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "home")
 	f := relay.Forward{Event: event("e1", 300), Method: "POST", Path: "/x", Headers: [][2]string{{"A", "b"}}, Body: []byte{0, '\n', 0xff}}
-	if _, err := db.Accept(ctx, Accept{Bot: bot, Items: []AcceptItem{{Delivery: f, Undecided: "home"}}}); err != nil {
+	if _, err := db.Accept(ctx, Accept{Bot: bot, Items: []AcceptItem{{Delivery: f, Undecided: []relay.InstanceID{"home"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.MoveChat(ctx, Move{Platform: bot.Platform, From: "c1", To: "c2"}); err != nil {

@@ -95,6 +95,12 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	if inst, ok, damaged := table.Load[Instance](w.Tx, BucketInstances, table.Key(i)); damaged == nil && ok && inst.Label != "" {
+		inst.Label = "" // another may have the name
+		if err := w.Put(BucketInstances, table.Key(i), inst); err != nil {
+			return err
+		}
+	}
 	l, err := t.lane(i)
 	if err == nil {
 		err = l.buryWhere(DeadRemoved, now, nil)

@@ -62,6 +62,7 @@ type DB struct {
 	Codes        *Codes
 	Routes       *Routes
 	Commands     *Commands
+	People       *People
 	Pending      *Pendings
 	Authors      *authors.Log
 	Capabilities *capability.Records
@@ -80,8 +81,8 @@ type DB struct {
 	// Ride along with the commits, as notes of Authors do.
 	cursors cursors
 
-	order     *order // made by Open
-	instances decodedInstances
+	order   *order // made by Open
+	recents recents
 
 	deadDropped atomic.Uint64
 	died        [len(deadReasons)]atomic.Uint64
@@ -97,6 +98,7 @@ func Open(path string, o Options) (*DB, error) {
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log}
 	r := &table.DB{Now: func() time.Time { return o.Now().UTC() }}
 	db.records = r
+	db.People = &People{db: db}
 	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
 	db.Seen, db.Audit = dedupe.New(r, o.Log), audit.New(r)
@@ -124,6 +126,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	db.damaged = len(bad)
 	return b.View(func(t *bolt.Tx) error {
 		db.Authors.Load(t)
+		db.Seen.Load(t)
 		var err error
 		db.order, err = orderOf(t)
 		return err

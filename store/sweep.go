@@ -10,7 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
-	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -56,7 +55,7 @@ type sweep struct {
 }
 
 func (s *sweep) run() (err error) {
-	s.SeenDays, err = dedupe.Sweep(s.t.Writer, s.now)
+	s.SeenDays, err = s.t.marks.Sweep(s.t.Writer, s.now)
 	older := func(at time.Time, than time.Duration) bool { return s.now.Sub(at) > than }
 	return errors.Join(err,
 		due(s, BucketInstances, func(Instance) bool { return true }, func(_ []byte, i Instance) error {

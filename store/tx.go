@@ -18,7 +18,8 @@ import (
 // tx is a write transaction as the ops of one batch see it: a boltfile.Batch.
 type tx struct {
 	*table.Writer
-	db          *DB                        // nil when nobody uses the database yet
+	db          *DB // nil when nobody uses the database yet
+	recents     *recents
 	order       *order                     // as the commit before has it; nil before it is asked for
 	arrival     uint64                     // of the newest entry
 	lanes       map[relay.InstanceID]*lane // looked at so far; those that were touched are written once, before the commit
@@ -35,12 +36,8 @@ type tx struct {
 
 // begin is boltfile's Format.Begin.
 func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
-	w.Note = func(bucket string) {
-		if bucket == BucketInstances {
-			db.instances.forget(w.ID())
-		}
-	}
-	return &tx{Writer: &table.Writer{Writer: w}, db: db, order: db.order, arrival: db.order.last, waiting: db.cursors.waiting}
+	w.Note = func(bucket string) { db.recents.forget(bucket, w.ID()) }
+	return &tx{Writer: &table.Writer{Writer: w}, db: db, recents: &db.recents, order: db.order, arrival: db.order.last, marks: db.Seen.Batch(), waiting: db.cursors.waiting}
 }
 
 // change runs fn in the next transaction, with what failed in front of an error, and leaves row in the audit list if fn
@@ -88,7 +85,7 @@ func (t *tx) clock() time.Time {
 }
 
 // edit is a transaction of somebody who has the file to themselves.
-func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x)} }
+func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x), recents: noRecents()} }
 
 // Settle stores the cursors and the notes that ride along, and the lanes that were touched.
 func (t *tx) Settle(spare bool) (err error) {
@@ -109,8 +106,9 @@ func (t *tx) takeNotes() error {
 	})
 	answers, err2 := t.db.Capabilities.Ride(t.Writer)
 	cleared, err3 := t.db.Prompts.Ride(t.Writer)
-	t.stored = []func(){sent, answers, cleared}
-	return errors.Join(err1, err2, err3)
+	named, err4 := t.db.People.ride(t.Writer)
+	t.stored = []func(){sent, answers, cleared, named}
+	return errors.Join(err1, err2, err3, err4)
 }
 
 // flush writes the lanes that were touched and the marks that were made. Nothing may be changed after it.
@@ -133,6 +131,7 @@ func (t *tx) Done(stored bool) {
 		return
 	}
 	t.order.stored(t.lanes, t.arrival)
+	t.db.Seen.Stored(t.marks)
 	for _, note := range t.stored {
 		note()
 	}

@@ -32,10 +32,20 @@ const maxArgs = 1 << 20
 // actorHeader carries the name of the user who ran the command. It is believed: only the socket's owner can send it.
 const actorHeader = "Hermes-Connector-User"
 
-// Handler serves the operations of svc, and copies of src. What is not carried out is answered with a *manage.Error,
+// Server is who listens on a socket. Paths are absolute.
+type Server struct {
+	DataDir string `json:"dataDir"`
+	Config  string `json:"config,omitempty"` // its file; empty: it has none
+}
+
+// opServer answers who the server is.
+const opServer = "server"
+
+// Handler serves the operations of svc, and copies of src, and says who is asked: self. What is not carried out is answered with a *manage.Error,
 // which says no Why when it is no refusal but trouble.
-func Handler(svc *manage.Service, src backup.Source) http.Handler {
+func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/"+opServer, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, self) })
 	mux.HandleFunc("POST /v1/"+opBackup, copies(src))
 	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) {
 		op, ok := ops.Operators(r.PathValue("op"))

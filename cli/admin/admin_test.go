@@ -53,7 +53,7 @@ func overSocket(t *testing.T, dir string, svc *manage.Service) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: Handler(svc, nil)}
+	srv := &http.Server{Handler: Handler(svc, nil, Server{})}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	t.Cleanup(func() {
@@ -173,7 +173,7 @@ func TestMalformedRequestIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp := httptest.NewRecorder()
-		Handler(svc, nil).ServeHTTP(resp, req)
+		Handler(svc, nil, Server{}).ServeHTTP(resp, req)
 		if diff := cmp.Diff(http.StatusBadRequest, resp.Code); diff != "" {
 			t.Errorf("%.20q (-want +got):\n%s", body, diff)
 		}
@@ -185,7 +185,14 @@ func TestAGatewaysOwnIsNotTheOperators(t *testing.T) {
 	svc := service(t, t.TempDir())
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/"+ops.Provision.Name, strings.NewReader("{}"))
 	resp := httptest.NewRecorder()
-	if Handler(svc, nil).ServeHTTP(resp, req); resp.Code != http.StatusNotFound {
+	if Handler(svc, nil, Server{}).ServeHTTP(resp, req); resp.Code != http.StatusNotFound {
 		t.Errorf("a provision over the socket is answered with %d, want 404", resp.Code)
+	}
+}
+
+func TestAServerSaysWhichItIs(t *testing.T) {
+	self := Server{DataDir: "/srv/home", Config: "/etc/c.toml"}
+	if got, err := served(t, Handler(nil, nil, self)).Server(t.Context()); err != nil || got != self {
+		t.Errorf("Server = %v, %v; want %v", got, err, self)
 	}
 }

@@ -64,7 +64,7 @@ func TestBackupOverTheSocket(t *testing.T) {
 		"fails in the middle": {source{n: 1 << 20, err: errors.New("the disk")}, "the disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := served(t, Handler(nil, tc.src))
+			c := served(t, Handler(nil, tc.src, Server{}))
 			var got bytes.Buffer
 			info, err := c.Backup(t.Context(), &got)
 			if tc.want != "" {
@@ -81,7 +81,7 @@ func TestBackupOverTheSocket(t *testing.T) {
 }
 
 func TestBackupCutOff(t *testing.T) {
-	c := served(t, Handler(nil, panicking{}))
+	c := served(t, Handler(nil, panicking{}, Server{}))
 	if _, err := c.Backup(t.Context(), io.Discard); err == nil {
 		t.Error("half a backup was taken for a whole one")
 	}
@@ -96,7 +96,7 @@ func (panicking) Backup(_ context.Context, w io.Writer) (store.BackupInfo, error
 }
 
 func TestBackupLeavesTheOtherOperations(t *testing.T) {
-	c := served(t, Handler(service(t, t.TempDir()), source{}))
+	c := served(t, Handler(service(t, t.TempDir()), source{}, Server{}))
 	if _, err := Ask(t.Context(), c, ops.Status, struct{}{}); err != nil {
 		t.Error(err)
 	}

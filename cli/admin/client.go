@@ -72,6 +72,14 @@ func Ask[A, R any](ctx context.Context, c *Client, op ops.Op[A, R], args A) (res
 	return result, err
 }
 
+// Server is who listens. It must answer at once: nobody should wait for one that is perhaps not meant.
+func (c *Client) Server(ctx context.Context) (s Server, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err = c.ask(ctx, opServer, struct{}{}, &s)
+	return s, err
+}
+
 // ask has the running server carry out the operation op. The result is decoded into result.
 func (c *Client) ask(ctx context.Context, op string, args, result any) error {
 	resp, err := c.post(ctx, op, args)

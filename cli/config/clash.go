@@ -11,7 +11,7 @@ import (
 
 // clashes refuses settings that are fine each for itself, and cannot hold together.
 func (l *loader) clashes() {
-	listeners := []struct{ path, addr string }{{"listen", l.cfg.Listen}, {"metrics.listen", l.cfg.MetricsListen}, {"web.listen", l.cfg.WebListen}}
+	listeners := []struct{ path, addr string }{{"listen", l.cfg.Listen}, {"metrics.listen", l.cfg.MetricsListen}, {"web.listen", l.cfg.Web.Listen}}
 	for n, later := range listeners {
 		for _, first := range listeners[:n] {
 			if sameDoor(first.addr, later.addr) {
@@ -24,6 +24,24 @@ func (l *loader) clashes() {
 		// Of IPv6, whole networks of one's own begin with fc00::/7.
 		if p.Addr().Is4() && p.Bits() < 8 || p.Bits() < 7 {
 			l.faults.add(l.places["trusted_proxies"], "%s trusts anybody to say where a request comes from: name your proxy's address", p)
+		}
+	}
+}
+
+// web refuses settings of the pages that do nothing, or let anybody in.
+func (l *loader) web() {
+	for _, key := range []string{"public_url", "login", "trust_header"} {
+		at, given := l.places["web."+key]
+		if !given {
+			continue
+		}
+		switch {
+		case l.cfg.Web.Listen == "":
+			l.faults.add(at, "does nothing without listen under [web]")
+		case key == "public_url" && strings.Count(l.cfg.Web.URL, "/") > 2:
+			l.faults.add(at, "the pages have a host of their own: write the address without a path")
+		case key == "trust_header" && len(l.cfg.TrustedProxies) == 0:
+			l.faults.add(at, "nobody's header is believed: name the proxy that writes it in trusted_proxies")
 		}
 	}
 }

@@ -47,8 +47,7 @@ type Config struct {
 	Replies        Replies
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
-	WebListen      string // host:port of the status page and the chat; empty: off
-	WebURL         string // what people open, without a trailing slash; empty: where it listens
+	Web            Web
 	Backup         Backup
 	Vault          Vault
 	Log            Log
@@ -101,6 +100,15 @@ type Media struct {
 	FetchTimeout time.Duration  // how long a message waits for its files; 1 s to 30 s
 }
 
+// Web says where the status page and the chat are, and who gets to see them.
+type Web struct {
+	Listen string        // host:port; empty: off
+	URL    string        // what people open, without a trailing slash; empty: where it listens
+	Login  time.Duration // how long a login lasts that nobody uses; at least 10 min
+	// TrustHeader is the header in which one of TrustedProxies names who asks; empty: none does.
+	TrustHeader string
+}
+
 // Backup says how snapshots of the database are kept.
 type Backup struct {
 	Nightly   bool
@@ -131,6 +139,17 @@ type Vault struct {
 	Passphrase    relay.Secret
 	CredentialDir string // systemd's $CREDENTIALS_DIRECTORY
 	Credential    string // a name in CredentialDir
+}
+
+// OwnWebCertificate reports whether the web pages are served with a certificate of the connector's own: they are for other
+// machines, there is none in [tls], and no proxy stands before them under an address of its own.
+func (c *Config) OwnWebCertificate() bool {
+	return remoteHost(c.Web.Listen) != "" && !c.TLS.On() && (len(c.TrustedProxies) == 0 || c.Web.URL == "")
+}
+
+// WebCertificate are the files of that certificate and its key.
+func (c *Config) WebCertificate() TLS {
+	return TLS{CertFile: filepath.Join(c.DataDir, "web.crt"), KeyFile: filepath.Join(c.DataDir, "web.key")}
 }
 
 // Key opens the vault.

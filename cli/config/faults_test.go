@@ -104,9 +104,22 @@ func TestFaults(t *testing.T) { // invariant 4
 			"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[metrics]\nlisten = \":9464\"", nil,
 			[]string{"connector.toml:5: metrics.listen: plain http on every interface; metrics are never encrypted: write insecure = true if the network is trusted"},
 		},
-		"web pages in the clear, also where plain http is wanted": {
-			"insecure = true\n[web]\nlisten = \"0.0.0.0:8788\"", nil,
-			[]string{"connector.toml:3: web.listen: plain http on 0.0.0.0; listen on 127.0.0.1, give [tls] a certificate, or name the proxy that stands in front in trusted_proxies"},
+		"web pages by https, with a certificate of our own": {"[web]\nlisten = \"0.0.0.0:8788\"", nil, nil},
+		"a login that is no time": {
+			"[web]\nlisten = \"127.0.0.1:8788\"\nlogin = \"1m\"", nil,
+			[]string{"connector.toml:3: web.login: want a span from 10m to 400d"},
+		},
+		"a header of nobody": {
+			"[web]\nlisten = \"127.0.0.1:8788\"\ntrust_header = \"Remote-User\"", nil,
+			[]string{"connector.toml:3: web.trust_header: nobody's header is believed: name the proxy that writes it in trusted_proxies"},
+		},
+		"a header that is none": {
+			"trusted_proxies = [\"10.0.0.2\"]\n[web]\nlisten = \"127.0.0.1:8788\"\ntrust_header = \"Remote User\"", nil,
+			[]string{"connector.toml:4: web.trust_header: want the name of a header, such as \"Remote-User\""},
+		},
+		"a login at no web pages": {
+			"[web]\nlogin = \"12h\"", nil,
+			[]string{"connector.toml:2: web.login: does nothing without listen under [web]"},
 		},
 		"web pages by https":        {"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[web]\nlisten = \"0.0.0.0:8788\"", nil, nil},
 		"web pages behind a proxy":  {"trusted_proxies = [\"10.0.0.2\"]\n[web]\nlisten = \"0.0.0.0:8788\"\npublic_url = \"https://a.example\"", nil, nil},

@@ -89,6 +89,7 @@ func Glimpse(src Source) (*Config, Faults) {
 	l.flag(src.DataDir)
 	l.defaults()
 	l.wholeTLS()
+	l.web()
 	l.clashes()
 	l.identity()
 	l.plainHTTP()
@@ -351,18 +352,6 @@ func (l *loader) abs(v string) (string, error) {
 
 // plainHTTP refuses to carry credentials, or names and numbers, unencrypted where others could listen.
 func (l *loader) plainHTTP() {
-	// insecure does not count for the web pages: whoever reads along has their session.
-	at, given := l.places["web.listen"]
-	if host := remoteHost(l.cfg.WebListen); given && host != "" && !l.cfg.TLS.On() && len(l.cfg.TrustedProxies) == 0 {
-		l.faults.add(at, "plain http on %s; listen on 127.0.0.1, give [tls] a certificate, or name the proxy that stands in front in trusted_proxies", host)
-	}
-	at, given = l.places["web.public_url"]
-	switch {
-	case given && l.cfg.WebListen == "":
-		l.faults.add(at, "does nothing without listen under [web]")
-	case given && strings.Count(l.cfg.WebURL, "/") > 2:
-		l.faults.add(at, "the pages have a host of their own: write the address without a path")
-	}
 	if l.cfg.Insecure {
 		return
 	}

@@ -28,7 +28,7 @@ func (c *Config) Guard(listeners ...string) *guard.Guard {
 
 // outside reports why the server would not ask for raw.
 func (c *Config) outside(raw string) error {
-	_, err := c.Guard(c.Listen, c.MetricsListen, c.WebListen).CheckURL(raw)
+	_, err := c.Guard(c.Listen, c.MetricsListen, c.Web.Listen).CheckURL(raw)
 	if u, e := url.Parse(raw); err != nil && e == nil {
 		if _, e := netip.ParseAddr(u.Hostname()); e == nil {
 			return fmt.Errorf("%w; [wake] allow opens addresses of your own networks", err)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,16 @@ func numberIn(least, most int) func(string) (int, error) {
 func parseText(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("is empty")
+	}
+	return v, nil
+}
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+
+// parseHeader reads the name of a header.
+func parseHeader(v string) (string, error) {
+	if !headerName.MatchString(v) {
+		return "", errors.New(`want the name of a header, such as "Remote-User"`)
 	}
 	return v, nil
 }

@@ -149,7 +149,7 @@ func (o *Options) less(found finding.List) finding.List {
 	if slices.ContainsFunc(o.Faults, func(f config.Fault) bool { return strings.HasPrefix(f.Path, "bots") }) {
 		return slices.DeleteFunc(found, of(finding.NoBot, finding.BindingAstray, finding.GrantAstray))
 	}
-	if len(o.Config.Bots) > 0 || o.Config.WebListen != "" { // the pages have a bot
+	if len(o.Config.Bots) > 0 || o.Config.Web.Listen != "" { // the pages have a bot
 		return found
 	}
 	what, fix := "no bot is configured", "hermes-connector setup"

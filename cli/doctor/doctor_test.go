@@ -179,7 +179,7 @@ func TestSeeded(t *testing.T) {
 		"no folder for a copy": {func(t *testing.T, o *Options) {
 			o.machine.copies = []string{filepath.Join(t.TempDir(), "none")}
 		}, []string{"HC590 DATA/connector.db"}},
-		"web pages for a proxy": {func(_ *testing.T, o *Options) { o.Config.WebListen = "0.0.0.0:0" }, nil},
+		"web pages for a proxy": {func(_ *testing.T, o *Options) { o.Config.Web.Listen = "0.0.0.0:0" }, nil},
 		"metrics in the clear":  {func(_ *testing.T, o *Options) { o.Config.MetricsListen = ":0" }, []string{"HC205 :0"}},
 
 		"a damaged database, and a bot's dead token": {func(t *testing.T, o *Options) {
@@ -351,14 +351,14 @@ func TestOneBotInTwoServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Bot{&bird{}}}), db))
+	other.serving(t, admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Bot{&bird{}}}), db, admin.Server{}))
 	o.Others = []string{other.Config.DataDir}
 	got := wantFound(t, o, "HC506 "+other.Config.DataDir)
 	if !strings.Contains(got[1].What, "pigeon:1") || !got[1].Wrong() {
 		t.Errorf("%+v; want a warning that names the bot", got)
 	}
 	o.Config.Bots = nil
-	o.Config.WebListen = "127.0.0.1:0" // the bot of the pages is not shared
+	o.Config.Web.Listen = "127.0.0.1:0" // the bot of the pages is not shared
 	if got := wantFound(t, o, "HC503 "+other.Config.DataDir); got[1].Wrong() {
 		t.Errorf("%+v; want no warning", got)
 	}
@@ -461,14 +461,14 @@ func TestARunningServerIsAsked(t *testing.T) {
 		Bots:     []platforms.Bot{&bird{platforms.Examination{Findings: finding.List{finding.DeadToken.Of("pigeon:1", "dead", "get another")}}}},
 		Findings: func(bool) finding.List { return finding.List{said} },
 	})
-	o.serving(t, admin.Handler(svc, db))
+	o.serving(t, admin.Handler(svc, db, admin.Server{}))
 	wantFound(t, o, "HC101 pigeon:1", "HC320 /")
 	o.Offline = true
 	wantFound(t, o, "HC320 /", "HC590 the networks")
 	if r := Run(t.Context(), o); !r.Running {
 		t.Error("the server is not said to run")
 	}
-	// A pointer leads to it when the configuration cannot be read any more.
+	// A known socket leads to it when the configuration cannot be read any more.
 	c, err := admin.Dial(t.Context(), o.Config.Socket())
 	if err != nil {
 		t.Fatal(err)

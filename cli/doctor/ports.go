@@ -14,7 +14,7 @@ import (
 
 // listeners are the addresses that the server wants, by their settings.
 func listeners(cfg *config.Config) [][2]string {
-	return [][2]string{{"listen", cfg.Listen}, {"metrics.listen", cfg.MetricsListen}, {"web.listen", cfg.WebListen}}
+	return [][2]string{{"listen", cfg.Listen}, {"metrics.listen", cfg.MetricsListen}, {"web.listen", cfg.Web.Listen}}
 }
 
 // ports finds what keeps a server from listening. None of ours runs.
@@ -58,7 +58,7 @@ func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 		switch setting {
 		case "metrics.listen": // it never speaks TLS
 			closed = false
-		case "web.listen": // in the clear it answers this machine and trusted proxies only
+		case "web.listen": // it has a certificate, or answers this machine and trusted proxies only
 			closed = true
 		}
 		if addr == "" || closed || !config.Remote(addr) {

@@ -68,8 +68,6 @@ type Options struct {
 	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
 	// Reload has the running server take the changed configuration. left are the settings that wait for a restart.
 	Reload func(ctx context.Context, file string) (left []string, err error)
-	// Owner is the configuration of the server that left word of itself for the data folder; empty: none did.
-	Owner func(dataDir string) string
 	// Command runs another program, and shows what that says.
 	Command func(ctx context.Context, name string, args ...string) error
 }
@@ -204,18 +202,25 @@ func (s *setup) find() error {
 	return err
 }
 
-// alone refuses to go on beside the running server of another configuration with the same data: it would never take
+// alone refuses to continue beside the running server of another configuration with the same data: it would never take
 // this one.
 func (s *setup) alone(ctx context.Context) error {
-	owner := s.Owner(s.cfg.DataDir)
-	if owner == "" || owner == s.file || !s.running(ctx) {
-		return nil
+	c, err := admin.Dial(ctx, s.cfg.Socket())
+	if err != nil {
+		return nil // none runs, or what comes next says what is wrong
 	}
-	one, err := os.Stat(owner)
+	server, err := c.Server(ctx)
+	if err != nil || server.Config == s.file {
+		return err
+	}
+	one, err := os.Stat(server.Config)
 	if other, e := os.Stat(s.file); err == nil && e == nil && os.SameFile(one, other) {
 		return nil
 	}
-	return fmt.Errorf("a server runs with the data folder %s already, that of %s: give --config %[2]s to add to it, or another folder with --data-dir", s.cfg.DataDir, owner)
+	if server.Config == "" {
+		return fmt.Errorf("a server runs with the data folder %s already, without a configuration file: end it, or give another folder with --data-dir", s.cfg.DataDir)
+	}
+	return fmt.Errorf("a server runs with the data folder %s already, that of %s: give --config %[2]s to add to it, or another folder with --data-dir", s.cfg.DataDir, server.Config)
 }
 
 // judge is what a text would mean as the configuration.

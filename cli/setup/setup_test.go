@@ -28,7 +28,6 @@ func options(t *testing.T, typed io.Reader, said io.Writer) Options {
 		Open:       func(platforms.Options) (platforms.Bot, error) { return aBot{}, nil },
 	}
 	return Options{
-		Owner:    func(string) string { return "" },
 		Terminal: true, In: typed, Talk: said, Out: said, Echo: func(bool) {},
 		Config: filepath.Join(t.TempDir(), "connector.toml"), Env: []string{"HOME=" + t.TempDir()}, Networks: []platforms.Network{network},
 	}

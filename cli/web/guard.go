@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
@@ -31,7 +33,7 @@ func (s *Server) front(h http.Handler) http.Handler {
 		switch {
 		case !s.ours(r):
 			refuse(w, http.StatusForbidden, "This server is not called that",
-				"Open it under the address that hermes-connector web prints. If a proxy stands in front, it must pass the Host header on, and public_url under [web] names the address.")
+				`Open it under the address that hermes-connector web prints. To have it called so, write public_url = "https://NAME" under [web] and start the server again; a proxy in front must pass the Host header on.`)
 		case s.foreign(r):
 			refuse(w, http.StatusForbidden, "That page is not one of this server's", "Open the address that hermes-connector web prints.")
 		case !s.private(r):
@@ -50,8 +52,9 @@ func refuse(w http.ResponseWriter, status int, title, sentence string) {
 	_, _ = w.Write([]byte(title + ". " + sentence + "\n"))
 }
 
-// ours reports whether the request calls this server by a name of its own: the configured one, the address that it came
-// to, "localhost" on this machine, or a name of the certificate. The port says nothing: a tunnel may change it.
+// ours reports whether the request calls this server by a name of its own: the configured one, "localhost" on this machine, or a name
+// of the certificate; or by an address. The port says nothing: a tunnel may change it, and so may a container's host, whose address
+// is not known in the container either.
 func (s *Server) ours(r *http.Request) bool {
 	host := hostname(r.Host)
 	switch local := localAddr(r); {
@@ -62,11 +65,10 @@ func (s *Server) ours(r *http.Request) bool {
 	case host == "localhost":
 		return local.IsLoopback()
 	default:
-		ip, err := netip.ParseAddr(host)
-		if err == nil && ip.Unmap() == local {
-			return true
+		if ip, err := netip.ParseAddr(host); err == nil {
+			return !ip.IsUnspecified() // which browsers take for this machine, whoever asks
 		}
-		return r.TLS != nil && named(s.o.TLS, host)
+		return r.TLS != nil && certified(s.o.TLS, host)
 	}
 }
 
@@ -94,8 +96,8 @@ func localAddr(r *http.Request) netip.Addr {
 	return netip.Addr{}
 }
 
-// named reports whether the certificate is for host.
-func named(c *tls.Config, host string) bool {
+// certified reports whether the certificate is for host.
+func certified(c *tls.Config, host string) bool {
 	if c == nil || c.GetCertificate == nil {
 		return false
 	}
@@ -113,6 +115,16 @@ func (s *Server) private(r *http.Request) bool {
 // guard serves h to who is logged in, and the login page to everybody else.
 func (s *Server) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name, err := s.named(r); err != nil {
+			refuse(w, http.StatusForbidden, "The proxy does not say who you are", "Its header "+s.o.TrustHeader+" must hold one name, of at most 100 bytes.")
+			return
+		} else if name != "" {
+			limits.Verified(r.Context())
+			ctx, end := context.WithTimeout(page.WithPerson(r.Context(), name), askAgain)
+			defer end()
+			h.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
 		token := s.token(r)
 		until, err := s.desk.Session(r.Context(), token)
 		if err != nil {
@@ -120,15 +132,55 @@ func (s *Server) guard(h http.Handler) http.Handler {
 			return
 		}
 		limits.Verified(r.Context())
+		s.renew(w, r, token, until)
 		ctx, end := context.WithCancelCause(r.Context())
-		ctx, late := context.WithDeadlineCause(ctx, until, login.ErrNotGood)
 		var wg sync.WaitGroup
 		defer wg.Wait()
-		defer late()
 		defer end(nil)
 		wg.Go(func() { s.watch(ctx, token, end) })
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// askAgain is how long a request may last of whom the proxy let in: a page whose stream ends asks for the next, which the proxy judges.
+const askAgain = time.Hour
+
+// maxPerson bounds a name that a proxy gives, in bytes.
+const maxPerson = 100
+
+// named is who asks, as a trusted proxy says; empty: none says so. An error: what it says is no name.
+func (s *Server) named(r *http.Request) (string, error) {
+	if s.o.TrustHeader == "" {
+		return "", nil
+	}
+	said := r.Header.Values(s.o.TrustHeader)
+	if len(said) == 0 {
+		return "", nil
+	}
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !s.o.TrustedProxies.Trust(peer.Addr()) {
+		s.o.Ignored()
+		return "", nil
+	}
+	if name := said[0]; len(said) == 1 && name != "" && len(name) <= maxPerson && relay.Shown(name) == name {
+		return name, nil
+	}
+	return "", errNoName
+}
+
+var errNoName = errors.New("no name")
+
+// renew has a session last as long as a new one, once a day at most, or in the second half of its time.
+func (s *Server) renew(w http.ResponseWriter, r *http.Request, token string, until time.Time) {
+	longer := s.o.Now().Add(s.o.Login)
+	if longer.Sub(until) < min(24*time.Hour, s.o.Login/2) {
+		return
+	}
+	switch err := s.desk.Renew(r.Context(), token, longer); {
+	case err == nil:
+		s.setCookie(w, r, token, longer)
+	case !errors.Is(err, login.ErrNotGood): // else it ends right now, and watch says so
+		s.o.Log.Warn("a login could not be prolonged", "err", err)
+	}
 }
 
 // watch ends a request whose session was ended.

@@ -77,7 +77,8 @@ func (s *Server) ended(r *http.Request) string {
 // looks at links before a person does must not use the code up, nor get its session.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 	next := after(r.URL.Query().Get(page.Next))
-	if _, err := s.desk.Session(r.Context(), s.token(r)); err == nil {
+	_, err := s.desk.Session(r.Context(), s.token(r))
+	if name, _ := s.named(r); err == nil || name != "" {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
@@ -137,7 +138,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 // enter uses a code up for a session, which begins at next. Whoever sends too many wrong codes is told to wait; a good one is taken
 // whatever came from its address before.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, code, next string) {
-	token, until, err := s.desk.LogIn(r.Context(), code)
+	token, until, err := s.desk.LogIn(r.Context(), code, s.o.Login)
 	switch {
 	case errors.Is(err, login.ErrNotGood):
 		if wait := s.failures.Add(s.o.TrustedProxies.From(r), s.o.Now()); wait > 0 {
@@ -158,6 +159,10 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, code, next string
 
 // logOut ends the session of whoever asks, if they have one.
 func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
+	if name, _ := s.named(r); name != "" {
+		page.Answer(w, http.StatusOK, page.Words(page.Status, "Log out at the proxy", "The proxy in front of this server says that you are "+name+". As long as it does, you are logged in here."))
+		return
+	}
 	if err := s.desk.LogOut(r.Context(), s.token(r)); err != nil {
 		s.o.Log.Error("a logout could not be stored", "err", err)
 	}

@@ -2,11 +2,15 @@ package web_test
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/web"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 )
 
@@ -98,5 +102,88 @@ func TestWhoIsSentToTheLogin(t *testing.T) {
 	}
 	if got := text(s.ask(request("GET", "/login?ended", ""))); !strings.Contains(got, "Your login has ended") {
 		t.Errorf("the login page does not say that a login has ended: %s", got)
+	}
+}
+
+// TestUseRenewsALogin: once a day at most, and never one that was ended.
+func TestUseRenewsALogin(t *testing.T) {
+	for title, tc := range map[string]struct {
+		lasts, pause time.Duration
+		want         bool
+	}{
+		"an hour later":                   {30 * 24 * time.Hour, time.Hour, false},
+		"a day later":                     {30 * 24 * time.Hour, 24 * time.Hour, true},
+		"in its last minute":              {30 * 24 * time.Hour, 30*24*time.Hour - time.Minute, true},
+		"a short one, in its first half":  {time.Hour, 20 * time.Minute, false},
+		"a short one, in its second half": {time.Hour, 31 * time.Minute, true},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, func(o *web.Options) { o.Login = tc.lasts })
+				c := s.logIn(t)
+				time.Sleep(tc.pause)
+				resp := s.ask(request("GET", "/", "", func(r *http.Request) { r.AddCookie(c) }))
+				renewed := resp.Cookies()
+				if resp.StatusCode != http.StatusOK || (len(renewed) == 1) != tc.want {
+					t.Fatalf("%s with cookies %v, want one: %t", resp.Status, renewed, tc.want)
+				}
+				time.Sleep(tc.lasts - time.Second)
+				resp = s.ask(request("GET", "/", "", func(r *http.Request) { r.AddCookie(c) }))
+				if in := resp.StatusCode == http.StatusOK; in != tc.want {
+					t.Errorf("almost as long as a login lasts after that: %s, want to be in: %t", resp.Status, tc.want)
+				}
+				if tc.want && (renewed[0].Value != c.Value || renewed[0].MaxAge != int(tc.lasts/time.Second)) {
+					t.Errorf("the cookie is %v, want the same for another %s", renewed[0], tc.lasts)
+				}
+			})
+		})
+	}
+}
+
+// TestWhomAProxyNames: a name in the header lets in who comes from a trusted proxy, and nobody else.
+func TestWhomAProxyNames(t *testing.T) { // invariant 6
+	ignored := 0
+	s := newSite(t, func(o *web.Options) {
+		o.TrustedProxies, o.TrustHeader = []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}, "Remote-User"
+		o.Ignored = func() { ignored++ }
+	})
+	user := func(name string) func(*http.Request) { return header("Remote-User", name) }
+	for title, tc := range map[string]struct {
+		change  []func(*http.Request)
+		want    int
+		ignored int
+	}{
+		"the proxy says who":          {[]func(*http.Request){from("10.0.0.2:5"), user("ann")}, 200, 0},
+		"with a space and an umlaut":  {[]func(*http.Request){from("10.0.0.2:5"), user("Ännchen B.")}, 200, 0},
+		"the proxy says nothing":      {[]func(*http.Request){from("10.0.0.2:5")}, 303, 0},
+		"somebody on this machine":    {[]func(*http.Request){user("ann")}, 303, 1},
+		"who forwards for the proxy":  {[]func(*http.Request){header("X-Forwarded-For", "10.0.0.2"), user("ann")}, 303, 1},
+		"two names":                   {[]func(*http.Request){from("10.0.0.2:5"), user("ann"), func(r *http.Request) { r.Header.Add("Remote-User", "bob") }}, 403, 0},
+		"an empty one":                {[]func(*http.Request){from("10.0.0.2:5"), user("")}, 403, 0},
+		"one that cannot be shown":    {[]func(*http.Request){from("10.0.0.2:5"), user("a\u202eb")}, 403, 0},
+		"one that is too long":        {[]func(*http.Request){from("10.0.0.2:5"), user(strings.Repeat("a", 101))}, 403, 0},
+		"another header of that kind": {[]func(*http.Request){from("10.0.0.2:5"), header("X-Forwarded-User", "ann")}, 303, 0},
+	} {
+		t.Run(title, func(t *testing.T) {
+			ignored = 0
+			resp := s.ask(request("GET", "/", "", append(tc.change, host(name))...))
+			if resp.StatusCode != tc.want || ignored != tc.ignored {
+				t.Errorf("%s, ignored %d times; want %d and %d", resp.Status, ignored, tc.want, tc.ignored)
+			}
+		})
+	}
+	for _, path := range []string{"/login", "/login?code=abc"} {
+		if resp := s.ask(request("GET", path, "", host(name), from("10.0.0.2:5"), user("ann"))); resp.StatusCode != 303 || resp.Header.Get("Location") != "/" {
+			t.Errorf("%s: %s to %q", path, resp.Status, resp.Header.Get("Location"))
+		}
+	}
+	if got := text(s.ask(request("POST", "/logout", "", host(name), from("10.0.0.2:5"), user("ann")))); !strings.Contains(got, "Log out at the proxy") {
+		t.Errorf("the logout says %s", got)
+	}
+	if resp := s.ask(request("POST", "/do", "", host(name), from("10.0.0.2:5"), user("ann"), header("Sec-Fetch-Site", "cross-site"))); resp.StatusCode != 403 {
+		t.Errorf("a post from another site's page: %s", resp.Status)
+	}
+	if got := text(s.ask(request("GET", "/who", "", host(name), from("10.0.0.2:5"), user("ann")))); got != "ann" {
+		t.Errorf("a page is told that %q asks", got)
 	}
 }

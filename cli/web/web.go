@@ -8,10 +8,12 @@
 //
 //  1. Nothing but the login page and files that are the same in every copy of the program is shown without a session.
 //  2. A request under a name that nobody configured is refused before anything else: a page elsewhere cannot have its
-//     own name point here (DNS rebinding).
+//     own name point here (DNS rebinding). An address is no name: what a browser calls by it, it has dialled.
 //  3. What changes something comes from a page of ours.
 //  4. Beyond this machine it speaks https, or to a trusted proxy.
 //  5. A request's context ends when its session does, and its cause is then login.ErrNotGood.
+//  6. A header that names who asks is believed of trusted proxies alone. Whoever comes so may do what everybody may who is logged
+//     in: the proxy decides whom it lets in, and the name stands in the audit list.
 //
 // A reader without a session is led to the login, and a stream gets the event "end": a browser's console would show each
 // 401. A stream looks every 5 s whether its session stands, and every 2 s whether what it shows changed, since nothing in
@@ -62,6 +64,11 @@ type Options struct {
 	TLS            *tls.Config // nil: plain http
 	Now            func() time.Time
 	Refused        func() // called for each connection that was turned away; nil: not counted
+	// Login is how long a login lasts that nobody uses; 0 means 30 days.
+	Login time.Duration
+	// TrustHeader is the header in which one of TrustedProxies names who asks, whom it has let in itself; empty: none does.
+	TrustHeader string
+	Ignored     func() // called for each request that has this header from anybody else; nil: not counted
 	// Recheck is how often a request under way looks whether its session still stands; 0 means 5 s.
 	Recheck time.Duration
 }
@@ -87,6 +94,10 @@ func New(desk *login.Desk, o Options, sections ...Section) *Server {
 	if o.Refused == nil {
 		o.Refused = func() {}
 	}
+	if o.Ignored == nil {
+		o.Ignored = func() {}
+	}
+	o.Login = cmp.Or(o.Login, 30*24*time.Hour)
 	s := &Server{desk: desk, o: o}
 	if u, err := url.Parse(o.URL); err == nil {
 		s.host, s.secure = u.Hostname(), u.Scheme == "https"

@@ -47,6 +47,7 @@ func (s section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler
 		s.cause <- context.Cause(r.Context())
 		close(s.ended)
 	})))
+	mux.Handle("GET /who", guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, page.Actor(r.Context()).Name) })))
 	mux.Handle("GET /panic", guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })))
 }
 
@@ -58,7 +59,10 @@ type site struct {
 	cause chan error // of the stream's end
 }
 
-const name = "status.example.net"
+const (
+	name  = "status.example.net"
+	lasts = 12 * time.Hour // of a login
+)
 
 func newSite(t *testing.T, change func(*web.Options)) *site {
 	t.Helper()
@@ -68,7 +72,7 @@ func newSite(t *testing.T, change func(*web.Options)) *site {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	s := &site{desk: login.NewDesk(db.Codes, macer{}, time.Now), ended: make(chan struct{}), cause: make(chan error, 1)}
-	o := web.Options{URL: "https://" + name}
+	o := web.Options{URL: "https://" + name, Login: lasts}
 	if change != nil {
 		change(&o)
 	}
@@ -188,10 +192,12 @@ func TestUnderWhichNames(t *testing.T) { // invariant 2
 		"an address of its own, from it": {func(r *http.Request) { at("192.168.1.5:8788")(r); r.Host = "192.168.1.5:8788" }, 200},
 		"a name that points here":        {host("evil.example:8788"), 403},
 		"one that begins like ours":      {host(name + ".evil.example"), 403},
-		"another address":                {host("192.168.1.5:8788"), 403},
+		"that of a container's host":     {host("192.168.1.5:8788"), 200},
+		"that, by IPv6":                  {host("[fd00::5]:8788"), 200},
 		"localhost, from elsewhere":      {func(r *http.Request) { at("192.168.1.5:8788")(r); r.Host = "localhost:8788" }, 403},
 		"none":                           {host(""), 403},
 		"all interfaces":                 {host("0.0.0.0:8788"), 403},
+		"all of IPv6":                    {host("[::]:8788"), 403},
 	} {
 		t.Run(title, func(t *testing.T) {
 			if resp := s.ask(request("GET", "/login", "", tc.change)); resp.StatusCode != tc.want {
@@ -333,7 +339,7 @@ func TestAStreamEndsWithItsSession(t *testing.T) { // invariant 5
 			s.ask(request("POST", "/logout", "", func(r *http.Request) { r.AddCookie(c) }))
 		},
 		"logged out with all others": func(s *site, _ *http.Cookie) { _, _ = s.desk.LogOutAll(context.Background(), audit.Actor{}) },
-		"past its time":              func(*site, *http.Cookie) { time.Sleep(login.SessionFor) },
+		"past its time":              func(*site, *http.Cookie) { time.Sleep(lasts) },
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

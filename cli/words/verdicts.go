@@ -22,7 +22,7 @@ type phrase struct {
 func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
 	switch {
 	case d.Reason == gate.Undecided:
-		d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
+		d.Hint = "waiting for the network to say whether " + gatewayName(d) + " can see this chat"
 	case v.Unserved.Bots != nil:
 		d.Hint = "messages of " + names(v.Unserved.Bots) + " wait: " + unserved(v.Unserved)
 	}
@@ -31,6 +31,9 @@ func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
 		d.Says, d.Change = p.accepted()
 	} else {
 		d.Says, d.Change = p.refused()
+	}
+	if shared := d.ChatType != relay.ChatDM && d.ChatType != ""; shared && d.Reason == gate.NoBinding && d.Instance == "" {
+		d.Also = Line(ops.Claim.Row, cmp.Or(string(v.Only), "NAME"), string(d.Platform), string(d.Chat))
 	}
 }
 
@@ -118,7 +121,9 @@ func (p phrase) refused() (words, change string) {
 	case gate.NotAddressed:
 		return to + " did not get it: the bot was not addressed", p.free(string(d.Chat))
 	case gate.OtherBot:
-		return to + " did not get it: a bot wrote it", Line(ops.SetRelevance.Row, gateway, "--platform", platform, "--allow-bots")
+		return to + " did not get it: a bot wrote it", Line(ops.SetRelevance.Row, gateway, platform, "--allow-bots")
+	case gate.NotNamed:
+		return to + " did not get it: the person wrote to another gateway by its name", ""
 	case gate.PromptForeign:
 		return to + " did not get it: the question is not this person's to answer", Line(ops.Bind.Row, gateway, platform, user)
 	case gate.PromptClosed:
@@ -142,7 +147,7 @@ func (p phrase) admit(person string) string {
 
 // free is the command that frees one more chat of being addressed, as admit.
 func (p phrase) free(chat string) string {
-	args := []string{string(p.d.Instance), "--platform", string(p.d.Platform)}
+	args := []string{string(p.d.Instance), string(p.d.Platform)}
 	for _, c := range p.Instance.Relevance[p.d.Platform].FreeResponseScopes {
 		args = append(args, "--free", string(c))
 	}
@@ -155,7 +160,7 @@ func aside(why gate.Reason) string {
 	case gate.Duplicate:
 		return "left out: the network brought it a second time"
 	case gate.Control:
-		return "answered here: it was a /link command"
+		return "answered here: it was a command for the connector, such as /link"
 	case gate.OwnMessage:
 		return "left out: the bot wrote it itself"
 	case gate.OtherCommand:
@@ -177,4 +182,7 @@ func aside(why gate.Reason) string {
 }
 
 // whom is the gateway in quotes.
-func (p phrase) whom() string { return `"` + string(p.d.Instance) + `"` }
+func (p phrase) whom() string { return `"` + gatewayName(p.d) + `"` }
+
+// gatewayName is what people call the gateway of a decision.
+func gatewayName(d *gate.Decision) string { return cmp.Or(d.Gateway, string(d.Instance)) }

@@ -6,6 +6,7 @@
 package words
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -17,17 +18,31 @@ type Words struct{}
 
 var _ manage.Words = Words{}
 
-// Line is the command of an operation with these arguments, for a shell: "hermes-connector gateway rotate home". Ids come
-// from networks, so each argument is quoted where a shell could take it for more than a word; empty ones are left out.
+// Line is the command of an operation, for a shell: "hermes-connector gateway rotate home". args take the places of what the
+// table writes in capitals, in that order, with PLATFORM:PERSON for two of them; those that are left come last. Ids come from
+// networks, so each argument is quoted where a shell could take it for more than a word; empty ones are left out.
 func Line(op *ops.Row, args ...string) string {
-	words, _ := op.Words()
-	line := "hermes-connector " + strings.Join(words, " ")
+	line, places := op.Words()
+	line = append([]string{"hermes-connector"}, line...)
+	var flag []string // that waits for its value
+	for _, place := range places {
+		if strings.HasPrefix(place, "--") {
+			line, flag = append(line, flag...), []string{place}
+			continue
+		}
+		n := min(1+strings.Count(place, ":"), len(args))
+		if value := args[:n]; n > 0 && !slices.Contains(value, "") {
+			line = append(append(line, flag...), shellWord(strings.Join(value, ":")))
+		}
+		args, flag = args[n:], nil
+	}
+	line = append(line, flag...)
 	for _, a := range args {
 		if a != "" {
-			line += " " + shellWord(a)
+			line = append(line, shellWord(a))
 		}
 	}
-	return line
+	return strings.Join(line, " ")
 }
 
 // quoted is Line among words.

@@ -37,12 +37,21 @@ func registering(t *testing.T, ctx context.Context, f *fakeREST, p *Bot, has ...
 	t.Cleanup(registersAlone(ctx, p))
 }
 
-// put is the names of the commands of each PUT so far.
+// put is the names of the commands of each PUT so far; "link" stands for all of the connector's own, if they are there.
 func (f *fakeREST) put() (out [][]string) {
 	for _, c := range f.callsTo("PUT", "/commands") {
 		var names []string
+		others := 0
 		for _, one := range c.Body["list"].([]any) {
-			names = append(names, one.(obj)["name"].(string))
+			switch name := one.(obj)["name"].(string); name {
+			case "agent", "unlink", "whoami":
+				others++
+			default:
+				names = append(names, name)
+			}
+		}
+		if others != 3 {
+			names = append(names, "and without some of ours")
 		}
 		out = append(out, names)
 	}
@@ -54,8 +63,11 @@ const (
 		"name_localizations":null,"description":"Link your account to your agent, with the code its operator gave you",
 		"default_member_permissions":null,"contexts":null,"integration_types":[0],
 		"options":[{"type":3,"name":"code","description":"The link code, like KQ2-9F4-M7X","required":true}]}`
-	modelInManifest   = `{"name":"model","description":"Choose a model","options":[{"type":3,"name":"name","description":"Which"}]}`
-	modelAsRegistered = `{"id":"2","type":1,"name":"model","description":"Choose a model","options":[{"type":3,"name":"name","description":"Which","required":false}]}`
+	agentAsRegistered  = `{"id":"11","type":1,"name":"agent","description":"Choose which of your agents answers your direct messages","options":[{"type":3,"name":"name","description":"Its name"}]}`
+	whoamiAsRegistered = `{"id":"12","type":1,"name":"whoami","description":"Who you are to me, and which agent answers your direct messages"}`
+	unlinkAsRegistered = `{"id":"13","type":1,"name":"unlink","description":"Link your account to an agent no more","options":[{"type":3,"name":"name","description":"Its name"}]}`
+	modelInManifest    = `{"name":"model","description":"Choose a model","options":[{"type":3,"name":"name","description":"Which"}]}`
+	modelAsRegistered  = `{"id":"2","type":1,"name":"model","description":"Choose a model","options":[{"type":3,"name":"name","description":"Which","required":false}]}`
 )
 
 func TestCommandsAreRegistered(t *testing.T) {
@@ -64,11 +76,11 @@ func TestCommandsAreRegistered(t *testing.T) {
 		want [][]string
 	}{
 		"none yet":        {nil, [][]string{{"link", "model"}}},
-		"the same":        {[]string{modelAsRegistered, linkAsRegistered}, nil},
+		"the same":        {[]string{modelAsRegistered, linkAsRegistered, agentAsRegistered, whoamiAsRegistered, unlinkAsRegistered}, nil},
 		"one more":        {[]string{modelAsRegistered, linkAsRegistered, `{"id":"3","type":1,"name":"old","description":"x"}`}, [][]string{{"link", "model"}}},
 		"another text":    {[]string{strings.Replace(modelAsRegistered, "Choose", "Pick", 1), linkAsRegistered}, [][]string{{"link", "model"}}},
 		"of other types":  {[]string{`{"id":"4","type":3,"name":"Ask about this"}`}, [][]string{{"Ask about this", "link", "model"}}},
-		"only these left": {[]string{`{"id":"4","type":3,"name":"Ask"}`, modelAsRegistered, linkAsRegistered}, nil},
+		"only these left": {[]string{`{"id":"4","type":3,"name":"Ask"}`, modelAsRegistered, linkAsRegistered, agentAsRegistered, whoamiAsRegistered, unlinkAsRegistered}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {

@@ -23,9 +23,11 @@ const (
 	// MaxWebFile is the largest file of the bot's, and how much the person may show at once, in bytes.
 	MaxWebFile = 10 << 20
 
-	maxMessages = 200       // of a room
-	maxBytes    = 512 << 10 // of the texts of a room
-	maxFiles    = 24 << 20  // bytes of the files of a room
+	// MaxWebMessages is how many messages of a room are kept, the newest ones.
+	MaxWebMessages = 200
+
+	maxBytes = 512 << 10 // of the texts of a room
+	maxFiles = 24 << 20  // bytes of the files of a room
 	// personName is what gateways are told of who writes: whoever is logged in runs this program.
 	personName = "operator"
 	// maxWaiting is how much may wait that is said and not accepted. Then nothing more can be said.
@@ -80,7 +82,7 @@ var webFace = face{
 	bot: relay.Bot{Platform: WebID, ID: "web"}, label: "Web", maxLength: MaxWebLength, maxFile: MaxWebFile,
 	gone:     "the web chat does not keep it any more",
 	stuck:    "what is said here cannot be stored; it is kept in memory and tried again",
-	messages: maxMessages, bytes: maxBytes, files: maxFiles,
+	messages: MaxWebMessages, bytes: maxBytes, files: maxFiles,
 	whole:    true,
 	isChat:   func(chat relay.ChatID) bool { return relay.CheckName(string(chat)) == nil },
 	chatInfo: func(chat relay.ChatID) relay.ChatInfo { return relay.ChatInfo{Name: string(chat), Type: relay.ChatDM} },
@@ -90,19 +92,20 @@ var webFace = face{
 type Rooms struct {
 	*network
 	epoch string // of this run; every id begins with it
+	began time.Time
 }
 
 // NewRooms are rooms in which nobody has said anything.
 func NewRooms() *Rooms {
 	epoch := relay.RandomText(10)
-	return &Rooms{newNetwork(epoch+"-", webFace), epoch}
+	return &Rooms{newNetwork(epoch+"-", webFace), epoch, time.Now()}
 }
 
 // The reasons for which nothing was said.
 var (
 	ErrEmpty   = errors.New("write something, or pick a file")
 	ErrTooLong = errors.New("the message is longer than 16,000 characters")
-	ErrFiles   = errors.New("at most 10 files, of 10 MB together")
+	ErrFiles   = errors.New("at most 10 files, 10 MB in total")
 	ErrBusy    = errors.New("what was said before is not stored yet; try again in a moment")
 	ErrGone    = errors.New("that question has no such button any more")
 )
@@ -239,8 +242,9 @@ type View struct {
 	Mark string
 	// Messages are those that changed since, oldest first, deleted ones too; of a whole view, those that stand.
 	Messages []Posted
-	Whole    bool // the moment asked for is not known: these are all
-	Typing   bool // the bot is at work
+	Whole    bool      // the moment asked for is not known: these are all
+	Typing   bool      // the bot is at work
+	Began    time.Time // of the rooms' memory
 	// Changed is closed when something changed in some room.
 	Changed <-chan struct{}
 }
@@ -251,7 +255,7 @@ func (r *Rooms) View(chat relay.ChatID, since string) View {
 	defer r.mu.Unlock()
 	epoch, number, _ := strings.Cut(since, ".")
 	from, err := strconv.ParseUint(number, 10, 64)
-	v := View{Mark: r.epoch + ".0", Changed: r.changed, Whole: err != nil || epoch != r.epoch}
+	v := View{Mark: r.epoch + ".0", Changed: r.changed, Began: r.began, Whole: err != nil || epoch != r.epoch}
 	in := r.rooms[chat]
 	if in == nil {
 		return v

@@ -191,12 +191,12 @@ func TestPresses(t *testing.T) {
 func TestBounds(t *testing.T) {
 	p := NewWeb(NewRooms(), nil)
 	r := p.Rooms()
-	for range maxMessages + 50 {
+	for range MaxWebMessages + 50 {
 		if _, err := p.Send(t.Context(), relay.Send{Chat: "home", Content: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(r.View("home", "").Messages); n != maxMessages {
+	if n := len(r.View("home", "").Messages); n != MaxWebMessages {
 		t.Errorf("%d messages are kept", n)
 	}
 	big := strings.Repeat("😀", MaxWebLength)

@@ -114,7 +114,7 @@ func (p *Bot) examineChat(ctx context.Context, about string, me tgbotapi.User, c
 	where := tgbotapi.Params{"chat_id": chat, "user_id": string(p.bot.ID)}
 	err := p.client.call(ctx, "getChatMember", where, &m)
 	gone := finding.NotInChat.Of(about, "the bot is not in the granted chat "+chat,
-		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: `hermes-connector scope list` shows it")
+		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: `hermes-connector chat list` shows it")
 	switch {
 	case refusedForGood(err), err == nil && (m.Status == "left" || m.Status == "kicked" || m.Present != nil && !*m.Present):
 		return []finding.Finding{gone}, nil

@@ -69,13 +69,14 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	return nil
 }
 
-// attended is run, while presses are answered.
+// attended is run, while presses are answered and the list of commands is kept.
 func (p *Bot) attended(ctx context.Context, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { p.desk.run(ctx) })
+	wg.Go(func() { p.keepMenu(ctx) })
 	return run(ctx)
 }
 

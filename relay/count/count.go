@@ -64,6 +64,7 @@ var (
 	UnpromptDropped = counter("unprompt_dropped", "questions whose buttons could not be taken away")
 
 	CallerRefused      = counter("caller_refused", "connections that were turned away because their address, or strangers together, had too many")
+	HeaderIgnored      = counter("web_header_ignored", "requests for web pages with the header that names who asks, and not from a trusted proxy")
 	GoingIdle          = counter("going_idle", "times that a gateway said it goes to sleep")
 	InterruptUnknown   = counter("interrupt_unknown", "interrupts of a chat in which nothing runs")
 	Overflowed         = counter("overflowed", "messages that became dead letters because a buffer was full")

@@ -30,6 +30,7 @@ type Finding struct {
 	Code     string   `json:"code"` // "HC101"
 	Severity Severity `json:"severity"`
 	About    string   `json:"about,omitempty"` // the bot, gateway, file or address; empty: the program as a whole
+	Name     string   `json:"name,omitempty"`  // what people call that; empty: the same
 	What     string   `json:"what"`            // what was seen, in words that can go on: no capital, no full stop
 	Why      string   `json:"why"`             // one sentence: what it means for people's messages
 	Fix      string   `json:"fix"`             // a command and nothing else, or words, with commands in `backticks`

@@ -19,15 +19,21 @@ type Decision struct {
 	// Instance is whom the verdict is about; empty when it is about the event as a whole.
 	Instance relay.InstanceID `json:"instanceId,omitempty"`
 	Reason   Reason           `json:"reason"`
+	// Person is what the person is called, Handle their account's name, without "@", and Gateway the name that the
+	// instance was given; empty: there is none. Gateway is set when somebody asks.
+	Person  string `json:"personName,omitempty"`
+	Handle  string `json:"handle,omitempty"`
+	Gateway string `json:"gatewayName,omitempty"`
 	// ChatType is of the event's chat; empty: not known.
 	ChatType relay.ChatType `json:"chatType,omitempty"`
 	// State is where the event is now, for the instance; empty: it is none's, or not here any more. DeliveredAt is when its gateway took it.
 	State       State     `json:"state,omitempty"`
 	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
-	// Says is the verdict in a sentence, and Change the command that would change it the next time; empty: none would.
-	// Both are set when somebody asks.
+	// Says is the verdict in a sentence, Change the command that would change it the next time, and Also another one that
+	// would; empty: none would. They are set when somebody asks.
 	Says   string `json:"says,omitempty"`
 	Change string `json:"change,omitempty"`
+	Also   string `json:"also,omitempty"`
 	// Hint is what keeps an undecided or an accepted event waiting, and what to do about it, in words; empty:
 	// nothing.
 	Hint string `json:"hint,omitempty"`

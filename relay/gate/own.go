@@ -14,14 +14,18 @@ type Owned struct {
 }
 
 // OwnInstance chooses the one of an author's own instances that may receive the event: in a shared chat the holder
-// of the grant covering it; else the first one marked as default for direct messages; else the one they were bound to
-// first. owned is in the order of binding; holder is empty if there is none. ok is false if nothing is owned.
-func OwnInstance(owned []Owned, holder relay.InstanceID, direct bool) (_ relay.InstanceID, ok bool) {
+// of the grant covering it; in a direct message the one that the message names; else the first one marked as default for direct messages; else the one they were bound to
+// first. owned is in the order of binding; holder and named are empty if there is none. ok is false if nothing is owned.
+func OwnInstance(owned []Owned, holder, named relay.InstanceID, direct bool) (_ relay.InstanceID, ok bool) {
 	if len(owned) == 0 {
 		return "", false
 	}
-	if !direct && slices.ContainsFunc(owned, func(o Owned) bool { return o.Instance == holder }) {
-		return holder, true
+	chosen := holder
+	if direct {
+		chosen = named
+	}
+	if slices.ContainsFunc(owned, func(o Owned) bool { return o.Instance == chosen }) {
+		return chosen, true
 	}
 	return owned[max(0, slices.IndexFunc(owned, func(o Owned) bool { return o.DMDefault }))].Instance, true
 }

@@ -14,24 +14,29 @@ func TestOwnInstance(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owned  []Owned
 		holder relay.InstanceID
+		named  relay.InstanceID
 		direct bool
 		want   relay.InstanceID // empty: none
 	}{
-		"bound to nobody":                                   {nil, "x", false, ""},
-		"bound to one":                                      {[]Owned{a}, "", false, "a"},
-		"bound to one, chat held by a stranger":             {[]Owned{a}, "x", false, "a"},
-		"first bound, direct":                               {[]Owned{a, b}, "", true, "a"},
-		"first bound, shared":                               {[]Owned{a, b}, "", false, "a"},
-		"default, direct":                                   {[]Owned{a, bDefault}, "", true, "b"},
-		"default, shared, nobody holds it":                  {[]Owned{a, bDefault}, "", false, "b"},
-		"default, shared, a stranger holds it":              {[]Owned{a, bDefault}, "x", false, "b"},
-		"holder before default":                             {[]Owned{a, bDefault, c}, "c", false, "c"},
-		"holder before first":                               {[]Owned{a, b}, "b", false, "b"},
-		"a direct chat that is held, too, is the default's": {[]Owned{a, bDefault, c}, "c", true, "b"},
-		"of two defaults the first bound":                   {[]Owned{a, bDefault, cDefault}, "", true, "b"},
+		"bound to nobody":                                   {nil, "x", "", false, ""},
+		"bound to one":                                      {[]Owned{a}, "", "", false, "a"},
+		"bound to one, chat held by a stranger":             {[]Owned{a}, "x", "", false, "a"},
+		"first bound, direct":                               {[]Owned{a, b}, "", "", true, "a"},
+		"first bound, shared":                               {[]Owned{a, b}, "", "", false, "a"},
+		"default, direct":                                   {[]Owned{a, bDefault}, "", "", true, "b"},
+		"default, shared, nobody holds it":                  {[]Owned{a, bDefault}, "", "", false, "b"},
+		"default, shared, a stranger holds it":              {[]Owned{a, bDefault}, "x", "", false, "b"},
+		"holder before default":                             {[]Owned{a, bDefault, c}, "c", "", false, "c"},
+		"holder before first":                               {[]Owned{a, b}, "b", "", false, "b"},
+		"a direct chat that is held, too, is the default's": {[]Owned{a, bDefault, c}, "c", "", true, "b"},
+		"named, direct":                                     {[]Owned{a, bDefault, c}, "", "c", true, "c"},
+		"named, direct, but not theirs":                     {[]Owned{a, bDefault}, "", "c", true, "b"},
+		"named, shared: that is no choice":                  {[]Owned{a, bDefault, c}, "", "c", false, "b"},
+		"named, shared, another of theirs holds it":         {[]Owned{a, b, c}, "b", "c", false, "b"},
+		"of two defaults the first bound":                   {[]Owned{a, bDefault, cDefault}, "", "", true, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := OwnInstance(tc.owned, tc.holder, tc.direct)
+			got, ok := OwnInstance(tc.owned, tc.holder, tc.named, tc.direct)
 			if got != tc.want || ok != (tc.want != "") {
 				t.Errorf("OwnInstance(%v, %q, %t) = %q, %t; want %q", tc.owned, tc.holder, tc.direct, got, ok, tc.want)
 			}
@@ -48,7 +53,8 @@ func TestOwnInstanceIsOneOfTheirs(t *testing.T) { // invariant 3
 			return Owned{instance.Draw(t, "instance"), rapid.Bool().Draw(t, "default")}
 		}), 0, 4).Draw(t, "owned")
 		holder := rapid.OneOf(instance, rapid.Just(relay.InstanceID(""))).Draw(t, "holder")
-		got, ok := OwnInstance(owned, holder, rapid.Bool().Draw(t, "direct"))
+		named := rapid.OneOf(instance, rapid.Just(relay.InstanceID(""))).Draw(t, "named")
+		got, ok := OwnInstance(owned, holder, named, rapid.Bool().Draw(t, "direct"))
 		theirs := false
 		for _, o := range owned {
 			theirs = theirs || o.Instance == got

@@ -30,7 +30,9 @@ const (
 	Undecided Reason = "undecided"
 	// Duplicate: the event has a seen mark.
 	Duplicate Reason = "duplicate"
-	// Control: a /link command, consumed here.
+	// NotNamed: the person wrote to another one by name.
+	NotNamed Reason = "not_named"
+	// Control: a command of the connector's own, such as /link, answered here.
 	Control Reason = "control"
 	// OwnMessage: written by the hosted bot itself.
 	OwnMessage Reason = "own_message"
@@ -48,7 +50,7 @@ const Accepted Reason = "accepted"
 // Reasons are all that are counted.
 func Reasons() []Reason {
 	return []Reason{
-		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot, PromptForeign, PromptClosed,
+		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot, NotNamed, PromptForeign, PromptClosed,
 		Undecided, Duplicate, Control, OwnMessage, OtherCommand, Oversize, StoreError,
 	}
 }

@@ -104,7 +104,7 @@ func (h *history) change() {
 
 func (h *history) enroll(a *agent) {
 	a.live, a.principal = true, h.principal()
-	i := store.Instance{ID: a.id, Tenant: a.tenant, Principal: a.principal}
+	i := store.Instance{ID: a.id, Tenant: a.tenant, Principal: a.principal, Label: a.label}
 	h.ok(h.db.Enroll(h.t.Context(), nil, store.Gateway{ID: relay.GatewayID(a.id)}, i))
 }
 
@@ -239,6 +239,14 @@ func (h *history) say() relay.ChatID {
 		if b, ok := h.codes[ev.Text]; ok && verdicts[""] == "control" {
 			h.bind(b)
 			h.seen[mark{ev.Bot, ev.ID}] = true
+		}
+		if named := h.called(ev); verdicts[named] != "" && named != "" { // it is the only one, if it may be spoken to
+			i := slices.IndexFunc(got, func(d gate.Decision) bool { return d.Event == ev.ID && d.Instance == named })
+			for id := range verdicts {
+				if id != named && i >= 0 && (got[i].Reason == gate.Delivered || got[i].Reason == gate.Undecided) {
+					verdicts[id] = "not_named"
+				}
+			}
 		}
 		for id, word := range verdicts {
 			i := slices.IndexFunc(got, func(d gate.Decision) bool { return d.Event == ev.ID && d.Instance == id })
@@ -384,6 +392,9 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 		}
 	case "a typed one":
 		ev.Text = pick(h.draw, "approval", []string{"/approve", "/deny@bot all", "/approve@bot session"})
+	}
+	if name := pick(h.draw, "by name", often(8, "", 1, "@kitchen", 1, "@a2", 1, "@b1:", 1, "@c1", 1, "@nobody")); name != "" && ev.Prompt == nil {
+		ev.Text = name + " " + ev.Text
 	}
 	switch {
 	case kind == "for another":

@@ -34,13 +34,40 @@ func (w *world) candidates(ev relay.Event) map[relay.InstanceID]string {
 	src, out := ev.Source, make(map[relay.InstanceID]string)
 	holder := w.holder(src.Place())
 	own := w.own(src, holder)
+	who := w.called(ev)
+	if src.ChatType == relay.ChatDM && who != "" && w.bound(who, src.Platform, src.UserID) {
+		own = who
+	}
+	as := func(id relay.InstanceID) relay.Event {
+		its := ev
+		if id == who { // without its name
+			_, its.Text, _ = strings.Cut(ev.Text, " ")
+		}
+		return its
+	}
 	if own != "" {
-		out[own] = w.verdict(ev, w.agents[own], true)
+		out[own] = w.verdict(as(own), w.agents[own], true)
 	}
 	if holder != "" && !w.bound(holder, src.Platform, src.UserID) && (own == "" || !ev.Traits.Press) {
-		out[holder] = w.verdict(ev, w.agents[holder], false)
+		out[holder] = w.verdict(as(holder), w.agents[holder], false)
 	}
 	return out
+}
+
+// called is the agent that ev is for by its name: one that its author is bound to, or the holder of the chat.
+func (w *world) called(ev relay.Event) relay.InstanceID {
+	if ev.Traits.Press || ev.Prompt != nil || ev.Traits.AuthorIsBot {
+		return ""
+	}
+	for id, a := range w.agents {
+		for _, name := range []string{string(id), strings.ToLower(a.label)} {
+			if (strings.HasPrefix(ev.Text, "@"+name+" ") || strings.HasPrefix(ev.Text, "@"+name+": ")) && name != "" &&
+				(w.bound(id, ev.Source.Platform, ev.Source.UserID) || w.holder(ev.Source.Place()) == id) {
+				return id
+			}
+		}
+	}
+	return ""
 }
 
 // pressed: a press goes to whoever asked, from people bound to it, and but for approvals from whom it admits to the

@@ -350,6 +350,28 @@ func TestUndecidedEventsFollowTheirChat(t *testing.T) {
 	})
 }
 
+// TestTwoInstancesAreUndecidedAboutOneEvent: the author's own, because an earlier event of the chat waits for it, and who
+// holds the chat since, because the network has not said yet whether its owner sees it.
+func TestTwoInstancesAreUndecidedAboutOneEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) { time.Sleep(time.Second); return true, nil })
+		defer q.end()
+		q.claim("garden")
+		first := q.say("eve", "garden")
+		if err := errors.Join(q.db.Release(t.Context(), nil, "home", tell, "", "garden"),
+			q.db.Claim(t.Context(), nil, store.Grant{Platform: tell, Chat: "garden", Instance: "kids"})); err != nil {
+			t.Fatal(err)
+		}
+		second := q.say("ann", "garden")
+		q.want("at first", q.reasons(second), []gate.Reason{gate.Undecided, gate.Undecided})
+		time.Sleep(visibility.Within)
+		synctest.Wait()
+		q.want("what waited before", q.reasons(first), []gate.Reason{gate.Undecided, gate.NoBinding})
+		q.want("home, whose owner wrote it", q.got("home"), []relay.EventID{second})
+		q.want("kids, who hold the chat", q.got("kids"), []relay.EventID{second})
+	})
+}
+
 // TestAFloodOfUndecidedEventsIsBounded, and the lane behind it is not.
 func TestAFloodOfUndecidedEventsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

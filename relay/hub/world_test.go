@@ -38,6 +38,7 @@ type world struct {
 type agent struct {
 	id        relay.InstanceID
 	tenant    relay.TenantID
+	label     string      // the name that people know it by
 	hellos    []relay.Bot // the identities it said
 	fronts    []relay.Bot // the bots behind them
 	live      bool
@@ -155,7 +156,7 @@ func newWorld() *world {
 		},
 	}
 	for _, a := range []agent{
-		{id: "a1", tenant: "a", hellos: []relay.Bot{other, {Platform: tell}}, fronts: []relay.Bot{other, one, two}},
+		{id: "a1", tenant: "a", label: "Kitchen", hellos: []relay.Bot{other, {Platform: tell}}, fronts: []relay.Bot{other, one, two}},
 		{id: "a2", tenant: "a", hellos: all, fronts: all},
 		{id: "b1", tenant: "b", hellos: []relay.Bot{{Platform: relay.RelayPlatform}}, fronts: all},
 		{id: "c1", tenant: "c", hellos: []relay.Bot{two}, fronts: []relay.Bot{two}},

@@ -160,11 +160,14 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	if j.press != nil {
 		in.prompts.Clear(j.press.Prompt.AnsweredBy(*j.press, time.Now()))
 	}
-	if j.answer != "" {
+	if j.answer.Text != "" {
 		in.capabilities.Answer(j.event, j.answer, j.capability)
+		if j.event.Prompt != nil { // the connector's own question
+			in.prompts.ClearPressed(j.event)
+		}
 	}
 	in.deliver(j)
-	if j.undecided != "" {
+	if len(j.undecided) > 0 {
 		in.judges.call(j.event.Chat())
 	}
 }
@@ -216,11 +219,13 @@ func (j judgement) stored(buffers []relay.BufferID) {
 
 // decide counts and remembers verdicts about ev.
 func (in *Inbound) decide(ev relay.Event, verdicts ...verdict) {
+	names := store.NamesIn(ev.Source)
 	for _, v := range verdicts {
 		in.counters.Add(count.Event(v.Reason), 1)
 		in.decisions.add(gate.Decision{
 			At: time.Now(), Platform: ev.Bot.Platform, BotID: ev.Bot.ID, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
 			Instance: v.Instance, Reason: v.Reason, ChatType: ev.Source.ChatType,
+			Person: names.Told, Handle: names.Handle,
 		})
 		in.log.Debug("event judged", "bot", ev.Bot.String(), "event", ev.ID, "instance", v.Instance, "reason", v.Reason)
 	}
@@ -263,7 +268,7 @@ func (in *Inbound) settle(j judgement) {
 		if j.press == nil && !j.capability.Placeholder {
 			in.capabilities.Settle(j.event.Bot, *j.capability)
 		}
-	case j.answer == "":
+	case j.answer.Text == "":
 		in.capabilities.Discard(j.event.Bot, *j.capability)
 	}
 }

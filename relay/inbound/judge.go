@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -26,9 +27,9 @@ type judgement struct {
 	consumed   bool
 	context    bool // somebody who gets it is to be told what was said before it
 	to         []store.Recipient
-	undecided  relay.InstanceID      // whose verdict waits for the network; empty: none
+	undecided  []relay.InstanceID    // whose verdict waits for the network, or behind one that does
 	ofOwner    bool                  // in a shared chat, by somebody who is bound: they see the chat
-	answer     string                // of the connector's own: to a control message, or a notice; empty: silence
+	answer     link.Answer           // of the connector's own: to a control message, or a notice
 	told       relay.EventID         // the mark of the notice that answer is; empty: it is none
 	press      *prompt.Press         // the prompt that it answers, if it is the first; nil: none
 	capability *platforms.Capability // what the event came with; nil: none
@@ -53,8 +54,7 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
 	}
-	code, control := link.Command(ev)
-	control = control && ev.Prompt == nil // an option may be called "link"
+	asks, control := link.Command(ev)
 	err = in.db.View(ctx, func(ctx context.Context) error {
 		seen, err := in.db.Seen.Has(ctx, ev.Bot, ev.ID)
 		switch {
@@ -77,8 +77,8 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 	}
 	// What changed nothing and gets no answer writes nothing either, however often it is sent.
 	j = dropped(ev, gate.Control)
-	j.answer, err = in.desk.Redeem(ctx, ev, code)
-	j.consumed = j.answer != ""
+	j.answer, err = in.desk.Do(ctx, ev, asks)
+	j.consumed = j.answer.Text != ""
 	return j, err
 }
 
@@ -92,17 +92,23 @@ func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before [
 		return dropped(ev, nobody(ev)), nil
 	}
 	j, fits := judgement{event: ev}, false
-	for _, c := range cs {
-		ev = c.completed(ev)
-		j.event = ev
+	whole := ev
+	for _, c := range cs { // whom the author named comes first
 		j.ofOwner = j.ofOwner || c.bound && ev.Source.ChatType != relay.ChatDM
 		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant}
+		if cs[0].named && j.consumed {
+			v.Reason = gate.NotNamed
+			j.verdicts = append(j.verdicts, v)
+			continue
+		}
+		ev = c.completed(whole)
+		j.event = ev
 		if v.Reason, err = in.decideFor(ctx, ev, c, before); err != nil {
 			return judgement{}, err
 		}
 		switch v.Reason {
 		case gate.Undecided:
-			j.undecided, j.consumed = c.instance.ID, true
+			j.undecided, j.consumed = append(j.undecided, c.instance.ID), true
 		case gate.Delivered:
 			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
 				j.frame, fits = wire.Pack(ev)
@@ -161,10 +167,12 @@ type candidate struct {
 	bound    bool           // the author is bound to it, and it is the one of theirs that gets the event
 	grant    bool           // it holds the grant covering the chat
 	asked    *prompt.Record // what it asked, and the event answers; nil: the event is no press on a prompt
+	named    bool           // the author wrote to it by name
+	told     string         // what they wrote behind that
 }
 
 // candidates are the instance of the author's own that gets the event, and the holder of the
-// grant covering the chat, if that is none of their own. A button press is for one of them only; one that answers a prompt,
+// grant covering the chat, if that is none of their own; first the one that the author wrote to by name. A button press is for one of them only; one that answers a prompt,
 // for whoever asked.
 func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
 	if ev.Prompt != nil {
@@ -186,18 +194,30 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candid
 			owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault})
 			foreign = foreign && b.Instance != grant.Instance
 		}
+		if len(bindings) > 0 {
+			in.db.People.Heard(store.Person{Platform: src.Platform, User: src.UserID}, bindings[0].Names, store.NamesIn(src))
+		}
+	}
+	named, told, err := in.spoken(ctx, ev, owned, grant.Instance)
+	if err != nil {
+		return nil, err
 	}
 	add := func(i relay.InstanceID, c candidate) error {
 		c.instance, err = store.Only(in.facts.Instances(ctx, i))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return nil
-		case err == nil:
+		case err != nil:
+			return err
+		case i == named:
+			c.named, c.told = true, told
+			out = slices.Insert(out, 0, c)
+		default:
 			out = append(out, c)
 		}
-		return err
+		return nil
 	}
-	own, bound := gate.OwnInstance(owned, grant.Instance, src.ChatType == relay.ChatDM)
+	own, bound := gate.OwnInstance(owned, grant.Instance, named, src.ChatType == relay.ChatDM)
 	if bound {
 		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
 			return nil, err
@@ -209,6 +229,27 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candid
 		}
 	}
 	return out, nil
+}
+
+// spoken is the one of the author's own instances and the holder of the grant that the author wrote to by name, and what they
+// wrote; empty: none of them.
+func (in *Inbound) spoken(ctx context.Context, ev relay.Event, owned []gate.Owned, holder relay.InstanceID) (relay.InstanceID, string, error) {
+	if !strings.HasPrefix(strings.TrimSpace(ev.Text), "@") {
+		return "", "", nil
+	}
+	var among []gate.Callable
+	for _, o := range append(slices.Clone(owned), gate.Owned{Instance: holder}) {
+		if o.Instance == "" || slices.ContainsFunc(among, func(c gate.Callable) bool { return c.Instance == o.Instance }) {
+			continue
+		}
+		i, err := store.Only(in.facts.Instances(ctx, o.Instance))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return "", "", err
+		}
+		among = append(among, gate.Callable{Instance: o.Instance, Label: i.Label})
+	}
+	i, told, _ := gate.Spoken(ev, among)
+	return i, told, nil
 }
 
 // ask puts the gate's question about one candidate, from what is known: the network is not asked here.
@@ -237,7 +278,7 @@ func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, b
 		return "", err
 	}
 	for _, j := range before {
-		if j.undecided == c.instance.ID && j.event.Source.ChatID == chat.ID {
+		if slices.Contains(j.undecided, c.instance.ID) && j.event.Source.ChatID == chat.ID {
 			waiting++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -38,7 +39,7 @@ func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before [
 	if err != nil || told {
 		return err
 	}
-	j.answer, j.told = n.answer, n.mark
+	j.answer, j.told = link.Answer{Text: n.answer}, n.mark
 	return nil
 }
 
@@ -50,10 +51,10 @@ func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) 
 	}
 	now := time.Now()
 	n := notice{says, relay.EventID(fmt.Sprintf("unbound/%s/%s", now.UTC().Format(time.DateOnly), ev.Source.UserID))}
-	if err := n.answers(ctx, in, j, before); err != nil || j.answer == "" {
+	if err := n.answers(ctx, in, j, before); err != nil || j.answer.Text == "" {
 		return err
 	}
-	if j.answer = in.desk.Ration(ev, j.answer); j.answer == "" {
+	if j.answer.Text = in.desk.Ration(ev, j.answer.Text); j.answer.Text == "" {
 		j.told = "" // tomorrow's strangers may have more luck today
 	}
 	return nil
@@ -65,7 +66,7 @@ func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, b
 	if !in.replies.Load().Away || !addressable(j.event) {
 		return nil
 	}
-	name := strings.ReplaceAll(string(i.ID), "`", "'")
+	name := strings.ReplaceAll(i.Shown(), "`", "'")
 	if until, quiet := i.Quiet.At(time.Now()); quiet && !gate.Urgent(j.event) {
 		return notice{
 			fmt.Sprintf(answerQuiet, name, i.Quiet.End()), relay.EventID(fmt.Sprintf("quiet/%s/%d/%s", i.ID, until.Unix(), j.event.Source.ChatID)),

@@ -65,9 +65,13 @@ func (c candidate) decide(ev relay.Event, f gate.Facts) gate.Reason {
 	})
 }
 
-// completed is ev with what is remembered of the prompt that it answers, if it answers one.
+// completed is ev as the candidate is to get it: with what is remembered of the prompt that it answers, and without the name
+// by which the author spoke to it. The gate judges it in this form.
 func (c candidate) completed(ev relay.Event) relay.Event {
-	if c.asked == nil {
+	switch {
+	case c.named:
+		return gate.Without(ev, c.told)
+	case c.asked == nil:
 		return ev
 	}
 	answer := *ev.Prompt

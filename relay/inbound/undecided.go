@@ -142,14 +142,15 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
-		cs, err := in.candidates(ctx, j.event)
+		ev := u.Delivery.About()
+		cs, err := in.candidates(ctx, ev)
 		if err != nil {
 			return j, err
 		}
 		if i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance }); i >= 0 {
 			c, known := cs[i], false
 			v.Tenant = c.instance.Tenant
-			j.event = c.completed(j.event)
+			j.event = c.completed(ev)
 			if v.Reason, known, err = in.ask(ctx, j.event, c); err != nil {
 				return j, err
 			}

@@ -46,32 +46,3 @@ func parseCode(typed string) (code string, ok bool) {
 	}
 	return b.String(), b.Len() == codeLen || b.Len() == olderLen
 }
-
-// Command reports whether ev is a control message, which reaches no agent, and what was typed after the
-// command: possibly nothing, and not necessarily a code. In a direct message that is every "/link", and a deep link
-// with a code. Elsewhere it is "/link" with a code, which must not be seen by more people. A command addressed to
-// another bot is never one.
-func Command(ev relay.Event) (typed string, ok bool) {
-	text := strings.TrimSpace(ev.Text)
-	if !strings.HasPrefix(text, "/") || ev.Traits.OtherCommand {
-		return "", false
-	}
-	name, arg := text, ""
-	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
-		name, arg = text[:i], strings.TrimSpace(text[i:])
-	}
-	name, _, _ = strings.Cut(name, "@") // "/link@bot"; another bot's is OtherCommand
-	direct := ev.Source.ChatType == relay.ChatDM
-	_, shaped := parseCode(arg)
-	switch {
-	case strings.EqualFold(name, "/link"):
-		ok = direct || shaped
-	case ev.Traits.DeepLink:
-		// What a deep link carries is one word; more words are somebody talking.
-		ok = direct && shaped && !strings.ContainsFunc(arg, unicode.IsSpace)
-	}
-	if !ok {
-		return "", false
-	}
-	return arg, true
-}

@@ -107,11 +107,11 @@ func TestCommand(t *testing.T) {
 				ev.Source.Platform = tc.platform
 			}
 			got, ok := Command(ev)
-			if ok != tc.ok || (ok && got != tc.want) {
-				t.Errorf("Command(%q) = %q, %v; want %q, %v", tc.text, got, ok, tc.want, tc.ok)
+			if ok != tc.ok || ok && got != (Control{Verb: Link, Typed: tc.want}) {
+				t.Errorf("Command(%q) = %+v, %v; want %q, %v", tc.text, got, ok, tc.want, tc.ok)
 			}
-			if !ok && got != "" {
-				t.Errorf("Command(%q) is no command, but has argument %q", tc.text, got)
+			if !ok && got != (Control{}) {
+				t.Errorf("Command(%q) is no command, but is %+v", tc.text, got)
 			}
 		})
 	}
@@ -128,7 +128,8 @@ func FuzzCommand(f *testing.F) {
 		if group {
 			ev.Source.ChatType = relay.ChatGroup
 		}
-		typed, ok := Command(ev)
+		c, ok := Command(ev)
+		typed := c.Typed
 		code, shaped := parseCode(typed)
 		if ok && !strings.HasPrefix(strings.TrimSpace(text), "/") {
 			t.Errorf("Command(%q): text that is no command is control", text)

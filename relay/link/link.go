@@ -1,5 +1,6 @@
 // Package link connects a person with an agent: the operator gets a short code, the person sends the
-// code to the bot in a direct message, and from then on the person's messages go to that agent.
+// code to the bot in a direct message, and from then on the person's messages go to that agent. In direct messages
+// people also ask who they are here, choose which of their agents answers, and take themselves off.
 //
 // It does not send: it says what to answer. It does not decide who may see what; relay/gate does.
 //
@@ -17,11 +18,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -75,14 +76,14 @@ const (
 	answerBurnt = "Others can read that code here, so it is no longer valid. " +
 		"Please ask for a new one, and send it to me in a direct message."
 	answerLinked = "Done: you are linked to `%s`. Just write to me here."
-	answerBeside = "Done: you are linked to `%s`. What you write to me here still goes to `%s`; whoever runs the connector can change that."
+	answerBeside = "Done: you are linked to `%s`. What you write to me here still goes to `%s`; send `/agent` to change that."
 )
 
-// Redeem carries out the control message ev, where typed is what Command returned, and says what to answer in
+// redeem carries out the control message ev of the verb Link, where typed is what Command returned, and says what to answer in
 // ev's chat; "" means silence. In a direct message it binds the author, and keeps the chat as the one to reach
 // the author in; anywhere else it makes the code worthless. An error means trouble with the store: the caller
 // hands the same event in again, which is harmless after a success too.
-func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer string, err error) {
+func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer string, err error) {
 	code, shaped := parseCode(typed)
 	if ev.Source.ChatType != relay.ChatDM {
 		if !shaped {
@@ -105,20 +106,21 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		return d.Ration(ev, answerWrong), nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
-	person := audit.Actor{Kind: audit.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)}
-	row := &audit.Entry{Actor: person, Action: "link"} // whose code it is, the store finds out
+	row := &audit.Entry{Actor: actor(by), Action: "link"} // whose code it is, the store finds out
 	linked, err := d.db.Codes.Redeem(ctx, row, d.key(code), by, ev.Source.ChatID)
 	switch {
 	case err == nil:
 		d.tries.refund(who)
-		direct, err := DirectTo(ctx, d.db, by)
+		p, err := d.linked(ctx, by)
 		if err != nil {
 			return "", fmt.Errorf("redeem link code: %w", err)
 		}
-		if direct != linked.Instance {
-			return fmt.Sprintf(answerBeside, quotable(linked.Instance), quotable(direct)), nil
+		d.db.People.Heard(by, store.Names{}, store.NamesIn(ev.Source))
+		i := p.to[max(0, slices.IndexFunc(p.to, func(i store.Instance) bool { return i.ID == linked.Instance }))]
+		if p.direct != i.ID {
+			return fmt.Sprintf(answerBeside, quotable(i), quotable(p.answers())), nil
 		}
-		return fmt.Sprintf(answerLinked, quotable(linked.Instance)), nil
+		return fmt.Sprintf(answerLinked, quotable(i)), nil
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExpired), errors.Is(err, store.ErrUsed):
 		return d.Ration(ev, answerWrong), nil
 	default:
@@ -130,16 +132,14 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 // DirectTo is the instance that gets a person's direct messages; empty: the person is linked to none.
 func DirectTo(ctx context.Context, db *store.DB, by store.Person) (relay.InstanceID, error) {
 	bound, err := db.Bindings(ctx, store.BindingFilter{Platform: by.Platform, User: by.User})
-	var owned []gate.Owned
-	for _, b := range bound {
-		owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault})
-	}
-	i, _ := gate.OwnInstance(owned, "", true)
-	return i, err
+	return direct(bound), err
 }
 
-// quotable is a name between the backticks of an answer.
-func quotable(i relay.InstanceID) string { return strings.ReplaceAll(string(i), "`", "'") }
+// quotable is an instance's name between the backticks of an answer.
+func quotable(i store.Instance) string { return quoted(i.Shown()) }
+
+// quoted is s between backticks.
+func quoted(s string) string { return strings.ReplaceAll(s, "`", "'") }
 
 // Ration is an answer to ev that links nobody, or nothing. Where answers cost money, all people of the network together get
 // as many as one person does elsewhere: strangers have numbers enough, and may write from forged ones.

@@ -96,19 +96,25 @@ func (b *bench) mint(t *testing.T, i relay.InstanceID, p relay.PlatformID) strin
 	return code
 }
 
-// say runs ev through Command and Redeem, as the hub does.
+// say runs ev through Command and Do, as the hub does, and is what is answered.
 func (b *bench) say(t *testing.T, ev relay.Event) string {
 	t.Helper()
-	typed, ok := Command(ev)
+	return b.ask(t, ev).Text
+}
+
+// ask is say with the options of the answer.
+func (b *bench) ask(t *testing.T, ev relay.Event) Answer {
+	t.Helper()
+	c, ok := Command(ev)
 	if !ok {
 		t.Fatalf("%q is no control message", ev.Text)
 	}
-	answer, err := b.Redeem(t.Context(), ev, typed)
+	answer, err := b.Do(t.Context(), ev, c)
 	if err != nil {
-		t.Fatalf("Redeem: %v", err)
+		t.Fatalf("Do: %v", err)
 	}
-	if code, shaped := parseCode(typed); shaped && (strings.Contains(answer, typed) || strings.Contains(answer, code)) {
-		t.Errorf("answer %q repeats the code", answer)
+	if code, shaped := parseCode(c.Typed); shaped && (strings.Contains(answer.Text, c.Typed) || strings.Contains(answer.Text, code)) {
+		t.Errorf("answer %q repeats the code", answer.Text)
 	}
 	return answer
 }
@@ -367,7 +373,7 @@ func TestStoreTroubleIsAnErrorAndNoTry(t *testing.T) {
 	b.close(t)
 	for _, ev := range []relay.Event{event("ann", "/link 7KQ2-9F4M"), inGroup(event("ann", "/link 7KQ2-9F4M"))} {
 		for range 2 * maxTries {
-			answer, err := b.Redeem(t.Context(), ev, "7KQ2-9F4M")
+			answer, err := b.redeem(t.Context(), ev, "7KQ2-9F4M")
 			if err == nil || answer != "" {
 				t.Fatalf("Redeem on a closed store = %q, %v; want an error", answer, err)
 			}

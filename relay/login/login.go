@@ -23,9 +23,8 @@ import (
 )
 
 const (
-	// CodeFor is how long a code is good, and SessionFor how long a session lasts.
-	CodeFor    = 10 * time.Minute
-	SessionFor = 12 * time.Hour
+	// CodeFor is how long a code is good.
+	CodeFor = 10 * time.Minute
 
 	codeLen = 26 // 130 random bits
 )
@@ -58,14 +57,15 @@ func (d *Desk) Mint(ctx context.Context, by audit.Actor) (code string, until tim
 	return code, until, err
 }
 
-// LogIn opens a session for a code as people type it, and uses the code up. ErrNotGood; other errors are the store's.
-func (d *Desk) LogIn(ctx context.Context, typed string) (token relay.Secret, until time.Time, err error) {
+// LogIn opens a session that lasts so long for a code as people type it, and uses the code up. ErrNotGood; other errors are the
+// store's.
+func (d *Desk) LogIn(ctx context.Context, typed string, lasts time.Duration) (token relay.Secret, until time.Time, err error) {
 	mac := d.sum(purposeCode, strings.ToLower(strings.TrimSpace(typed)))
 	if _, err := d.codes.Get(ctx, store.WebCode, mac); err != nil {
 		return token, until, notGood(err)
 	}
 	text := relay.RandomText(relay.TokenLen)
-	until = d.now().Add(SessionFor)
+	until = d.now().Add(lasts)
 	if err := d.codes.Put(ctx, nil, d.sum(purposeSession, text), store.Code{Kind: store.WebSession, ExpiresAt: until}); err != nil {
 		return token, until, err
 	}
@@ -95,6 +95,11 @@ func (d *Desk) Session(ctx context.Context, token string) (until time.Time, err 
 	}
 	c, err := d.codes.Get(ctx, store.WebSession, d.sum(purposeSession, token))
 	return c.ExpiresAt, notGood(err)
+}
+
+// Renew has the session of a token last until then. ErrNotGood: there is none, or it was ended meanwhile.
+func (d *Desk) Renew(ctx context.Context, token string, until time.Time) error {
+	return notGood(d.codes.Prolong(ctx, store.WebSession, d.sum(purposeSession, token), until))
 }
 
 // LogOut ends the session of a token, if there is one.

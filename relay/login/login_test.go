@@ -17,6 +17,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
+const lasts = 12 * time.Hour // of a session
+
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 type macer struct{}
@@ -63,12 +65,14 @@ func (b *bench) mint(t *testing.T) string {
 
 func (b *bench) logIn(t *testing.T) string {
 	t.Helper()
-	token, until, err := b.LogIn(context.Background(), b.mint(t))
-	if err != nil || until.Sub(b.now) != SessionFor {
-		t.Fatalf("LogIn: until %s, %v; want %s", until, err, SessionFor)
+	token, until, err := b.LogIn(context.Background(), b.mint(t), lasts)
+	if err != nil || until.Sub(b.now) != lasts {
+		t.Fatalf("LogIn: until %s, %v; want %s", until, err, lasts)
 	}
 	return token.RevealString()
 }
+
+func (b *bench) renew(token string) { _ = b.Renew(context.Background(), token, b.now.Add(lasts)) }
 
 func TestWhatACodeIsGoodFor(t *testing.T) {
 	ctx := context.Background()
@@ -78,17 +82,17 @@ func TestWhatACodeIsGoodFor(t *testing.T) {
 	}{
 		"as it was made":             {func(_ *bench, code string) string { return code }, nil},
 		"in capitals, with blanks":   {func(_ *bench, code string) string { return " " + string(bytes.ToUpper([]byte(code))) + "\n" }, nil},
-		"a second time":              {func(b *bench, code string) string { _, _, _ = b.LogIn(ctx, code); return code }, ErrNotGood},
+		"a second time":              {func(b *bench, code string) string { _, _, _ = b.LogIn(ctx, code, lasts); return code }, ErrNotGood},
 		"in its last second":         {func(b *bench, code string) string { b.now = b.now.Add(CodeFor - time.Second); return code }, nil},
 		"after ten minutes":          {func(b *bench, code string) string { b.now = b.now.Add(CodeFor); return code }, ErrNotGood},
 		"after everybody was out":    {func(b *bench, code string) string { _, _ = b.LogOutAll(ctx, audit.Actor{}); return code }, ErrNotGood},
 		"one that was never made":    {func(*bench, string) string { return "abcdefghijklmnopqrstuvwxyz" }, ErrNotGood},
 		"nothing":                    {func(*bench, string) string { return "" }, ErrNotGood},
-		"a session's token, no code": {func(b *bench, code string) string { s, _, _ := b.LogIn(ctx, code); return s.RevealString() }, ErrNotGood},
+		"a session's token, no code": {func(b *bench, code string) string { s, _, _ := b.LogIn(ctx, code, lasts); return s.RevealString() }, ErrNotGood},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			token, _, err := b.LogIn(ctx, tc.before(b, b.mint(t)))
+			token, _, err := b.LogIn(ctx, tc.before(b, b.mint(t)), lasts)
 			if !errors.Is(err, tc.want) || token.IsZero() != (err != nil) {
 				t.Errorf("LogIn: a token: %t, %v; want %v", !token.IsZero(), err, tc.want)
 			}
@@ -103,7 +107,7 @@ func TestACodeOpensOneSession(t *testing.T) { // invariant 1
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, _, err := b.LogIn(context.Background(), code); err == nil {
+			if _, _, err := b.LogIn(context.Background(), code, lasts); err == nil {
 				opened.Add(1)
 			}
 		})
@@ -120,14 +124,21 @@ func TestWhatEndsASession(t *testing.T) { // invariant 3
 		do   func(b *bench, token string)
 		want error
 	}{
-		"nothing":               {func(*bench, string) {}, nil},
-		"a restart does not":    {func(b *bench, _ string) { _ = b.db.Close(); b.open(t) }, nil},
-		"another logs out":      {func(b *bench, _ string) { _ = b.LogOut(ctx, b.logIn(t)) }, nil},
-		"its logout":            {func(b *bench, token string) { _ = b.LogOut(ctx, token) }, ErrNotGood},
-		"everybody's logout":    {func(b *bench, _ string) { _, _ = b.LogOutAll(ctx, audit.Actor{}) }, ErrNotGood},
-		"twelve hours":          {func(b *bench, _ string) { b.now = b.now.Add(SessionFor) }, ErrNotGood},
-		"not a second before":   {func(b *bench, _ string) { b.now = b.now.Add(SessionFor - time.Second) }, nil},
-		"a sweep after the end": {func(b *bench, _ string) { b.now = b.now.Add(3 * SessionFor); _, _ = b.db.Sweep(ctx) }, ErrNotGood},
+		"nothing":             {func(*bench, string) {}, nil},
+		"a restart does not":  {func(b *bench, _ string) { _ = b.db.Close(); b.open(t) }, nil},
+		"another logs out":    {func(b *bench, _ string) { _ = b.LogOut(ctx, b.logIn(t)) }, nil},
+		"its logout":          {func(b *bench, token string) { _ = b.LogOut(ctx, token) }, ErrNotGood},
+		"everybody's logout":  {func(b *bench, _ string) { _, _ = b.LogOutAll(ctx, audit.Actor{}) }, ErrNotGood},
+		"twelve hours":        {func(b *bench, _ string) { b.now = b.now.Add(lasts) }, ErrNotGood},
+		"not a second before": {func(b *bench, _ string) { b.now = b.now.Add(lasts - time.Second) }, nil},
+		"renewed before": {func(b *bench, token string) {
+			b.now = b.now.Add(lasts - time.Second)
+			b.renew(token)
+			b.now = b.now.Add(lasts - time.Second)
+		}, nil},
+		"renewed, and over":     {func(b *bench, token string) { b.renew(token); b.now = b.now.Add(lasts) }, ErrNotGood},
+		"renewed after its end": {func(b *bench, token string) { _ = b.LogOut(ctx, token); b.renew(token) }, ErrNotGood},
+		"a sweep after the end": {func(b *bench, _ string) { b.now = b.now.Add(3 * lasts); _, _ = b.db.Sweep(ctx) }, ErrNotGood},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -176,7 +187,7 @@ func TestNoLoginOutlivesALogOutAll(t *testing.T) { // invariant 4
 		var token relay.Secret
 		var loggedIn, loggedOut error
 		var wg sync.WaitGroup
-		wg.Go(func() { token, _, loggedIn = b.LogIn(context.Background(), code) })
+		wg.Go(func() { token, _, loggedIn = b.LogIn(context.Background(), code, lasts) })
 		wg.Go(func() { _, loggedOut = b.LogOutAll(context.Background(), audit.Actor{}) })
 		wg.Wait()
 		if loggedOut != nil || loggedIn != nil && !errors.Is(loggedIn, ErrNotGood) {

@@ -2,6 +2,8 @@ package manage
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -36,6 +38,9 @@ type AuditRow struct {
 	Instance  relay.InstanceID `json:"instanceId,omitempty"`
 	Gateway   relay.GatewayID  `json:"gatewayId,omitempty"`
 	Detail    string           `json:"detail,omitempty"`
+	// Person is the name of the person who changed it, or whom it is about, and Name the one that the instance was given; empty: there is none.
+	Person string `json:"personName,omitempty"`
+	Name   string `json:"gatewayName,omitempty"`
 }
 
 // Audit lists who changed what, newest last. A name nothing was ever done to gives none. Refused with Usage.
@@ -43,13 +48,29 @@ func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", "a limit of %d shows nothing", q.Limit)
 	}
+	of, err := s.db.Labelled(ctx, q.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
 	all, err := s.db.Audit.List(ctx, q.Limit, func(e audit.Entry) bool {
-		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
+		return q.Name == "" || of.ID != "" && e.Instance == of.ID || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
 	})
 	return each(all, func(e audit.Entry) AuditRow {
-		return AuditRow{
+		out := AuditRow{
 			At: e.At.UTC(), ActorKind: e.Actor.Kind, Actor: e.Actor.Name, Action: e.Action,
 			Tenant: e.Tenant, Instance: e.Instance, Gateway: e.Gateway, Detail: e.Detail,
 		}
+		if e.Instance != "" {
+			out.Name = s.label(ctx, e.Instance)
+		}
+		platform, user, ok := strings.Cut(e.Detail, " person ")
+		if !ok && e.Actor.Kind == audit.ActorPerson {
+			platform, user, ok = strings.Cut(e.Actor.Name, ":")
+		}
+		if ok {
+			names, _ := s.names(ctx, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)}) // without: no name
+			out.Person = names.Shown()
+		}
+		return out
 	}), err
 }

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -17,7 +18,7 @@ type Named struct {
 // directory finds instances and gateways by the names that people type.
 type directory struct{ db *store.DB }
 
-// instance finds the instance a name stands for: its own, or that of the gateway of that name.
+// instance finds the instance a name stands for: its id, that of a gateway of its, or the name it was given.
 func (d directory) instance(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := store.Only(d.db.Instances(ctx, relay.InstanceID(name)))
 	if !errors.Is(err, store.ErrNotFound) {
@@ -25,7 +26,11 @@ func (d directory) instance(ctx context.Context, name string) (store.Instance, e
 	}
 	switch g, err := store.Only(d.db.Gateways(ctx, relay.GatewayID(name))); {
 	case errors.Is(err, store.ErrNotFound):
-		return store.Instance{}, noGateway(name)
+		inst, err := d.db.Labelled(ctx, name)
+		if errors.Is(err, store.ErrNotFound) {
+			err = noGateway(name)
+		}
+		return inst, err
 	case err != nil:
 		return store.Instance{}, err
 	default:
@@ -73,7 +78,7 @@ func (d directory) liveGateways(ctx context.Context) (map[relay.InstanceID]bool,
 // grants are those of an instance; of an empty one: all.
 func (d directory) grants(ctx context.Context, i relay.InstanceID) ([]Grant, error) {
 	all, err := d.db.Grants(ctx, store.GrantFilter{Instance: i})
-	return each(all, grant), err
+	return each(all, func(g store.Grant) Grant { return d.grant(ctx, g) }), err
 }
 
 // gateway finds a gateway by its name, or by its instance's when that has no other one.
@@ -86,9 +91,14 @@ func (d directory) gateway(ctx context.Context, name string) (store.Gateway, err
 	if listed != nil {
 		return g, listed
 	}
+	of, err := d.db.Labelled(ctx, name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return g, err
+	}
+	id := cmp.Or(of.ID, relay.InstanceID(name))
 	var its []store.Gateway // a gateway that provisions itself brings its own name
 	for _, other := range all {
-		if string(other.Instance) == name && !other.Revoked {
+		if other.Instance == id && !other.Revoked {
 			its = append(its, other)
 		}
 	}

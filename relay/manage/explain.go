@@ -1,9 +1,11 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
@@ -16,9 +18,14 @@ type history struct {
 	*surroundings
 }
 
-// Explain asks why an event went where it went.
+// Explain asks why events went where they went. What is empty does not matter.
 type Explain struct {
-	Event relay.EventID `json:"eventId,omitempty"` // empty: all that is remembered
+	Event   relay.EventID `json:"eventId,omitempty"`
+	Gateway string        `json:"gateway,omitempty"` // the name or the id of the one that a verdict is about
+	Person  string        `json:"person,omitempty"`  // an id, PLATFORM:ID, a name, or "@" and the account's name
+	Since   time.Time     `json:"since,omitzero"`    // judged after that
+	Last    int           `json:"last,omitempty"`    // the newest so many; 0: all that is remembered
+	All     bool          `json:"all,omitempty"`     // also what bots wrote themselves
 }
 
 // Explain lists the verdicts the server remembers, newest last, each in words, and among them, unless it is asked for one
@@ -33,22 +40,28 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		return nil, err
 	}
 	out := []gate.Decision{}
-	look := lookout{history: s, at: make(map[relay.InstanceID]*buffered)}
+	look := lookout{history: s, at: make(map[relay.InstanceID]*buffered), people: make(map[store.Person]store.Names)}
 	if look.live, err = s.liveGateways(ctx); err != nil {
 		return nil, err
 	}
+	var wanted []gate.Decision
 	for _, d := range s.live.Decisions() {
-		if e.Event != "" && d.Event != e.Event {
-			continue
+		if err := look.name(ctx, &d); err != nil {
+			return nil, err
 		}
+		if e.wanted(d) {
+			wanted = append(wanted, d)
+		}
+	}
+	for _, d := range last(wanted, e.Last) {
 		if err := look.explain(ctx, &d); err != nil {
 			return nil, err
 		}
 		d.Media = files.of(d)
 		out = append(out, d)
 	}
-	if e.Event == "" {
-		out = s.withRefusals(out)
+	if e.Event == "" && e.Gateway == "" && e.Person == "" {
+		out = last(slices.DeleteFunc(s.withRefusals(out), func(d gate.Decision) bool { return !e.wanted(d) }), e.Last)
 	}
 	if e.Event != "" && len(out) == 0 {
 		return nil, refuse(NotFound, "the server remembers no event %q", e.Event).try("explain")
@@ -78,6 +91,36 @@ type lookout struct {
 	history *history
 	live    map[relay.InstanceID]bool // that a gateway can serve
 	at      map[relay.InstanceID]*buffered
+	people  map[store.Person]store.Names // that were asked for
+}
+
+// last are the newest n of all; 0: all.
+func last(all []gate.Decision, n int) []gate.Decision {
+	if n <= 0 {
+		return all
+	}
+	return all[max(0, len(all)-n):]
+}
+
+// name sets the names of the gateway and of the person: the operator's word for them counts before what their network said.
+func (l *lookout) name(ctx context.Context, d *gate.Decision) error {
+	if d.Instance != "" {
+		d.Gateway = l.history.label(ctx, d.Instance)
+	}
+	if d.User == "" {
+		return nil
+	}
+	who := store.Person{Platform: d.Platform, User: d.User}
+	names, asked := l.people[who]
+	if !asked {
+		var err error
+		if names, err = l.history.names(ctx, who); err != nil {
+			return err
+		}
+		l.people[who] = names
+	}
+	d.Person, d.Handle = cmp.Or(names.Given, d.Person, names.Told), cmp.Or(d.Handle, names.Handle)
+	return nil
 }
 
 // buffer is what waits for i, and what of it was given up.

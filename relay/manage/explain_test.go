@@ -107,10 +107,10 @@ func TestEveryVerdictIsASentence(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := map[gate.Reason]string{
-		gate.NotPrincipal:  `hermes-connector principal home allow-list --allow 'pigeon:o'\''neil'`,
-		gate.NotAddressed:  "hermes-connector policy home --platform pigeon --free loft",
-		gate.OtherBot:      "hermes-connector policy home --platform pigeon --allow-bots",
-		gate.PromptForeign: `hermes-connector bind home pigeon 'o'\''neil'`,
+		gate.NotPrincipal:  `hermes-connector gateway access home allow-list --allow 'pigeon:o'\''neil'`,
+		gate.NotAddressed:  "hermes-connector gateway policy home --platform pigeon --free loft",
+		gate.OtherBot:      "hermes-connector gateway policy home --platform pigeon --allow-bots",
+		gate.PromptForeign: `hermes-connector link home --user 'pigeon:o'\''neil'`,
 	}
 	for _, d := range all[:len(all)-1] {
 		if strings.Contains(d.Says, "_") || len(strings.Fields(d.Says)) < 3 || d.Change != change[d.Reason] {
@@ -132,7 +132,7 @@ func TestEveryVerdictIsASentence(t *testing.T) {
 		}
 	}
 	stranger := all[len(all)-1]
-	if want := "hermes-connector bind home pigeon '$(x)'"; stranger.Change != want {
+	if want := "hermes-connector link home --user 'pigeon:$(x)'"; stranger.Change != want {
 		t.Errorf("a stranger's verdict is changed by %q, want %q", stranger.Change, want)
 	}
 }

@@ -71,6 +71,13 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 	if s.set.Words != nil {
 		s.set.Words.Status(st, seen)
 	}
+	for n := range st.Findings {
+		for _, i := range st.Instances {
+			if f := &st.Findings[n]; f.About == "gateway "+string(i.ID) && i.Name != "" {
+				f.Name = "gateway " + i.Name
+			}
+		}
+	}
 	if s.set.Findings != nil {
 		for _, f := range s.set.Findings(afresh) {
 			st.Findings = append(st.Findings, f)

@@ -28,6 +28,7 @@ type Gateway struct {
 	ID         relay.GatewayID  `json:"gatewayId"`
 	Instance   relay.InstanceID `json:"instanceId"`
 	Tenant     relay.TenantID   `json:"tenant"`
+	Name       string           `json:"name,omitempty"` // that its instance was given
 	State      State            `json:"state"`
 	CreatedAt  time.Time        `json:"createdAt"`
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
@@ -73,7 +74,7 @@ func (s *gateways) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 		return Gateway{}, err
 	}
 	out := Gateway{
-		ID: g.ID, Instance: g.Instance, Tenant: g.Tenant, State: s.state(i),
+		ID: g.ID, Instance: g.Instance, Tenant: g.Tenant, Name: i.Label, State: s.state(i),
 		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: g.LastSeenAt.UTC(), Warnings: warnings(i),
 	}
 	switch {

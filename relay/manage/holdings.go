@@ -50,6 +50,9 @@ func (s *gateways) holdings(ctx context.Context, g store.Gateway) (*Holdings, er
 		if h.People[n].DirectTo, err = link.DirectTo(ctx, s.db, store.Person{Platform: b.Platform, User: b.User}); err != nil {
 			return nil, err
 		}
+		if err := s.name(ctx, &h.People[n]); err != nil {
+			return nil, err
+		}
 	}
 	if h.Grants, err = s.grants(ctx, i.ID); err != nil {
 		return nil, err

@@ -78,6 +78,8 @@ type Settings struct {
 	Networks []platforms.Network // the networks this program speaks
 	// WebURL is where people open the web pages, without a trailing slash; empty: there are none.
 	WebURL string
+	// WebFingerprint is the SHA-256 of the certificate that they have of the connector's own; empty: they have none. nil is as that.
+	WebFingerprint func() string
 	// IdentityURLs: this connector is its gateways' token endpoint.
 	IdentityURLs bool
 	// CheckWake judges where a wake URL points; nil means that only its form is judged.

@@ -70,13 +70,13 @@ func (s *people) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, err
 type Bind struct {
 	Name     string           `json:"name"`
 	Platform relay.PlatformID `json:"platform"`
-	User     relay.UserID     `json:"userId"`
+	User     relay.UserID     `json:"userId"` // or "@" and their account's name
 }
 
 func (b Bind) person() string { return string(b.Platform) + " person " + string(b.User) }
 
 func (b Bind) unbound() *Error {
-	return refuse(NotFound, "%s person %s is not bound to %q", b.Platform, b.User, b.Name)
+	return refuse(NotFound, "%s person %s is not linked to %q", b.Platform, b.User, b.Name)
 }
 
 // Binding says that a person's messages go to an instance.
@@ -91,22 +91,32 @@ type Binding struct {
 	DMDefault bool           `json:"dmDefault,omitempty"` // of several instances of the person, it is the one chosen for direct messages
 	// DirectTo is the instance that gets the person's direct messages: this one, or another. Also after a Bind.
 	DirectTo relay.InstanceID `json:"directTo,omitempty"`
+	// Gateway and DirectName are the names that the instance and DirectTo were given, Person is what the person is called, and
+	// Handle their account's name, without "@"; empty: there is none.
+	Gateway    string `json:"gatewayName,omitempty"`
+	Person     string `json:"personName,omitempty"`
+	DirectName string `json:"directName,omitempty"`
+	Handle     string `json:"handle,omitempty"`
 }
 
 // Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with NotFound or Usage.
 func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
-	err := cmp.Or(s.person(b.Platform, b.User), s.typed("userId", b.Platform, string(b.User)))
+	who, told, err := s.whom(ctx, b.Platform, b.User)
 	if err != nil {
 		return Binding{}, err
 	}
+	b.User = who.User
 	out, err := s.rebind(ctx, s.served, b, nil, func(i store.Instance) error {
 		return s.db.Bind(ctx, row(by, "bind", i, b.person()), store.Binding{
-			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(),
+			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(), Names: told,
 		})
 	})
 	out.Warnings = s.botless(b.Platform)
 	if err == nil {
 		out.DirectTo, err = link.DirectTo(ctx, s.db, store.Person{Platform: b.Platform, User: b.User})
+	}
+	if err == nil {
+		err = s.name(ctx, &out)
 	}
 	return out, err
 }
@@ -124,14 +134,38 @@ func (s *people) rebind(ctx context.Context, find func(context.Context, string) 
 	if errors.Is(err, store.ErrNotFound) && unbound != nil {
 		err = unbound
 	}
-	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID}, err
+	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID, Gateway: i.Label}, err
+}
+
+// name sets the names in b.
+func (d directory) name(ctx context.Context, b *Binding) error {
+	names, err := d.names(ctx, store.Person{Platform: b.Platform, User: b.User})
+	b.Gateway, b.Person, b.Handle = d.label(ctx, b.Instance), names.Shown(), names.Handle
+	if b.DirectTo != "" {
+		b.DirectName = d.label(ctx, b.DirectTo)
+	}
+	return err
 }
 
 // Unbind undoes Bind. Refused with NotFound, also when the person was not bound.
 func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
-	return s.rebind(ctx, s.instance, b, b.unbound(), func(i store.Instance) error {
+	who := store.Person{Platform: b.Platform, User: b.User}
+	if strings.HasPrefix(string(b.User), "@") {
+		var err error
+		if who, _, err = s.whom(ctx, b.Platform, b.User); err != nil {
+			return Binding{}, err
+		}
+	}
+	b.User = who.User
+	names, err := s.names(ctx, who)
+	if err != nil {
+		return Binding{}, err
+	}
+	out, err := s.rebind(ctx, s.instance, b, b.unbound(), func(i store.Instance) error {
 		return s.db.Unbind(ctx, row(by, "unbind", i, b.person()), i.ID, b.Platform, b.User)
 	})
+	out.Person, out.Handle = names.Shown(), names.Handle
+	return out, err
 }
 
 // SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
@@ -139,6 +173,13 @@ func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, e
 func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err
+	}
+	if by.Kind == audit.ActorCLI && strings.HasPrefix(string(b.User), "@") { // a gateway, which asks for this too, is told of nobody
+		who, _, err := s.whom(ctx, b.Platform, b.User)
+		if err != nil {
+			return Binding{}, err
+		}
+		b.User = who.User
 	}
 	return s.rebind(ctx, s.served, b, b.unbound().try("bind", b.Name, string(b.Platform), string(b.User)), func(i store.Instance) error {
 		return s.db.SetDMDefault(ctx, row(by, "dm-default", i, b.person()), i.ID, b.Platform, b.User)

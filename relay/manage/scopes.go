@@ -35,7 +35,8 @@ type Grant struct {
 	Instance  relay.InstanceID `json:"instanceId"`
 	Tenant    relay.TenantID   `json:"tenant"`
 	GrantedAt time.Time        `json:"grantedAt,omitzero"`
-	Warnings  []string         `json:"warnings,omitempty"` // why it has no effect yet, in sentences
+	Gateway   string           `json:"gatewayName,omitempty"` // the name that the instance was given
+	Warnings  []string         `json:"warnings,omitempty"`    // why it has no effect yet, in sentences
 }
 
 // Claim grants a chat or a whole scope that nobody else holds to an instance. Again: nothing changes. Refused
@@ -52,11 +53,34 @@ func (s *chats) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, erro
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now()}
 	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g)
 	if errors.Is(err, store.ErrHeld) {
-		return Grant{}, refuse(Held, "another gateway holds that chat, and has to release it first").try("scopes")
+		return Grant{}, s.held(ctx, g)
 	}
 	out, err := s.granted(ctx, g, err)
 	out.Warnings = s.botless(c.Platform)
 	return out, err
+}
+
+// held is the refusal to grant what another gateway holds, or a part of it, with whose that is and what releases it. It is
+// for the operator's eyes: a gateway is not told about others.
+func (s *chats) held(ctx context.Context, wanted store.Grant) error {
+	all, err := s.db.Grants(ctx, store.GrantFilter{Platform: wanted.Platform})
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if g.Instance == wanted.Instance || g.Scope != wanted.Scope || g.Chat != wanted.Chat {
+			continue
+		}
+		args := []string{"release", string(g.Instance), string(g.Platform)}
+		if g.Chat != "" {
+			args = append(args, string(g.Chat))
+		}
+		if g.Scope != "" {
+			args = append(args, "--scope", string(g.Scope))
+		}
+		return refuse(Held, "%q holds that chat, and has to release it first", cmp.Or(s.label(ctx, g.Instance), string(g.Instance))).try(args...)
+	}
+	return refuse(Held, "another gateway holds that chat, and has to release it first").try("scopes")
 }
 
 // ClaimOwned is Claim for the instance itself, which may have what one of its bound people sees and manages,
@@ -102,7 +126,7 @@ func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, e
 	if err == nil && ok && held.Instance == g.Instance {
 		g = held
 	}
-	return grant(g), err
+	return s.grant(ctx, g), err
 }
 
 // notYours is one answer for every reason, so that it tells nothing about the chat.
@@ -111,7 +135,9 @@ func notYours() *Error {
 }
 
 // spell names a grant's chat in the audit list.
-func spell(g store.Grant) string { return string(g.Platform) + " " + grant(g).Where() }
+func spell(g store.Grant) string {
+	return string(g.Platform) + " " + Grant{Scope: g.Scope, Chat: g.Chat}.Where()
+}
 
 // Where names the chat, or the whole scope, on its network.
 func (g Grant) Where() string {
@@ -179,7 +205,7 @@ func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, er
 	if errors.Is(err, store.ErrNotFound) {
 		return Grant{}, refuse(NotFound, "%q does not hold that chat", c.Name).try("scopes", c.Name)
 	}
-	return grant(g), err
+	return s.grant(ctx, g), err
 }
 
 // scoped refuses a scope on a network whose chats lie in none, and an id that no scope there can have.
@@ -217,8 +243,11 @@ func (s *chats) Scopes(ctx context.Context, n Named) ([]Grant, error) {
 	return s.grants(ctx, of.ID)
 }
 
-func grant(g store.Grant) Grant {
-	return Grant{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat, Instance: g.Instance, Tenant: g.Tenant, GrantedAt: g.GrantedAt.UTC()}
+func (d directory) grant(ctx context.Context, g store.Grant) Grant {
+	return Grant{
+		Platform: g.Platform, Scope: g.Scope, Chat: g.Chat, Instance: g.Instance, Tenant: g.Tenant, GrantedAt: g.GrantedAt.UTC(),
+		Gateway: d.label(ctx, g.Instance),
+	}
 }
 
 // Route keeps other tenants from claiming a scope, a chat or a path. It does not decide who receives messages.
@@ -226,7 +255,8 @@ type Route struct {
 	Platform relay.PlatformID `json:"platform"`
 	Key      string           `json:"key"`
 	Tenant   relay.TenantID   `json:"tenant"`
-	Instance relay.InstanceID `json:"instanceId"` // which declared it
+	Instance relay.InstanceID `json:"instanceId"`            // which declared it
+	Gateway  string           `json:"gatewayName,omitempty"` // the name that it was given
 	At       time.Time        `json:"at,omitzero"`
 }
 
@@ -239,7 +269,7 @@ func (s *chats) Routes(ctx context.Context, n Named) ([]Route, error) {
 	all, err := s.db.Routes.List(ctx)
 	all = slices.DeleteFunc(all, func(r store.Route) bool { return n.Name != "" && r.Instance != of.ID })
 	return each(all, func(r store.Route) Route {
-		return Route{Platform: r.Platform, Key: r.Key, Tenant: r.Tenant, Instance: r.Instance, At: r.At.UTC()}
+		return Route{Platform: r.Platform, Key: r.Key, Tenant: r.Tenant, Instance: r.Instance, Gateway: s.label(ctx, r.Instance), At: r.At.UTC()}
 	}), err
 }
 

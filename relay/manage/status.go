@@ -54,6 +54,7 @@ type BotStatus struct {
 // InstanceStatus is one agent's connection and buffer.
 type InstanceStatus struct {
 	ID         relay.InstanceID `json:"instanceId"`
+	Name       string           `json:"name,omitempty"` // that it was given
 	Tenant     relay.TenantID   `json:"tenant"`
 	State      State            `json:"state"`
 	Revoked    bool             `json:"revoked,omitempty"` // nobody can connect: all its gateways are revoked
@@ -133,7 +134,7 @@ func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, ou
 		return err
 	}
 	st := InstanceStatus{
-		ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
+		ID: i.ID, Name: i.Label, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
 		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i), Revoked: !live,
 	}
 	its := SeenInstance{Instance: i, Lane: lane}

@@ -87,9 +87,9 @@ func TestExplain(t *testing.T) {
 	}}
 	w := newWorld(t, live)
 	for event, want := range map[relay.EventID]string{
-		"": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is bound to no gateway","change":"hermes-connector bind NAME pigeon ann"},` +
+		"": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is bound to no gateway","change":"hermes-connector link NAME --user pigeon:ann"},` +
 			`{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e2","chatId":"loft","userId":"ann","instanceId":"home","reason":"accepted","says":"not in the buffer of \"home\" any more"}]`,
-		"e1": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is bound to no gateway","change":"hermes-connector bind NAME pigeon ann"}]`,
+		"e1": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is bound to no gateway","change":"hermes-connector link NAME --user pigeon:ann"}]`,
 	} {
 		all, err := w.Explain(t.Context(), manage.Explain{Event: event})
 		if err != nil {

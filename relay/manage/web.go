@@ -12,6 +12,8 @@ type WebLink struct {
 	URL       string    `json:"url"` // it holds the code
 	Code      string    `json:"code"`
 	ExpiresAt time.Time `json:"expiresAt"`
+	// Fingerprint is the SHA-256 of the pages' certificate, when that is the connector's own: a browser warns of it.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 // WebLink makes a link to the web pages, good for one login. Refused with Usage when there are no such pages.
@@ -23,7 +25,11 @@ func (s *process) WebLink(ctx context.Context, by audit.Actor, _ struct{}) (WebL
 	if err != nil {
 		return WebLink{}, err
 	}
-	return WebLink{URL: s.set.WebURL + "/login?code=" + code, Code: code, ExpiresAt: until.UTC()}, nil
+	l := WebLink{URL: s.set.WebURL + "/login?code=" + code, Code: code, ExpiresAt: until.UTC()}
+	if s.set.WebFingerprint != nil {
+		l.Fingerprint = s.set.WebFingerprint()
+	}
+	return l, nil
 }
 
 // WebLogout says how many sessions of the web pages were ended.

@@ -17,13 +17,15 @@ func TestWebLink(t *testing.T) {
 	if refused, ok := errors.AsType[*manage.Error](err); !ok || refused.Why != manage.Usage || !strings.Contains(refused.Message, "[web]") {
 		t.Errorf("without web pages: %v, want a refusal that says what to write", err)
 	}
-	w.change(func(s *manage.Settings) { s.WebURL = "http://127.0.0.1:8788" })
+	w.change(func(s *manage.Settings) {
+		s.WebURL, s.WebFingerprint = "http://127.0.0.1:8788", func() string { return "AB:CD" }
+	})
 	l, err := w.WebLink(ctx, operator, struct{}{})
-	if err != nil || l.URL != "http://127.0.0.1:8788/login?code="+l.Code || l.ExpiresAt.Sub(noon) != login.CodeFor {
+	if err != nil || l.URL != "http://127.0.0.1:8788/login?code="+l.Code || l.ExpiresAt.Sub(noon) != login.CodeFor || l.Fingerprint != "AB:CD" {
 		t.Fatalf("WebLink = %+v, %v", l, err)
 	}
 	desk := login.NewDesk(w.db.Codes, w.vault, func() time.Time { return w.now })
-	token, _, err := desk.LogIn(ctx, l.Code)
+	token, _, err := desk.LogIn(ctx, l.Code, time.Hour)
 	if err != nil {
 		t.Fatalf("the code of a link: %v", err)
 	}

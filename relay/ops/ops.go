@@ -28,6 +28,7 @@ import (
 type Row struct {
 	Name    string // on the admin socket
 	Command string // how the operator types it, behind the program's name, with its arguments; empty: it is not the operator's
+	Former  string // how the operator typed it before, which still works; empty: always as now
 	Route   string // method and path where a gateway asks for it; empty: it is not a gateway's
 	Changes bool   // it changes the database
 	// Carry carries the operation out, with arguments in JSON. Refusals are *manage.Error.
@@ -43,6 +44,12 @@ type Op[A, R any] struct {
 // Do carries the operation out, in the name of by. Refusals are *manage.Error.
 func (o Op[A, R]) Do(ctx context.Context, svc *manage.Service, by audit.Actor, args A) (R, error) {
 	return o.do(svc, ctx, by, args)
+}
+
+// formerly is o, which the operator may still type as before.
+func (o Op[A, R]) formerly(command string) Op[A, R] {
+	o.Former = command
+	return o
 }
 
 // ErrMalformed is the refusal of arguments that cannot be read at all.
@@ -67,8 +74,11 @@ func malformed(err error) *manage.Error {
 }
 
 // Words are the words of the command, and the arguments and flags that stand behind them.
-func (r *Row) Words() (words, args []string) {
-	all := strings.Fields(r.Command)
+func (r *Row) Words() (words, args []string) { return Split(r.Command) }
+
+// Split divides a command as the table writes it into its words, and the arguments and flags that stand behind them.
+func Split(command string) (words, args []string) {
+	all := strings.Fields(command)
 	n := slices.IndexFunc(all, func(w string) bool {
 		return strings.HasPrefix(w, "-") || strings.ToLower(w) != w || strings.HasPrefix(w, "[")
 	})

@@ -23,7 +23,8 @@ func TestWords(t *testing.T) {
 		"status":                           {{"status"}, {}},
 		"gateway identity NAME --revoke":   {{"gateway", "identity"}, {"NAME", "--revoke"}},
 		"buffer replay NAME [BUFFERID]...": {{"buffer", "replay"}, {"NAME", "[BUFFERID]..."}},
-		"principal NAME [any|none]":        {{"principal"}, {"NAME", "[any|none]"}},
+		"gateway access NAME [any|none]":   {{"gateway", "access"}, {"NAME", "[any|none]"}},
+		"link NAME --user PLATFORM:PERSON": {{"link"}, {"NAME", "--user", "PLATFORM:PERSON"}},
 		"web logout --all":                 {{"web", "logout"}, {"--all"}},
 		"explain [EVENT]":                  {{"explain"}, {"[EVENT]"}},
 	} {

@@ -3,13 +3,14 @@ package ops
 import "github.com/hermes-connector/hermes-connector/relay/manage"
 
 // The operations: the name, the command that the operator types, the route where a gateway asks for it, and what carries
-// it out. Where one is empty, the operator, or a gateway, cannot ask for it.
+// it out. Where one is empty, the operator, or a gateway, cannot ask for it. A command that was renamed keeps its former name.
 var (
 	// Gateways and their credentials.
 	Enroll       = change("enroll", "enroll NAME", "", (*manage.Service).Enroll)
 	EnrollToken  = change("enroll-token", "enroll [NAME] --token", "", (*manage.Service).EnrollToken)
 	Gateways     = look("gateways", "gateway list", "", (*manage.Service).Gateways)
 	Gateway      = look("gateway", "gateway show NAME", "", (*manage.Service).Gateway)
+	Rename       = change("rename", "gateway rename NAME NEWNAME", "", (*manage.Service).Rename)
 	Rotate       = change("rotate", "gateway rotate NAME", "", (*manage.Service).Rotate)
 	Revoke       = change("revoke", "gateway revoke NAME", "", (*manage.Service).Revoke)
 	Identity     = change("identity", "gateway identity NAME", "", (*manage.Service).Identity)
@@ -24,22 +25,23 @@ var (
 
 	// People, and what they say to whom.
 	Link         = change("link", "link NAME", "POST /manage/link", (*manage.Service).Link)
-	Bind         = change("bind", "bind NAME PLATFORM PERSON", "", (*manage.Service).Bind)
-	Unbind       = change("unbind", "unbind NAME PLATFORM PERSON", "", (*manage.Service).Unbind)
-	SetDMDefault = change("dm-default", "dm-default NAME PLATFORM PERSON", "POST /manage/dm-default", (*manage.Service).SetDMDefault)
-	SetPrincipal = change("principal", "principal NAME [owner-only|allow-list|any]", "POST /manage/principal", (*manage.Service).SetPrincipal)
-	SetRelevance = change("relevance", "policy NAME --platform PLATFORM", "POST /relay/policy", (*manage.Service).SetRelevance)
+	Bind         = change("bind", "link NAME --user PLATFORM:PERSON", "", (*manage.Service).Bind).formerly("bind NAME PLATFORM PERSON")
+	Unbind       = change("unbind", "unlink NAME --user PLATFORM:PERSON", "", (*manage.Service).Unbind).formerly("unbind NAME PLATFORM PERSON")
+	SetDMDefault = change("dm-default", "people direct NAME --user PLATFORM:PERSON", "POST /manage/dm-default", (*manage.Service).SetDMDefault).formerly("dm-default NAME PLATFORM PERSON")
+	NamePerson   = change("name-person", "people name PLATFORM:PERSON [NAME]...", "", (*manage.Service).NamePerson)
+	SetPrincipal = change("principal", "gateway access NAME [owner-only|allow-list|any]", "POST /manage/principal", (*manage.Service).SetPrincipal).formerly("principal NAME [owner-only|allow-list|any]")
+	SetRelevance = change("relevance", "gateway policy NAME --platform PLATFORM", "POST /relay/policy", (*manage.Service).SetRelevance).formerly("policy NAME --platform PLATFORM")
 
 	// Chats.
-	Claim      = change("claim", "scope claim NAME PLATFORM [CHAT]", "", (*manage.Service).Claim)
+	Claim      = change("claim", "chat claim NAME PLATFORM [CHAT]", "", (*manage.Service).Claim).formerly("scope claim NAME PLATFORM [CHAT]")
 	ClaimOwned = change("claim-owned", "", "POST /manage/scope", (*manage.Service).ClaimOwned)
-	Release    = change("release", "scope release NAME PLATFORM [CHAT]", "POST /manage/scope/release", (*manage.Service).Release)
-	Scopes     = look("scopes", "scope list [NAME]", "", (*manage.Service).Scopes)
-	Routes     = look("routes", "route list [NAME]", "", (*manage.Service).Routes)
-	DropRoute  = change("drop-route", "route drop PLATFORM KEY", "", (*manage.Service).DropRoute)
+	Release    = change("release", "chat release NAME PLATFORM [CHAT]", "POST /manage/scope/release", (*manage.Service).Release).formerly("scope release NAME PLATFORM [CHAT]")
+	Scopes     = look("scopes", "chat list [NAME]", "", (*manage.Service).Scopes).formerly("scope list [NAME]")
+	Routes     = look("routes", "chat reserved [NAME]", "", (*manage.Service).Routes).formerly("route list [NAME]")
+	DropRoute  = change("drop-route", "chat unreserve PLATFORM KEY", "", (*manage.Service).DropRoute).formerly("route drop PLATFORM KEY")
 
 	// What waits, and what was given up.
-	Entries    = look("entries", "buffer list NAME", "", (*manage.Service).Entries)
+	Entries    = look("entries", "buffer list [NAME]", "", (*manage.Service).Entries)
 	Dead       = look("dead", "buffer dead NAME", "", (*manage.Service).Dead)
 	Replay     = change("replay", "buffer replay NAME [BUFFERID]...", "", (*manage.Service).Replay)
 	Drop       = change("drop", "buffer drop NAME [BUFFERID]...", "", (*manage.Service).Drop)

@@ -55,6 +55,9 @@ func (who *Caller) ask(ctx context.Context, t target, a relay.Prompt) (relay.Res
 	if err := a.Misfit(maxOptions); err != nil {
 		return relay.Result{}, err
 	}
+	if a.PromptID == relay.OwnPrompt {
+		return relay.Result{}, relay.Invalid(relay.OpPrompt, "its prompt_id is in use")
+	}
 	r := promptRecord(who.instance, t.bot.ID(), a, time.Now())
 	former, err := who.out.db.Prompts.Add(ctx, r)
 	switch {

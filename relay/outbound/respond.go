@@ -3,12 +3,14 @@ package outbound
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
@@ -164,15 +166,20 @@ func (cs *Capabilities) became(c capability.Record, x *answering, before right, 
 	return err
 }
 
-// Answer puts the answer to the control message ev on its way, through the capability that came with it, if any.
-func (cs *Capabilities) Answer(ev relay.Event, text string, c *platforms.Capability) {
-	send := relay.Send{
-		Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID,
-		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
-	}
+// Answer puts the answer to the control message ev on its way, through the capability that came with it, if any, and with
+// buttons where it has options and the network takes them.
+func (cs *Capabilities) Answer(ev relay.Event, a link.Answer, c *platforms.Capability) {
+	meta := relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true}
+	send := relay.Send{Chat: ev.Source.ChatID, Content: a.Text, ReplyTo: ev.MessageID, Meta: meta}
+	ask := relay.Prompt{Chat: send.Chat, Content: a.Text, ReplyTo: send.ReplyTo, Meta: meta, PromptID: relay.OwnPrompt, Options: a.Options}
 	p := cs.bots.Bot(ev.Bot)
 	until := time.Now().Add(background.Life)
 	cs.tasks.Put(background.Task{GivenUp: count.AnswerDropped, Until: until, Urgent: true, Do: func(ctx context.Context) error {
+		if len(a.Options) > 0 {
+			if err := question(ctx, p, ask, c); err == nil || !strings.HasPrefix(relay.Explain(err).Public, "unsupported op prompt") {
+				return err
+			}
+		}
 		if r, ok := p.(platforms.Responder); c != nil && ok {
 			if _, err := r.Respond(ctx, *c, send, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
 				return err
@@ -181,4 +188,19 @@ func (cs *Capabilities) Answer(ev relay.Event, text string, c *platforms.Capabil
 		_, err := p.Send(ctx, send)
 		return err
 	}})
+}
+
+// question posts a, through c if there is one. Where the network has no buttons for it, the error says that it is unsupported.
+func question(ctx context.Context, p platforms.Bot, a relay.Prompt, c *platforms.Capability) error {
+	if r, ok := p.(platforms.PromptResponder); c != nil && ok {
+		if _, err := r.RespondPrompt(ctx, *c, a, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
+			return err
+		}
+	}
+	b, ok := p.(platforms.Prompter)
+	if !ok {
+		return relay.Unsupported(relay.OpPrompt)
+	}
+	_, err := b.Prompt(ctx, a)
+	return err
 }

@@ -2,12 +2,9 @@ package wake
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -106,7 +103,7 @@ func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL
 		case err != nil || status >= http.StatusBadRequest:
 			result = count.WakeFailed
 		}
-		done = &Poke{At: time.Now().UTC(), Woken: result == count.WakeSent, Status: status, Reason: cause(err)}
+		done = &Poke{At: time.Now().UTC(), Woken: result == count.WakeSent, Status: status, Reason: guard.Why(err)}
 		w.opts.Count(result)
 		w.opts.Log.Log(ctx, level, "instance poked", "instance", i, "result", result, "status", status, "reason", done.Reason)
 	}
@@ -133,30 +130,4 @@ func (w *Waker) send(ctx context.Context, wakeURL string) (status int, err error
 		return 0, err
 	}
 	return res.StatusCode, res.Body.Close()
-}
-
-// cause says in fixed words why a poke failed: the errors of HTTP quote the URL (invariant 4).
-func cause(err error) string {
-	if err == nil {
-		return ""
-	}
-	var timeout interface{ Timeout() bool }
-	switch uerr, _ := errors.AsType[*url.Error](err); {
-	case errors.Is(err, guard.ErrBlocked) && uerr != nil:
-		return uerr.Err.Error() // the guard's own words
-	case errors.Is(err, guard.ErrBlocked):
-		return guard.ErrBlocked.Error()
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return "timed out"
-	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return "name not resolved"
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "certificate not valid"
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return "not reachable"
-	}
-	return "no answer"
 }

@@ -376,7 +376,7 @@ func TestBlockedAddresses(t *testing.T) {
 		if err == nil || errors.Is(err, guard.ErrBlocked) != blocked {
 			t.Errorf("%q: %v, want blocked %v", raw, err, blocked)
 		}
-		if got := cause(err); got == "" || strings.Contains(got, "hunter2") {
+		if got := guard.Why(err); got == "" || strings.Contains(got, "hunter2") {
 			t.Errorf("%q: cause %q", raw, got)
 		}
 	}

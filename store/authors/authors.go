@@ -115,9 +115,6 @@ func (l *Log) by(ctx context.Context, k []byte) (i relay.InstanceID, ok bool, er
 func (l *Log) Ride(w *table.Writer, closed func(relay.InstanceID) bool) (stored func(), err error) {
 	next := l.counts
 	forget, err := l.notes.Ride(func(notes map[string]Record) error {
-		if len(notes) == 0 {
-			return nil
-		}
 		next = maps.Clone(next)
 		for k, r := range notes {
 			if closed(r.Instance) {

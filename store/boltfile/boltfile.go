@@ -99,6 +99,7 @@ type File struct {
 	cause atomic.Pointer[error] // before failed is closed
 
 	// The writer's own.
+	digest   Digest // of the newest commit
 	lastOps  int
 	lastTook time.Duration
 	crowded  bool          // the disk is full
@@ -185,14 +186,15 @@ func (f *File) start(got Found) error {
 			return err
 		}
 	}
-	if split, err := f.isSplit(); err != nil || split || !got.current() {
+	if split, err := f.isSplit(); err != nil || split || got.expected == nil {
 		if err := errors.Join(err, Update(f.bolt, gather)); err != nil {
 			return err
 		}
 	}
-	err := f.bolt.View(func(t *bolt.Tx) error {
+	err := f.bolt.View(func(t *bolt.Tx) (err error) {
 		f.synced.Store(int64(t.ID()))
-		return nil
+		f.digest, err = storedDigest(t)
+		return err
 	})
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package boltfile
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -19,46 +18,44 @@ const (
 	digestKey  = "digest"
 )
 
-// Digest stands for a set of records: all but itself.
+// Digest stands for a set of records: all but itself. It is stored as its three numbers, big endian.
 type Digest struct {
-	N   int    `json:"n"`
-	Sum uint64 `json:"sum"` // of the records' hashes
-	Tx  uint64 `json:"tx"`  // the commit it was stored with; 0 in a file from before it was named
-	// old is the sum of such a file: the checksums of key and value, bit by bit.
-	old uint32
+	N   int
+	Sum uint64 // of the records' hashes
+	Tx  uint64 // the commit it was stored with
 }
+
+const digestSize = 24 // bytes
 
 // with is d after a record came.
 func (d Digest) with(k, value []byte) Digest {
-	h, sum := hash(k, value)
-	return Digest{N: d.N + 1, Sum: d.Sum + h, old: d.old ^ sum}
+	return Digest{N: d.N + 1, Sum: d.Sum + hash(k, value)}
 }
 
 // without is d after a record went.
 func (d Digest) without(k, value []byte) Digest {
-	h, sum := hash(k, value)
-	return Digest{N: d.N - 1, Sum: d.Sum - h, old: d.old ^ sum}
+	return Digest{N: d.N - 1, Sum: d.Sum - hash(k, value)}
 }
 
 // numbered is d after the running number of a bucket changed. It has no checksum of its own.
 func (d Digest) numbered(bucket string, from, to uint64) Digest {
-	for n, sign := range map[uint64]uint64{from: ^uint64(0), to: 1} {
-		if n != 0 && from != to {
-			h, _ := hash([]byte(bucket), binary.BigEndian.AppendUint64(nil, n))
-			d.Sum += sign * h
+	of := func(n uint64) uint64 {
+		if n == 0 {
+			return 0
 		}
+		return hash([]byte(bucket), binary.BigEndian.AppendUint64(nil, n))
 	}
+	d.Sum += of(to) - of(from)
 	return d
 }
 
 // hash is of one record. Checksums alone would not do: the same change to two records changes both in the
 // same bits, which cancel out. So two of them are mixed until every bit depends on every other.
-func hash(k, value []byte) (h uint64, sum uint32) {
-	sum = Checksum(k, value)
-	h = uint64(crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, value))<<32 | uint64(sum)
+func hash(k, value []byte) uint64 {
+	h := uint64(crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, value))<<32 | uint64(Checksum(k, value))
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31, sum
+	return h ^ h>>31
 }
 
 // isDigest reports whether a record is the digest.
@@ -71,25 +68,26 @@ var errOtherRecords = errors.New("the records are not those of the newest commit
 // loadDigest is the stored digest; ok is false when there is none that can be read.
 func loadDigest(k, value []byte) (d Digest, ok bool) {
 	payload, err := Unseal(k, value)
-	return d, err == nil && json.Unmarshal(payload, &d) == nil
+	if err != nil || len(payload) != digestSize {
+		return d, false
+	}
+	n := binary.BigEndian
+	return Digest{N: int(n.Uint64(payload)), Sum: n.Uint64(payload[8:]), Tx: n.Uint64(payload[16:])}, true
 }
 
-// settle brings the stored digest up to date with what this transaction changed.
-func (w *Writer) settle() error {
+// storedDigest is the one in the file.
+func storedDigest(t *bolt.Tx) (Digest, error) {
 	k := []byte(digestKey)
-	d, ok := loadDigest(k, w.Bucket([]byte(MetaBucket)).Get(k))
+	d, ok := loadDigest(k, t.Bucket([]byte(MetaBucket)).Get(k))
 	if !ok {
-		return fmt.Errorf("%w: bucket %s, key %q", ErrDamaged, MetaBucket, digestKey)
+		return d, fmt.Errorf("%w: bucket %s, key %q", ErrDamaged, MetaBucket, digestKey)
 	}
-	return putDigest(w.Tx, Digest{N: d.N + w.delta.N, Sum: d.Sum + w.delta.Sum})
+	return d, nil
 }
 
 func putDigest(t *bolt.Tx, d Digest) error {
-	d.Tx = uint64(t.ID())
-	payload, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
+	n, payload := binary.BigEndian, make([]byte, 0, digestSize)
+	payload = n.AppendUint64(n.AppendUint64(n.AppendUint64(payload, uint64(d.N)), d.Sum), uint64(t.ID()))
 	k := []byte(digestKey)
 	if err := t.Bucket([]byte(MetaBucket)).Put(k, Seal(k, payload)); err != nil {
 		return fmt.Errorf("digest: %w", err)

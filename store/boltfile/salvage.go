@@ -33,7 +33,7 @@ func Salvage(path string, each func(bucket string, k, value []byte) error) (lost
 		if err := p.Misses(); err != nil {
 			lost = append(lost, err)
 		}
-		if !p.current() {
+		if p.expected == nil {
 			lost = append(lost, errors.New("the digest: whether more records are missing cannot be told"))
 		}
 		return lost, err

@@ -37,21 +37,15 @@ type Damaged struct {
 // Misses is nil, or says that records are missing, or too many, beyond what bad records explain, or that
 // the whole tree is of an older commit.
 func (f Found) Misses() error {
-	d, sum := f.expected, f.records.Sum
-	switch {
-	case d == nil: // the file is older than the digest, or the digest is a damaged record, and named as one
+	d := f.expected
+	if d == nil { // the digest is a damaged record, and named as one
 		return nil
-	case d.Tx == 0:
-		sum = uint64(f.records.old)
 	}
-	if d.Tx != 0 && d.Tx < f.of.txid || d.N != f.records.N || d.Sum != sum && len(f.Bad) == 0 {
+	if d.Tx < f.of.txid || d.N != f.records.N || d.Sum != f.records.Sum && len(f.Bad) == 0 {
 		return fmt.Errorf("%w: %w (%d records, expected %d)", ErrDamaged, errOtherRecords, f.records.N, d.N)
 	}
 	return nil
 }
-
-// current reports whether the digest is as it is stored now.
-func (f Found) current() bool { return f.expected != nil && f.expected.Tx != 0 }
 
 // How much of a commit is there.
 const (
@@ -66,7 +60,7 @@ func (f Found) grade(err error) int {
 	switch {
 	case err != nil:
 		return pagesLost
-	case f.Misses() != nil, !f.current(): // of two commits, one without its number is an older tree
+	case f.Misses() != nil, f.expected == nil: // of two commits, one without a digest is an older tree
 		return recordsLost
 	case len(f.Bad) > 0:
 		return badRecords

@@ -145,12 +145,14 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 		shared.Done(false)
 		return -1, nil
 	}
-	if err := t.settle(); err != nil {
+	digest := Digest{N: f.digest.N + t.delta.N, Sum: f.digest.Sum + t.delta.Sum}
+	if err := putDigest(b, digest); err != nil {
 		return -1, err
 	}
 	if err := f.store(b); err != nil {
 		return -1, err
 	}
+	f.digest = digest
 	shared.Done(true)
 	return -1, nil
 }

@@ -4,7 +4,8 @@
 // the branches above it: as many pages as all else that an accept writes. So the newest marks of a day stand in
 // one record, which bbolt keeps in the root page, and every commit writes the root page anyway. When the record
 // is full, its marks become a run: sorted, in records of half a page. runFan runs of one level become one run of
-// the next level. A lookup is one seek per run, there are few runs, and a mark is written once per level.
+// the next level. A lookup is one seek per run, there are few runs, and a mark is written once per level. What the
+// newest commit has is in memory, too, up to a bound: mostly no file is asked.
 package dedupe
 
 import (
@@ -68,8 +69,11 @@ func newRunKey(day uint32, level byte, n uint32) (k runKey) {
 
 func (k runKey) number() uint32 { return binary.BigEndian.Uint32(k[5:]) }
 
+// behindMarks sorts behind every mark.
+const behindMarks = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+
 // behind is a key that sorts behind all of the run's records.
-func (k runKey) behind() []byte { return append(k[:], bytes.Repeat([]byte{0xff}, len(Mark{})+1)...) }
+func (k runKey) behind() []byte { return append(k[:], behindMarks...) }
 
 // Day numbers the UTC days.
 func Day(at time.Time) uint32 { return uint32(at.Unix() / (24 * 60 * 60)) }
@@ -85,13 +89,13 @@ func keyDay(k []byte) uint32 {
 	return binary.BigEndian.Uint32(k)
 }
 
-func (m Mark) sum() []byte { return binary.BigEndian.AppendUint32(nil, boltfile.Checksum(m[:], nil)) }
+func (m *Mark) sum() uint32 { return boltfile.Checksum(m[:], nil) }
 
 // Encode is the payload of a record of marks.
 func Encode(ms []Mark) []byte {
 	out := make([]byte, 0, len(ms)*Stored)
-	for _, m := range ms {
-		out = append(append(out, m[:]...), m.sum()...)
+	for n := range ms {
+		out = binary.BigEndian.AppendUint32(append(out, ms[n][:]...), ms[n].sum())
 	}
 	return out
 }
@@ -106,7 +110,7 @@ func Decode(k, value []byte) (ms []Mark, err error) {
 	ms = make([]Mark, 0, len(payload)/Stored)
 	for ; len(payload) >= Stored; payload = payload[Stored:] {
 		m := Mark(payload)
-		if err == nil || bytes.Equal(payload[len(m):Stored], m.sum()) {
+		if err == nil || binary.BigEndian.Uint32(payload[len(m):]) == m.sum() {
 			ms = append(ms, m)
 		}
 	}
@@ -132,14 +136,19 @@ type Marks struct {
 	db  *table.DB
 	log *slog.Logger
 	bad atomic.Uint64 // damaged records met
+
+	known known
 }
 
-// New are the marks of db; log hears of damaged ones.
+// New are the marks of db, of which Load is to be called before anybody else uses it; log hears of damaged ones.
 func New(db *table.DB, log *slog.Logger) *Marks { return &Marks{db: db, log: log} }
 
 // Has reports whether the event has a mark. Marks live for at least three days. Damaged marks are not believed: their
 // record is counted and named in the log, and the event may come a second time.
 func (ms *Marks) Has(ctx context.Context, b relay.Bot, e relay.EventID) (bool, error) {
+	if seen, sure := ms.known.has(Of(b, e)); sure {
+		return seen, ctx.Err()
+	}
 	var bad []Bad
 	has, err := table.Get(ctx, ms.db, "seen", func(t *bolt.Tx) (has bool, _ error) {
 		has, bad = Has(t, Of(b, e))
@@ -161,12 +170,24 @@ func (ms *Marks) Report(bad []Bad) {
 func (ms *Marks) Damaged() uint64 { return ms.bad.Load() }
 
 // Batch is the marks of one write transaction.
-type Batch struct{ made map[Mark]uint32 } // with their days
+type Batch struct {
+	marks *Marks          // nil when nobody uses the database
+	made  map[Mark]uint32 // with their days
+	from  uint32          // the marks of earlier days were dropped
+}
+
+// Batch begins a transaction.
+func (ms *Marks) Batch() Batch { return Batch{marks: ms} }
 
 // Has is Has, also for what the transaction has marked so far.
 func (b *Batch) Has(t *bolt.Tx, m Mark) (has bool, bad []Bad) {
 	if _, ok := b.made[m]; ok {
 		return true, nil
+	}
+	if b.marks != nil {
+		if seen, sure := b.marks.known.has(m); sure {
+			return seen, nil
+		}
 	}
 	return Has(t, m)
 }
@@ -178,6 +199,12 @@ func (b *Batch) Mark(w *table.Writer, m Mark, now time.Time) {
 	}
 	b.made[m] = Day(now)
 	w.Changes++
+}
+
+// Sweep is Sweep, and notes it.
+func (b *Batch) Sweep(w *table.Writer, now time.Time) (days int, err error) {
+	b.from = Day(now) - Days
+	return Sweep(w, now)
 }
 
 // Store stores the marks that were made.

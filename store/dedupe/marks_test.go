@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // TestMarksAreASet: over days and runs the marks are what a map of the marks says, every one for Days days and its own,
-// none for longer than a sweep, and a look at one costs few seeks.
+// none for longer than a sweep, and a look at one costs few seeks. What is remembered of them is the same.
 func TestMarksAreASet(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "test.db"), 0o600, nil)
 	if err != nil {
@@ -46,21 +47,25 @@ func TestMarksAreASet(t *testing.T) {
 		}
 		return has
 	}
-	n := 0
+	ms, n := &Marks{}, 0
+	if err := db.View(func(x *bolt.Tx) error { ms.Load(x); return nil }); err != nil {
+		t.Fatal(err)
+	}
 	for range 400 {
 		now = now.Add(time.Duration(dice.IntN(60)) * time.Minute)
+		b := ms.Batch()
 		err := db.Update(func(x *bolt.Tx) error {
 			w := table.Edit(x)
-			batch := make(map[Mark]uint32)
+			b.made = make(map[Mark]uint32)
 			for range 1 + dice.IntN(1+dice.IntN(3*MaxNewest)) {
 				day := Day(now)
 				if dice.IntN(20) == 0 { // the clock went back
 					day--
 				}
-				batch[mark(n)], model[mark(n)] = day, day
+				b.made[mark(n)], model[mark(n)] = day, day
 				n++
 			}
-			if err := Store(w, batch); err != nil {
+			if err := b.Store(w); err != nil {
 				return err
 			}
 			if dice.IntN(10) > 0 {
@@ -73,7 +78,7 @@ func TestMarksAreASet(t *testing.T) {
 					delete(model, m)
 				}
 			}
-			swept, err := Sweep(w, now)
+			swept, err := b.Sweep(w, now)
 			if swept != len(days) {
 				t.Errorf("swept %d days, want %d", swept, len(days))
 			}
@@ -82,12 +87,19 @@ func TestMarksAreASet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		ms.Stored(b)
 		err = db.View(func(x *bolt.Tx) error {
 			for range 50 {
 				m := mark(dice.IntN(n + 50))
-				if _, want := model[m]; has(x, m) != want {
-					t.Errorf("seen %v, want %v", !want, want)
+				_, want := model[m]
+				if seen, sure := ms.known.has(m); has(x, m) != want || seen != want || !sure {
+					t.Errorf("seen %v, remembered %v, %v; want %v", has(x, m), seen, sure, want)
 				}
+			}
+			anew := &Marks{}
+			anew.Load(x)
+			if !reflect.DeepEqual(anew.known.days, ms.known.days) || anew.known.n != ms.known.n || ms.known.n != len(model) {
+				t.Errorf("%d marks are remembered, %d by who begins now; there are %d", ms.known.n, anew.known.n, len(model))
 			}
 			return nil
 		})
@@ -126,6 +138,23 @@ func TestMarksAreASet(t *testing.T) {
 	}
 	if err := to.View(func(x *bolt.Tx) error { return sameMarks(t, x, model, has) }); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestMoreMarksThanAreRemembered: then nothing is known from memory.
+func TestMoreMarksThanAreRemembered(t *testing.T) {
+	ms := &Marks{known: known{days: make(map[uint32]map[Mark]struct{})}}
+	made := make(map[Mark]uint32)
+	mark := func(n uint32) Mark { return Mark(append(DayKey(n), make([]byte, 8)...)) }
+	for n := range uint32(maxKnown) {
+		made[mark(n)] = n % 4
+	}
+	for n, sure := range []bool{true, false} {
+		ms.Stored(Batch{made: made})
+		if is, knows := ms.known.has(mark(7)); is != sure || knows != sure {
+			t.Errorf("%d marks: seen %v, sure %v; want %v", maxKnown+n, is, knows, sure)
+		}
+		made = map[Mark]uint32{mark(maxKnown): 0}
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package table is records in the buckets of a boltfile: JSON in an envelope, under a key of parts. What a record
-// says is not known here.
+// Package table is records in the buckets of a boltfile: JSON in an envelope, or the binary form that a kind has of its
+// own, under a key of parts. What a record says is not known here.
 //
 // Readers take bbolt's own transaction. Keys and values die with it, and a bucket must not be changed while
 // one ranges over it.
@@ -7,6 +7,7 @@ package table
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -20,8 +21,11 @@ import (
 // ErrNotFound: there is no such record.
 var ErrNotFound = errors.New("not found")
 
-// Encode renders a record as compact JSON.
+// Encode renders a record in its binary form, if it has one, else as compact JSON.
 func Encode(v any) ([]byte, error) {
+	if b, ok := v.(encoding.BinaryMarshaler); ok {
+		return b.MarshalBinary()
+	}
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
 	e.SetEscapeHTML(false) // nobody shows these bytes in a browser
@@ -35,9 +39,16 @@ func Encode(v any) ([]byte, error) {
 // what is wrong, and quotes nothing.
 func Decode[T any](key, value []byte) (v T, err error) {
 	payload, err := boltfile.Unseal(key, value)
-	if err == nil && json.Unmarshal(payload, &v) != nil {
-		// The error of encoding/json may quote what people wrote.
-		err = errors.New("the record is no valid JSON of its kind")
+	if err != nil {
+		return v, err
+	}
+	if b, ok := any(&v).(encoding.BinaryUnmarshaler); ok {
+		err = b.UnmarshalBinary(payload)
+	} else {
+		err = json.Unmarshal(payload, &v)
+	}
+	if err != nil { // that of encoding/json may quote what people wrote
+		err = errors.New("the record is not of its kind")
 	}
 	return v, err
 }

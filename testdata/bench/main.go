@@ -5,7 +5,7 @@
 //
 // It builds the program, runs everything against a Bot API and a gateway of its own, in turns, and prints
 // the medians over the rounds, with the ratio of this program's to each other's. Only the ratios mean
-// anything elsewhere. Each BINARY is a further build of this program, measured in the same run. It needs
+// anything elsewhere. Beside both stands what the libraries cost by themselves: a minimal program with the same commits, polls and frames. Each BINARY is a further build of this program, measured in the same run. It needs
 // Linux and, to compare, redis-server, node and npm; what is missing is said, and left out. Its files are in the user's cache folder, which should be on
 // the disk that matters; only the ws package stays there.
 package main
@@ -72,6 +72,9 @@ func main() {
 			panic(why)
 		}
 	}()
+	if flag.Arg(0) == asMinimal {
+		runMinimal(flag.Arg(1))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(*rounds)*time.Hour)
@@ -87,6 +90,7 @@ func main() {
 	for _, binary := range flag.Args() {
 		all = append(all, connector(ctx, binary, must(filepath.Abs(binary)), dir))
 	}
+	all = append(all, minimalProgram(dir))
 	other := standin(ctx, cache, dir)
 	if other != nil {
 		all = append(all, other)

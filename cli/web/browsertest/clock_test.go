@@ -60,8 +60,9 @@ func TestTimesThatAreOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const lasts = 12 * time.Hour
 	site, desk := "http://"+l.Addr().String(), login.NewDesk(db.Codes, macer{}, now)
-	pages := web.New(desk, web.Options{URL: site, Now: now, Recheck: time.Second},
+	pages := web.New(desk, web.Options{URL: site, Now: now, Recheck: time.Second, Login: lasts},
 		status.New(status.Options{Service: idle{}, Machine: func() status.Machine { return status.Machine{} }, Now: now}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -90,7 +91,7 @@ func TestTimesThatAreOver(t *testing.T) {
 	b := newTab(t)
 	b.do("follow the link", chromedp.Navigate(link()))
 	b.says("This page is live")
-	ahead.Add(int64(login.SessionFor))
+	ahead.Add(int64(lasts))
 	b.says("Your login has ended")
 	b.noErrors()
 	b.do("follow another link", chromedp.Navigate(link()))

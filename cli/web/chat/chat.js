@@ -1,16 +1,41 @@
 'use strict';
-// What comes by itself: messages, how the gateway is, and that it types. Without this script the page still works.
+// What comes by itself: messages, how the gateway is, and that it types; and the messages that wait to be sent, one after the other.
+// Without this script the page still works.
 (() => {
   const $ = id => document.getElementById(id);
-  const log = $('log'), list = $('messages'), typing = $('typing'), form = $('say'), text = $('text'), files = $('files'), trouble = $('trouble');
+  const log = $('log'), typing = $('typing'), form = $('say'), text = $('text'), trouble = $('trouble');
+  const place = 'chat ' + log.dataset.live; // of what the browser keeps of this room
   const bottom = () => scrollTo(0, document.documentElement.scrollHeight);
   const atBottom = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 160;
+  const element = (tag, words, className = '') => Object.assign(document.createElement(tag), {textContent: words, className});
+  const button = (words, name, act) => {
+    const b = element('button', words, 'quiet');
+    b.type = 'button';
+    b.setAttribute('aria-label', name);
+    b.addEventListener('click', act);
+    return b;
+  };
 
+  // The room: days between the messages, and a mark where those begin that came while nobody looked.
+  let fresh = '', catchingUp = false;
+  const moment = message => message?.querySelector('time').dateTime ?? '';
+  const marks = () => {
+    for (const old of log.querySelectorAll('.day, .new')) old.remove();
+    let before = new Date().toDateString();
+    for (const message of log.querySelectorAll('.message')) {
+      const at = new Date(moment(message)), day = at.toDateString();
+      if (day !== before) message.before(element('li', at.toLocaleDateString('en-GB', {weekday: 'long', day: 'numeric', month: 'long'}), 'day'));
+      before = day;
+      if (message.id === fresh) message.before(element('li', 'New', 'new'));
+    }
+    if (!document.hidden) localStorage.setItem(place, moment([...log.querySelectorAll('.message')].at(-1)));
+  };
   // put shows an element in place of the one with its id, or behind all messages.
   const put = html => {
     const now = shared.made(html).firstElementChild, old = $(now.id);
     if (!old) {
-      list.append(now);
+      $('messages').append(now);
+      if (catchingUp && !fresh && now.matches('.bot')) fresh = now.id;
     } else if (!old.isEqualNode(now)) {
       const focused = old.contains(document.activeElement);
       old.replaceWith(now);
@@ -21,58 +46,174 @@
   const keep = change => {
     const follow = atBottom();
     change();
+    marks();
     if (follow) bottom();
   };
-
   let since = log.dataset.since;
   const on = act => e => {
     since = e.lastEventId || since;
     keep(() => act(e.data));
   };
-  const leave = shared.stream(() => log.dataset.live + '?since=' + encodeURIComponent(since), {
-    open: () => { typing.textContent = ''; },
+  shared.stream(() => log.dataset.live + '?since=' + encodeURIComponent(since), {
+    open: () => { typing.textContent = ''; catchingUp = true; },
     put: on(put),
-    state: on(put),
+    state: on(html => { put(html); catchingUp = false; }), // behind all that was missed
     gone: on(id => $(id)?.remove()),
     typing: on(yes => { typing.textContent = yes === '1' ? typing.dataset.words : ''; }),
-    reload: () => { leave(); history.replaceState(text.value, ''); location.reload(); }, // the text outlives it
+    whole: on(data => { // of another run of the server, which may have another script
+      const cut = data.indexOf('\n');
+      if (!document.querySelector(`script[src="${CSS.escape(data.slice(0, cut))}"]`)) location.reload();
+      log.replaceChildren(shared.made(data.slice(cut + 1)));
+    }),
+  });
+  document.addEventListener('visibilitychange', () => { if (document.hidden) fresh = ''; });
+
+  // post sends something. What it returns says why that failed, and is null if it did not.
+  const post = async (action, body) => {
+    try {
+      const answer = await fetch(action, {method: 'POST', body, headers: {Accept: 'text/plain'}});
+      if (answer.ok) return null;
+      return {status: answer.status, words: answer.status === 401 ? 'Your login has ended. Load the page again.' : await answer.text()};
+    } catch {
+      return {status: 0, words: 'The server did not answer.'};
+    }
+  };
+  log.addEventListener('submit', async e => {
+    e.preventDefault();
+    const pressed = new URLSearchParams(new FormData(e.target, e.submitter)); // a disabled button has no value
+    e.submitter.disabled = true;
+    trouble.textContent = (await post(e.target.action, pressed))?.words ?? '';
+    e.submitter.disabled = false;
   });
 
-  // send posts a form and shows what went wrong, if something did.
-  const send = async (action, data, button) => {
+  // The files of the message that is being written.
+  const picked = [], sizeOf = n => n < 1e6 ? Math.ceil(n / 1000) + ' KB' : (n / 1e6).toFixed(1) + ' MB';
+  const showPicked = () => $('picked').replaceChildren(...picked.map(file => {
+    const item = element('li', `${file.name} (${sizeOf(file.size)}) `);
+    item.append(button('✕', 'Remove ' + file.name, () => {
+      picked.splice(picked.indexOf(file), 1);
+      showPicked();
+      text.focus();
+    }));
+    return item;
+  }));
+  const add = files => {
     trouble.textContent = '';
-    button.disabled = true;
-    try {
-      const answer = await fetch(action, {method: 'POST', body: data, headers: {Accept: 'text/plain'}});
-      if (answer.ok) return true;
-      trouble.textContent = answer.status === 401 ? 'Your login has ended. Load the page again.' : await answer.text();
-    } catch {
-      trouble.textContent = 'The server cannot be reached. Nothing was sent.';
-    } finally {
-      button.disabled = false;
+    for (const file of files) {
+      const bytes = picked.reduce((sum, f) => sum + f.size, file.size);
+      if (picked.length >= +form.dataset.files || bytes > +form.dataset.bytes) {
+        trouble.textContent = `${file.name} was not added: at most ${form.dataset.files} files, ${form.dataset.bytes >> 20} MB in total.`;
+      } else {
+        picked.push(file);
+      }
     }
-    return false;
-  };
-  // One message is under way at a time. What was sent goes from the form, and what was written meanwhile stays.
-  form.addEventListener('submit', async e => {
-    e.preventDefault();
-    const button = form.querySelector('button'), words = text.value, picked = files.files[0];
-    if (button.disabled || !await send(form.action, new FormData(form), button)) return;
-    if (text.value.startsWith(words)) text.value = text.value.slice(words.length).trimStart();
-    if (files.files[0] === picked) files.value = '';
-    text.focus();
+    showPicked();
     bottom();
+  };
+  $('files').addEventListener('change', e => {
+    add(e.target.files);
+    e.target.value = '';
   });
-  list.addEventListener('submit', e => {
+  text.addEventListener('paste', e => {
+    if (!e.clipboardData.files.length) return;
     e.preventDefault();
-    send(e.target.action, new URLSearchParams(new FormData(e.target, e.submitter)), e.submitter);
+    add(e.clipboardData.files);
+  });
+  addEventListener('dragover', e => { if (e.dataTransfer.types.includes('Files')) e.preventDefault(); });
+  addEventListener('drop', e => {
+    if (!e.dataTransfer.files.length) return;
+    e.preventDefault();
+    add(e.dataTransfer.files);
+  });
+
+  // What was said and not sent, in its order. One message is under way at a time. When one cannot be sent, it stands with the reason,
+  // and those behind it wait.
+  const unsent = [];
+  let sending = false;
+  const show = m => {
+    m.shown ??= element('li', '', 'message mine');
+    m.shown.replaceChildren(element('div', m.text, 'text said'), ...m.files.map(f => element('p', f.name, 'dim')));
+    if (m.trouble) {
+      m.shown.append(element('p', m.trouble, 'bad'), button('Try again', 'Try again', send), ' ', button('Remove', 'Remove', () => { drop(m); send(); }));
+    } else {
+      m.shown.append(element('p', 'sending …', 'dim'));
+    }
+    if (!m.shown.isConnected) $('unsent').append(m.shown);
+  };
+  const drop = m => {
+    unsent.splice(unsent.indexOf(m), 1);
+    m.shown.remove();
+  };
+  const say = m => {
+    unsent.push(m);
+    show(m);
+  };
+  async function send() {
+    if (sending) return;
+    sending = true;
+    for (let m; (m = unsent[0]);) {
+      m.trouble = '';
+      show(m);
+      const body = new FormData();
+      body.append('text', m.text);
+      for (const file of m.files) body.append('files', file);
+      const failed = await post(form.action, body);
+      if (!failed) {
+        drop(m);
+      } else if (failed.status === 503) { // nothing was taken, and it will be
+        await new Promise(done => setTimeout(done, 1000));
+      } else {
+        m.trouble = failed.words;
+        if (failed.status === 413) m.files = [];
+        show(m);
+          break;
+      }
+    }
+    sending = false;
+    if (atBottom()) bottom();
+  }
+  const grow = () => {
+    if (CSS.supports('field-sizing', 'content')) return;
+    text.style.height = 'auto';
+    text.style.height = text.scrollHeight + 2 + 'px';
+  };
+  text.addEventListener('input', grow);
+  form.addEventListener('submit', e => {
+    e.preventDefault();
+    text.focus();
+    if (!text.value.trim() && !picked.length) return;
+    trouble.textContent = '';
+    fresh = '';
+    say({text: text.value, files: picked.splice(0)});
+    text.value = '';
+    grow();
+    showPicked();
+    marks();
+    bottom();
+    send();
   });
   text.addEventListener('keydown', e => {
     if (e.key !== 'Enter' || e.shiftKey || e.isComposing || matchMedia('(pointer: coarse)').matches) return;
     e.preventDefault();
     form.requestSubmit();
   });
-  if (history.state) text.value = history.state;
-  history.replaceState(null, '');
-  bottom();
+
+  // What was written outlives the page, in this tab; files do not.
+  addEventListener('pagehide', () => {
+    sessionStorage.setItem(place, JSON.stringify({text: text.value, unsent: unsent.map(m => ({text: m.text, files: m.files.length}))}));
+  });
+  const kept = JSON.parse(sessionStorage.getItem(place) ?? '{}');
+  sessionStorage.removeItem(place);
+  text.value = kept.text ?? '';
+  for (const m of kept.unsent ?? []) {
+    say({text: m.text, files: [], trouble: 'The page was left before this was sent.' + (m.files ? ' Its files have to be added again.' : '')});
+  }
+
+  form.classList.add('live');
+  const seen = localStorage.getItem(place);
+  if (seen !== null) fresh = [...log.querySelectorAll('.bot')].find(message => moment(message) > seen)?.id ?? '';
+  grow();
+  marks();
+  if (fresh) log.querySelector('.new').scrollIntoView({block: 'center'});
+  else bottom();
 })();

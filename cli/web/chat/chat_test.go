@@ -193,7 +193,7 @@ func TestRefusals(t *testing.T) {
 		"a large file":    {post(h, "/chat/home/say", "text/plain", "a.bin", large), 413, "10 MB"},
 		"a huge post":     {post(h, "/chat/home/say", "text/plain", "a.bin", large, "b.bin", large), 413, "10 MB"},
 		"11 files":        {post(h, "/chat/home/say", "text/plain", strings.Split(strings.Repeat("a.bin x ", 11), " ")[:22]...), 413, "10 files"},
-		"a page":          {post(h, "/chat/home/say", "", "text", ""), 400, "<h1>That was not sent</h1>"},
+		"a page":          {post(h, "/chat/home/say", "", "text", ""), 400, "<h1>Not sent</h1>"},
 		"no such gateway": {post(h, "/chat/nobody/say", "text/plain", "text", "hi"), 404, "no such gateway"},
 		"no such button":  {press(h, "m1", "yes"), 409, "no such button"},
 		"no such file":    {get(h, "/chat/home/files/x"), 404, "not kept"},
@@ -405,7 +405,7 @@ func TestLive(t *testing.T) {
 			defer close(ended)
 			h.ServeHTTP(a, httptest.NewRequestWithContext(again, http.MethodGet, "/chat/home/live?since=other.7", nil))
 		}()
-		step("another run's page", func() error { return nil }, "event: reload\n")
+		step("another run's page", func() error { return nil }, "event: whole\ndata: /static/chat-")
 		stop()
 		<-ended
 	})

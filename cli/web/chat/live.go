@@ -11,7 +11,8 @@ import (
 )
 
 // live streams what changes in a room, as server-sent events: "put" a message's element, "gone" its id, "state" the
-// element of that id, "typing" 1 or 0, "reload" when the page shows another run's room, "end" when the session ended.
+// element of that id, "typing" 1 or 0, "whole" the path of the page's script and the whole
+// room when the page shows another run's, "end" when the session ended.
 func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	st := &stream{section: s, i: i, mark: r.URL.Query().Get("since")}
 	s.streams.Follow(w, r, func(looking bool) (events string, changed <-chan struct{}, ok bool) {
@@ -56,16 +57,18 @@ type stream struct {
 func (st *stream) next() (events string, changed <-chan struct{}) {
 	s := st.section
 	v := s.rooms.View(relay.ChatID(st.i.ID), st.mark)
-	if v.Whole {
-		return page.Event("reload", v.Mark, ""), nil // the page loads itself again, which ends this stream
-	}
 	var out strings.Builder
 	event := func(name, data string) { out.WriteString(page.Event(name, v.Mark, data)) }
 	s.rendering.Lock()
+	if v.Whole {
+		event("whole", script.Path+"\n"+string(templates.HTML("log", shownOf(st.i, v))))
+	}
 	for _, m := range messages(st.i.ID, v) {
-		if m.Gone {
+		switch {
+		case v.Whole:
+		case m.Gone:
 			event("gone", "m-"+string(m.ID))
-		} else {
+		default:
 			event("put", string(templates.HTML("message", m)))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
@@ -67,17 +68,24 @@ func howIs(i manage.InstanceStatus) (h how) {
 // room shows a gateway's room.
 func (s *Section) room(w http.ResponseWriter, _ *http.Request, i manage.InstanceStatus) {
 	v := s.rooms.View(relay.ChatID(i.ID), "")
-	shown := struct {
-		Gateway  manage.InstanceStatus
-		Messages []message
-		Mark     string
-	}{i, messages(i.ID, v), v.Mark}
 	s.rendering.Lock()
-	main := templates.HTML("room", shown)
+	main := templates.HTML("room", shownOf(i, v))
 	s.rendering.Unlock()
 	page.Answer(w, http.StatusOK, page.Page{
 		Title: "Chat with " + string(i.ID), Here: page.Chat, Styles: []string{styles.Path}, Scripts: []string{script.Path}, Main: main,
 	})
+}
+
+// shownRoom is a room, for the templates "room" and "log".
+type shownRoom struct {
+	Gateway  manage.InstanceStatus
+	Messages []message
+	Mark     string
+	Began    time.Time // of the room's memory
+}
+
+func shownOf(i manage.InstanceStatus, v local.View) shownRoom {
+	return shownRoom{i, messages(i.ID, v), v.Mark, v.Began}
 }
 
 // messages are those of a view, for their template.

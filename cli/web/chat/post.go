@@ -15,7 +15,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 const (
@@ -55,7 +54,7 @@ func (s *Section) press(w http.ResponseWriter, r *http.Request, i manage.Instanc
 
 var (
 	errForm = errors.New("the form cannot be read")
-	errBind = errors.New("you could not be bound to this gateway")
+	errBind = errors.New("you could not be linked to this gateway")
 )
 
 // answer does something, unless err says why not, and answers with the room. That it takes long is no failure: the page
@@ -75,7 +74,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 			http.Redirect(w, r, path(id, "#text"), http.StatusSeeOther)
 		}
 	case errors.As(err, &refused):
-		fail(w, r, http.StatusConflict, "That was not sent", sentence(refused.Message+words.Help(refused)))
+		fail(w, r, http.StatusConflict, "Not sent", sentence(refused.Message+words.Help(refused)))
 	default:
 		switch {
 		case errors.Is(err, local.ErrBusy), errors.Is(err, errBind):
@@ -85,7 +84,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 		case errors.Is(err, local.ErrGone):
 			status = http.StatusConflict
 		}
-		fail(w, r, status, "That was not sent", sentence(err.Error()))
+		fail(w, r, status, "Not sent", sentence(err.Error()))
 	}
 }
 
@@ -96,7 +95,7 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 	bound, err := s.o.Bound(ctx, id)
 	if err == nil && !bound {
-		_, err = s.gateways.Bind(ctx, audit.Actor{Kind: audit.ActorWeb},
+		_, err = s.gateways.Bind(ctx, page.Actor(ctx),
 			manage.Bind{Name: string(id), Platform: local.WebID, User: relay.UserID(id)})
 	}
 	if refused := (*manage.Error)(nil); err != nil && !errors.As(err, &refused) {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,11 +19,36 @@ var scriptText []byte
 //go:embed icon.svg
 var iconPicture []byte
 
+//go:embed icon-192.png
+var smallPicture []byte
+
+//go:embed icon-512.png
+var largePicture []byte
+
 var (
 	style  = NewAsset("style.css", styleSheet)
 	script = NewAsset("page.js", scriptText)
 	icon   = NewAsset("icon.svg", iconPicture)
+	small  = NewAsset("icon-192.png", smallPicture)
+	large  = NewAsset("icon-512.png", largePicture)
+	app    = NewAsset("app.webmanifest", manifest())
 )
+
+// manifest has a phone keep the pages on its home screen: all of them are the app.
+func manifest() []byte {
+	icon := func(a *Asset, sizes, purpose string) map[string]string {
+		return map[string]string{"src": a.Path, "sizes": sizes, "type": a.kind, "purpose": purpose}
+	}
+	text, err := json.Marshal(map[string]any{
+		"name": "Hermes Connector", "short_name": "Hermes", "id": "/", "start_url": Chat, "scope": "/", "display": "standalone",
+		"background_color": "#12161c", "theme_color": "#1f5fbf",
+		"icons": []any{icon(small, "192x192", "any"), icon(large, "512x512", "any"), icon(large, "512x512", "maskable")},
+	})
+	if err != nil {
+		panic(err) // a mistake in the program: strings can be marshalled
+	}
+	return text
+}
 
 // Asset is a file that is part of the program. Its path holds its content's hash, so that a browser may keep it for
 // ever, and asks for another one after an upgrade.
@@ -37,6 +63,9 @@ var kinds = map[string]string{
 	"css": "text/css; charset=utf-8",
 	"js":  "text/javascript; charset=utf-8",
 	"svg": "image/svg+xml",
+	"png": "image/png",
+
+	"webmanifest": "application/manifest+json",
 }
 
 // NewAsset makes an asset; name ends in one of kinds.
@@ -63,4 +92,4 @@ func Mount(mux *http.ServeMux, assets ...*Asset) {
 }
 
 // MountFrame serves the frame's own assets.
-func MountFrame(mux *http.ServeMux) { Mount(mux, style, script, icon) }
+func MountFrame(mux *http.ServeMux) { Mount(mux, style, script, icon, small, large, app) }

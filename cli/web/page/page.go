@@ -10,13 +10,16 @@
 package page
 
 import (
+	"context"
 	"html/template"
 	"net/http"
 	"strconv"
+
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Policy is the Content-Security-Policy of every answer.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; " +
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; manifest-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // The paths of the navigation's entries.
@@ -39,6 +42,19 @@ type Page struct {
 	Main  template.HTML
 	// Styles and Scripts are served beside the frame's own, each by its path.
 	Styles, Scripts []string
+}
+
+type personKey struct{}
+
+// WithPerson is ctx of a request of whom a proxy named.
+func WithPerson(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, personKey{}, name)
+}
+
+// Actor is who asks, for the audit list: named, if a proxy said who that is.
+func Actor(ctx context.Context) audit.Actor {
+	name, _ := ctx.Value(personKey{}).(string)
+	return audit.Actor{Kind: audit.ActorWeb, Name: name}
 }
 
 // Answer sends p. What a page shows is of its moment and for who asked: nothing keeps it.

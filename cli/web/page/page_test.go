@@ -1,6 +1,9 @@
 package page
 
 import (
+	"encoding/json"
+	"fmt"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -41,11 +44,28 @@ func TestTheFrame(t *testing.T) {
 func TestAssets(t *testing.T) {
 	mux := http.NewServeMux()
 	MountFrame(mux)
-	for _, a := range []*Asset{style, icon} {
+	for _, a := range []*Asset{style, icon, small, large, app} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest("GET", a.Path, nil))
 		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || w.Header().Get("Content-Type") != a.kind || w.Body.Len() != len(a.body) {
 			t.Errorf("%s: %d, %v", a.Path, w.Code, w.Header())
+		}
+	}
+	var m struct {
+		ID    string
+		Start string `json:"start_url"`
+		Scope string
+		Icons []struct{ Src, Sizes, Type string }
+	}
+	if err := json.Unmarshal(app.body, &m); err != nil || m.ID != "/" || m.Scope != "/" || !strings.HasPrefix(m.Start, m.Scope) || len(m.Icons) < 2 {
+		t.Errorf("the app's manifest is %s, %v", app.body, err)
+	}
+	for _, i := range m.Icons {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", i.Src, nil))
+		picture, err := png.DecodeConfig(w.Body)
+		if got := fmt.Sprintf("%dx%d", picture.Width, picture.Height); err != nil || got != i.Sizes || w.Header().Get("Content-Type") != i.Type {
+			t.Errorf("%s is %s, %s, %v; the manifest says %s, %s", i.Src, got, w.Header().Get("Content-Type"), err, i.Sizes, i.Type)
 		}
 	}
 	if one, other := NewAsset("x.js", []byte("a")), NewAsset("x.js", []byte("b")); one.Path == other.Path {

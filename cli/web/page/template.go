@@ -23,6 +23,8 @@ var frame = Parse("", nil)
 
 var frameFuncs = template.FuncMap{
 	"icon":    func() string { return icon.Path },
+	"picture": func() string { return small.Path },
+	"app":     func() string { return app.Path },
 	"style":   func() string { return style.Path },
 	"script":  func() string { return script.Path },
 	"stamp":   finding.Stamp,

@@ -13,7 +13,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 const (
@@ -27,7 +26,7 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	_ = r.ParseForm() // one that cannot be read names no gateway
 	name := r.PostForm.Get("gateway")
-	l, err := s.o.Service.Link(r.Context(), audit.Actor{Kind: audit.ActorWeb}, manage.LinkFor{Name: name})
+	l, err := s.o.Service.Link(r.Context(), page.Actor(r.Context()), manage.LinkFor{Name: name})
 	if refused, ok := errors.AsType[*manage.Error](err); ok {
 		page.Answer(w, http.StatusConflict, page.Words(page.Status, "There is no code", refused.Message+words.Help(refused)))
 		return

@@ -202,10 +202,10 @@ func TestVerdicts(t *testing.T) {
 	for i := range 30 {
 		f.decisions = append(f.decisions, gate.Decision{At: noon.Add(time.Duration(i) * time.Second), Platform: "telegram", User: relay.UserID(fmt.Sprint("user", i)), Reason: gate.NoBinding})
 	}
-	f.decisions[29].Says, f.decisions[29].Change = "Nobody is linked to 4242.", "hermes-connector bind home telegram 4242"
+	f.decisions[29].Says, f.decisions[29].Change = "Nobody is linked to 4242.", "hermes-connector link home --user telegram:4242"
 	f.decisions[28].Hint = "no gateway fronts it"
 	page := get(newSection(f))
-	for _, want := range []string{"Nobody is linked to 4242.", `data-copy="hermes-connector bind home telegram 4242"`, "no_binding: no gateway fronts it", "user15"} {
+	for _, want := range []string{"Nobody is linked to 4242.", `data-copy="hermes-connector link home --user telegram:4242"`, "no_binding: no gateway fronts it", "user15"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
@@ -235,7 +235,7 @@ func TestABusyPageIsSmall(t *testing.T) {
 		g.ID = relay.GatewayID(fmt.Sprint("gateway-", i))
 		f.gateways = append(f.gateways, g)
 		f.status.Findings = append(f.status.Findings, finding.Finding{Code: "HC999", What: strings.Repeat("what ", 15), Why: strings.Repeat("why ", 15), Fix: "hermes-connector doctor"})
-		f.decisions = append(f.decisions, gate.Decision{Platform: "telegram", Says: strings.Repeat("says ", 20), Change: "hermes-connector bind home telegram 4242"})
+		f.decisions = append(f.decisions, gate.Decision{Platform: "telegram", Says: strings.Repeat("says ", 20), Change: "hermes-connector link home --user telegram:4242"})
 	}
 	s := newSection(f)
 	for i := range 144 {

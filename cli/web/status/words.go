@@ -38,7 +38,7 @@ var funcs = template.FuncMap{
 func heading(f finding.Finding) string {
 	words := f.What
 	if f.About != "" {
-		words = f.About + ": " + f.What
+		words = cmp.Or(f.Name, f.About) + ": " + f.What
 	}
 	first, n := utf8.DecodeRuneInString(words)
 	return string(unicode.ToUpper(first)) + words[n:]

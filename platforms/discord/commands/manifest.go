@@ -54,22 +54,35 @@ func (c slashCommand) encode() json.RawMessage {
 	return raw
 }
 
-// linkCommand is the connector's own.
-func linkCommand() slashCommand {
-	return slashCommand{
+// ownCommands are the connector's own. They are for direct messages; elsewhere a gateway gets them, as any other.
+func ownCommands() []slashCommand {
+	gateway := commandOption{Type: discordgo.ApplicationCommandOptionString, Name: "name", Description: "Its name"}
+	return []slashCommand{{
 		Name: "link", Type: discordgo.ChatApplicationCommand,
 		Description: "Link your account to your agent, with the code its operator gave you",
 		Options: []commandOption{{
 			Type: discordgo.ApplicationCommandOptionString, Name: "code", Description: "The link code, like KQ2-9F4-M7X", Required: true,
 		}},
-	}
+	}, {
+		Name: "agent", Type: discordgo.ChatApplicationCommand,
+		Description: "Choose which of your agents answers your direct messages", Options: []commandOption{gateway},
+	}, {
+		Name: "whoami", Type: discordgo.ChatApplicationCommand,
+		Description: "Who you are to me, and which agent answers your direct messages",
+	}, {
+		Name: "unlink", Type: discordgo.ChatApplicationCommand,
+		Description: "Link your account to an agent no more", Options: []commandOption{gateway},
+	}}
 }
 
 // commandsOf are the commands to register, sorted by name: the connector's own and those of the manifest that
 // Discord would take. Of two with one name the first counts. dropped is how many are left out.
 func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
-	list = []slashCommand{linkCommand()}
-	names := map[string]bool{"link": true}
+	list = ownCommands()
+	names := make(map[string]bool)
+	for _, c := range list {
+		names[c.Name] = true
+	}
 	for _, raw := range manifest {
 		var c slashCommand
 		err := json.Unmarshal(raw, &c)

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func TestCommandsOf(t *testing.T) {
 			list, dropped := commandsOf([]json.RawMessage{json.RawMessage(tc.in)})
 			got := ""
 			for _, c := range list {
-				if c.Name != "link" {
+				if !slices.ContainsFunc(ownCommands(), func(o slashCommand) bool { return o.Name == c.Name }) {
 					got = string(c.encode())
 				}
 			}
@@ -71,7 +72,7 @@ func TestAtMostAHundredCommands(t *testing.T) {
 		in = append(in, json.RawMessage(`{"name":"c`+strconv.Itoa(i)+`","description":"x"}`))
 	}
 	list, dropped := commandsOf(in)
-	if len(list) != maxCommands || dropped != 21 {
+	if len(list) != maxCommands || dropped != 20+len(ownCommands()) {
 		t.Errorf("%d commands, %d dropped", len(list), dropped)
 	}
 	if !json.Valid(list[99].encode()) || fingerprintOf("a", list) == fingerprintOf("b", list) {
@@ -122,7 +123,7 @@ func FuzzCommandsOf(f *testing.F) {
 	f.Add([]byte(`{"name":"x","options":[{"type":2,"name":"a","options":[{"type":1,"name":"b","options":[{"type":1,"name":"c"}]}]}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		list, dropped := commandsOf([]json.RawMessage{raw})
-		if len(list)+dropped > 2 {
+		if len(list)+dropped > len(ownCommands())+1 {
 			t.Fatalf("%d commands and %d dropped of one", len(list), dropped)
 		}
 		for _, c := range list {

@@ -1,15 +1,20 @@
 package guilds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // AskWithin bounds a question, with its repetitions, while others wait for the answer.
@@ -130,4 +135,40 @@ func patiently[T any](ctx context.Context, question func(context.Context) (T, er
 			return answer, err
 		}
 	}
+}
+
+// maxFound is how many members a guild names of those whose names begin as the one searched for.
+const maxFound = 100
+
+// FindPeople are the members of the bot's guilds whose account has that name; see platforms.PersonFinder.
+func (c *Guilds) FindPeople(ctx context.Context, handle string) (out []relay.Source, err error) {
+	var all []struct { // of a bot that resumed, not all are known here
+		ID ID `json:"id"`
+	}
+	if err := c.ask(ctx, discordgo.EndpointUserGuilds("@me"), &all); err != nil {
+		return nil, fmt.Errorf("list guilds: %w", err)
+	}
+	for _, guild := range all {
+		var members []struct {
+			Nick string `json:"nick"`
+			User User   `json:"user"`
+		}
+		query := url.Values{"query": {handle}, "limit": {strconv.Itoa(maxFound)}}
+		err := c.ask(ctx, discordgo.EndpointGuildMembersSearch(guild.ID.String())+"?"+query.Encode(), &members)
+		if errors.Is(err, errNoPlace) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("search members: %w", err)
+		}
+		for _, m := range members {
+			if strings.EqualFold(m.User.Username, handle) {
+				out = append(out, relay.Source{
+					Platform: c.platform, UserID: relay.UserID(m.User.ID.String()), UserHandle: m.User.Username,
+					UserName: cmp.Or(m.Nick, m.User.GlobalName, m.User.Username),
+				})
+			}
+		}
+	}
+	return out, nil
 }

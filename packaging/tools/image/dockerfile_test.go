@@ -1,23 +1,28 @@
-// Package image tries packaging/Dockerfile and packaging/compose.yaml as far as that goes without a Docker engine: the
-// steps of the build are run by hand, and the program is started in a root folder made of what they leave.
-package image
+package main
+
+// packaging/Dockerfile and packaging/compose.yaml are tried as far as that goes without a Docker engine: the steps of the
+// build are run by hand, and the program is started in a root folder made of what they leave. packaging/try-image runs the
+// other image, of this program, in Podman.
 
 import (
 	"encoding/json"
+	"flag"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/hermes-connector/hermes-connector/cli"
 )
 
-const repository = "../.."
+const repository = "../../.."
 
 // instruction is one of a Dockerfile, with its stage.
 type instruction struct{ stage, name, args string }
@@ -56,19 +61,7 @@ func of(all []instruction, stage, name string) (args []string) {
 	return args
 }
 
-// environment are the variables of the image.
-func environment(all []instruction) map[string]string {
-	env := make(map[string]string)
-	for _, args := range of(all, "scratch", "ENV") {
-		for kv := range strings.FieldsSeq(args) {
-			name, value, _ := strings.Cut(kv, "=")
-			env[name] = value
-		}
-	}
-	return env
-}
-
-// TestDockerfile: what the issue promises of the image stands there, and its commands exist.
+// TestDockerfile: it says of its image what this program says, and the commands of both exist.
 func TestDockerfile(t *testing.T) {
 	all := instructions(t)
 	known := []string{"FROM", "WORKDIR", "COPY", "RUN", "ARG", "ENV", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
@@ -82,34 +75,62 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("%s %s: no stage of that name before it", i.name, i.args)
 		}
 	}
-	for name, want := range map[string]string{
-		"USER": "65532:65532", "VOLUME": "/data", "ENTRYPOINT": `["/usr/bin/hermes-connector"]`, "EXPOSE": "8787", "CMD": `["serve"]`,
-	} {
-		if got := of(all, "scratch", name); !slices.Equal(got, []string{want}) {
-			t.Errorf("%s %q, want %q", name, got, want)
-		}
+	if got := said(t, all); !reflect.DeepEqual(got, settings) {
+		t.Errorf("the Dockerfile says\n%+v, health %+v, want\n%+v, health %+v", got, got.Healthcheck, settings, settings.Healthcheck)
 	}
-	health := of(all, "scratch", "HEALTHCHECK")
-	if len(health) != 1 {
-		t.Fatalf("HEALTHCHECK %q", health)
-	}
-	_, form, _ := strings.Cut(health[0], "CMD ")
-	var check, start []string
-	if err := json.Unmarshal([]byte(form), &check); err != nil || len(check) != 2 {
-		t.Fatalf("HEALTHCHECK runs %q: %v", form, err)
-	}
-	_ = json.Unmarshal([]byte(of(all, "scratch", "CMD")[0]), &start)
-	for _, args := range [][]string{check[1:], start} {
+	for _, args := range [][]string{settings.Healthcheck.Test[2:], settings.Cmd} {
 		if c, _, err := cli.Command().Find(args); err != nil || c.Name() != args[0] {
 			t.Errorf("hermes-connector has no command %q", args)
 		}
 	}
-	if check[0] != "/usr/bin/hermes-connector" {
-		t.Errorf("HEALTHCHECK runs %s", check[0])
-	}
 }
 
-// TestGoIsNewEnough: the first stage has the Go that go.mod asks for.
+// said is what the Dockerfile says of its image.
+func said(t *testing.T, all []instruction) v1.Config {
+	t.Helper()
+	c := v1.Config{Volumes: make(map[string]struct{}), ExposedPorts: make(map[string]struct{}), Healthcheck: &v1.HealthConfig{}}
+	list := func(form string) (words []string) {
+		if err := json.Unmarshal([]byte(form), &words); err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		return words
+	}
+	for _, i := range all {
+		if i.stage != "scratch" {
+			continue
+		}
+		words := strings.Fields(i.args)
+		switch i.name {
+		case "ENV":
+			c.Env = append(c.Env, words...)
+		case "USER":
+			c.User = i.args
+		case "VOLUME":
+			c.Volumes[i.args] = struct{}{}
+		case "EXPOSE":
+			for _, port := range words {
+				c.ExposedPorts[port+"/tcp"] = struct{}{}
+			}
+		case "ENTRYPOINT":
+			c.Entrypoint = list(i.args)
+		case "CMD":
+			c.Cmd = list(i.args)
+		case "HEALTHCHECK":
+			times, form, _ := strings.Cut(i.args, " CMD ")
+			c.Healthcheck.Test = append([]string{"CMD"}, list(form)...)
+			flags := flag.NewFlagSet("HEALTHCHECK", flag.ContinueOnError)
+			flags.DurationVar(&c.Healthcheck.Interval, "interval", 0, "")
+			flags.DurationVar(&c.Healthcheck.Timeout, "timeout", 0, "")
+			flags.DurationVar(&c.Healthcheck.StartPeriod, "start-period", 0, "")
+			if err := flags.Parse(strings.Fields(times)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return c
+}
+
+// TestGoIsNewEnough: the first stage has the Go that go.mod asks for, and the same one for everybody.
 func TestGoIsNewEnough(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join(repository, "go.mod"))
 	if err != nil {
@@ -117,8 +138,8 @@ func TestGoIsNewEnough(t *testing.T) {
 	}
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
 	from := of(instructions(t), "build", "FROM")
-	if version == nil || len(from) != 1 || !strings.Contains(from[0], " golang:"+string(version[1])+" ") {
-		t.Errorf("FROM %q, and go.mod says %s", from, version)
+	if version == nil || len(from) != 1 || !regexp.MustCompile(` golang:`+string(version[1])+`[.0-9]*@sha256:[0-9a-f]{64} `).MatchString(from[0]) {
+		t.Errorf("FROM %q, want a digest, and the Go of go.mod, which says %s", from, version)
 	}
 }
 
@@ -199,6 +220,7 @@ func TestBuildSteps(t *testing.T) {
 	if st, err := os.Stat(filepath.Join(dir, "owned", "data")); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("the data folder: %v, want mode 0700", err)
 	}
+	alike(t, image)
 	if st, err := os.Stat(filepath.Join(image, "tmp")); err != nil || st.Mode() != fs.ModeDir|fs.ModeSticky|0o777 {
 		t.Errorf("the temporary folder: %v, want mode 1777", err)
 	}
@@ -211,13 +233,5 @@ func TestBuildSteps(t *testing.T) {
 	if err := os.Chown(filepath.Join(image, "data"), 65532, 65532); err != nil {
 		t.Fatal(err)
 	}
-	lives(t, image, environment(all))
-}
-
-// env is a map as a process takes it.
-func env(of map[string]string) (list []string) {
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		list = append(list, name+"="+of[name])
-	}
-	return list
+	lives(t, image)
 }

@@ -1,4 +1,4 @@
-package image
+package main
 
 import (
 	"os"
@@ -88,7 +88,11 @@ func judged(t *testing.T, connector service) {
 	if err := os.WriteFile(secret, []byte("123456789:AAExampleExampleExampleExampleExample"), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	image := environment(instructions(t))
+	image := make(map[string]string)
+	for _, kv := range settings.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		image[name] = value
+	}
 	image["HERMES_CONNECTOR_DATA_DIR"] = folder
 	seen := false
 	for name, value := range connector.Environment {

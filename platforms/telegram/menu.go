@@ -1,0 +1,83 @@
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+)
+
+const (
+	// menuAfter is when the list of commands is looked at, after the start: messages go first.
+	menuAfter = 10 * time.Second
+	// menuTries is how often that is tried; the next start does it again.
+	menuTries = 5
+	// maxCommands is how many commands Telegram shows.
+	maxCommands = 100
+)
+
+// botCommand is a BotCommand.
+type botCommand struct {
+	Command     string `json:"command"`
+	Description string `json:"description"`
+}
+
+// ownCommands are the connector's own, in direct messages.
+var ownCommands = []botCommand{
+	{"link", "Link me to an agent, with the code I was given"},
+	{"agent", "Choose which of my agents answers here"},
+	{"whoami", "Who I am here, and which agent answers"},
+	{"unlink", "Link me to an agent no more"},
+}
+
+// keepMenu has Telegram show the connector's own commands in direct messages, and gives up after some tries: they work
+// without being shown.
+func (p *Bot) keepMenu(ctx context.Context) {
+	for n := range menuTries {
+		if !backoff.Pause(ctx, menuAfter<<(3*n)) {
+			return
+		}
+		err := p.showCommands(ctx)
+		if err == nil || refusedForGood(err) || ctx.Err() != nil {
+			return
+		}
+		p.log.Debug("telegram list of commands not brought up to date", "err", err)
+	}
+}
+
+// showCommands adds the connector's own commands to the list that direct messages show: to what was set for them, and to what
+// BotFather was told for all chats, which that list takes the place of. A list that is so already is left alone.
+func (p *Bot) showCommands(ctx context.Context) error {
+	direct := tgbotapi.Params{"scope": `{"type":"all_private_chats"}`}
+	var shown, general []botCommand
+	if err := p.client.call(ctx, "getMyCommands", direct, &shown); err != nil {
+		return err
+	}
+	if err := p.client.call(ctx, "getMyCommands", nil, &general); err != nil {
+		return err
+	}
+	wanted := withOwn(general, shown)
+	if slices.Equal(wanted, shown) {
+		return nil
+	}
+	raw, _ := json.Marshal(wanted) // strings: cannot fail
+	direct["commands"] = string(raw)
+	return p.client.call(ctx, "setMyCommands", direct, nil)
+}
+
+// withOwn are the commands of the lists, each once, and then the connector's own, which nobody else's take the place of.
+func withOwn(lists ...[]botCommand) (out []botCommand) {
+	has := func(all []botCommand, c botCommand) bool {
+		return slices.ContainsFunc(all, func(o botCommand) bool { return o.Command == c.Command })
+	}
+	for _, c := range slices.Concat(lists...) {
+		if !has(ownCommands, c) && !has(out, c) && len(out) < maxCommands-len(ownCommands) {
+			out = append(out, c)
+		}
+	}
+	return append(out, ownCommands...)
+}

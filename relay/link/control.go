@@ -1,0 +1,250 @@
+package link
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+// Verb is what a control message asks for. It is the command's name too.
+type Verb string
+
+// The verbs. All but Link are commands in direct messages only.
+const (
+	Link   Verb = "link"
+	WhoAmI Verb = "whoami"
+	Unlink Verb = "unlink"
+	Agent  Verb = "agent"
+)
+
+// Control is a control message: it is for the connector, and reaches no agent.
+type Control struct {
+	Verb   Verb
+	Typed  string // behind the command: a code, or a gateway's name; possibly nothing
+	option string // of a press on a button of Agent's answer: which one
+}
+
+// Answer is what is said to a control message. The zero value is silence.
+type Answer struct {
+	Text    string // CommonMark
+	Options []relay.PromptOption
+}
+
+// Command is the control message that ev is; ok is false if it is none. In a direct message that is every command of a
+// verb's name, a deep link with a code, and a press on what Agent asked. Elsewhere it is "/link" with a code, which must
+// not be seen by more people. A command addressed to another bot is never one.
+func Command(ev relay.Event) (c Control, ok bool) {
+	direct := ev.Source.ChatType == relay.ChatDM
+	if p := ev.Prompt; p != nil { // an option may be called "link"
+		if !direct || p.PromptID != relay.OwnPrompt {
+			return Control{}, false
+		}
+		return Control{Verb: Agent, option: p.OptionID}, true
+	}
+	text := strings.TrimSpace(ev.Text)
+	if !strings.HasPrefix(text, "/") || ev.Traits.OtherCommand {
+		return Control{}, false
+	}
+	name := text
+	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
+		name, c.Typed = text[:i], strings.TrimSpace(text[i:])
+	}
+	name, _, _ = strings.Cut(name, "@") // "/link@bot"; another bot's is OtherCommand
+	_, shaped := parseCode(c.Typed)
+	for _, v := range []Verb{Link, WhoAmI, Unlink, Agent} {
+		if strings.EqualFold(name, "/"+string(v)) {
+			c.Verb = v
+		}
+	}
+	// What a deep link carries is one word; more words are somebody talking.
+	if c.Verb == "" && ev.Traits.DeepLink && direct && shaped && !strings.ContainsFunc(c.Typed, unicode.IsSpace) {
+		c.Verb = Link
+	}
+	if c.Verb == "" || !direct && (c.Verb != Link || !shaped) {
+		return Control{}, false
+	}
+	return c, true
+}
+
+// Do carries out the control message ev, where c is what Command returned, and says what to answer in ev's chat. An error
+// means trouble with the store: the caller hands the same event in again, which is harmless after a success too.
+func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (Answer, error) {
+	if c.Verb == Link {
+		text, err := d.redeem(ctx, ev, c.Typed)
+		return Answer{Text: text}, err
+	}
+	if ev.Traits.AuthorIsBot || ev.Source.UserID == "" { // a bot would answer the answer
+		return Answer{}, nil
+	}
+	p, err := d.linked(ctx, store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID})
+	if err != nil {
+		return Answer{}, fmt.Errorf("%s: %w", c.Verb, err)
+	}
+	p.called = store.NamesIn(ev.Source).Shown()
+	if len(p.to) == 0 {
+		if !d.tries.take(trierOf(ev.Source), d.now()) {
+			return Answer{}, nil
+		}
+		return Answer{Text: d.Ration(ev, p.says()+" "+answerHow)}, nil
+	}
+	var out Answer
+	switch c.Verb {
+	case WhoAmI:
+		out.Text = p.says()
+	case Unlink:
+		out.Text, err = d.unlink(ctx, p, c.Typed)
+	default:
+		out, err = d.choose(ctx, p, c)
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("%s: %w", c.Verb, err)
+	}
+	return out, nil
+}
+
+// person is somebody who wrote to the bot, and the instances they are linked to, the first linked first.
+type person struct {
+	store.Person
+	called string
+	to     []store.Instance
+	direct relay.InstanceID // gets their direct messages
+}
+
+func (d *Desk) linked(ctx context.Context, who store.Person) (p person, err error) {
+	err = d.db.View(ctx, func(ctx context.Context) error {
+		bound, err := d.db.Bindings(ctx, store.BindingFilter{Platform: who.Platform, User: who.User})
+		p = person{Person: who, direct: direct(bound)}
+		for _, b := range bound {
+			i, found := store.Only(d.db.Instances(ctx, b.Instance))
+			err = errors.Join(err, found)
+			p.to = append(p.to, i)
+		}
+		return err
+	})
+	return p, err
+}
+
+// row is what a change that the person makes leaves in the audit list.
+func (p person) row(action string, i store.Instance) *audit.Entry {
+	return &audit.Entry{Actor: actor(p.Person), Action: action, Tenant: i.Tenant, Instance: i.ID, Detail: string(p.Platform) + " person " + string(p.User)}
+}
+
+func actor(p store.Person) audit.Actor {
+	return audit.Actor{Kind: audit.ActorPerson, Name: string(p.Platform) + ":" + string(p.User)}
+}
+
+// answers is the instance that answers the person's direct messages.
+func (p person) answers() store.Instance {
+	return p.to[max(0, slices.IndexFunc(p.to, func(i store.Instance) bool { return i.ID == p.direct }))]
+}
+
+// named is the one of the person's instances that is meant, by its name or id in any case, or by an option.
+func (p person) named(c Control) (store.Instance, bool) {
+	typed := strings.TrimPrefix(c.Typed, "@")
+	n := slices.IndexFunc(p.to, func(i store.Instance) bool {
+		if c.option != "" {
+			return optionOf(i.ID) == c.option
+		}
+		return strings.EqualFold(i.Label, typed) && typed != "" || strings.EqualFold(string(i.ID), typed)
+	})
+	if n < 0 {
+		return store.Instance{}, false
+	}
+	return p.to[n], true
+}
+
+// optionOf is the id of the button that means an instance, whose own id may be too long for one.
+func optionOf(i relay.InstanceID) string {
+	sum := sha256.Sum256([]byte(i))
+	return hex.EncodeToString(sum[:8])
+}
+
+// says is who the person is here, and who answers them.
+func (p person) says() string {
+	out := fmt.Sprintf("You are `%s` person `%s` here", p.Platform, quoted(string(p.User)))
+	if p.called != "" {
+		out = fmt.Sprintf("You are `%s` here, `%s` person `%s`", quoted(p.called), p.Platform, quoted(string(p.User)))
+	}
+	if len(p.to) == 0 {
+		return out + ", and linked to no gateway."
+	}
+	return out + ". " + p.others()
+}
+
+// others is who answers the person, and how to reach the others.
+func (p person) others() string {
+	now := p.answers()
+	out := fmt.Sprintf("What you write to me here goes to `%s`.", quotable(now))
+	var others []string
+	for _, i := range p.to {
+		if i.ID != now.ID {
+			others = append(others, "`"+quotable(i)+"`")
+		}
+	}
+	if len(others) == 0 {
+		return out
+	}
+	return fmt.Sprintf("%s You are linked to %s too: send `/agent` to choose who answers, or begin a message with `@` and a name.", out, strings.Join(others, ", "))
+}
+
+func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, error) {
+	i, ok := p.named(Control{Typed: typed})
+	if !ok {
+		all := make([]string, len(p.to))
+		for n, i := range p.to {
+			all[n] = "`/unlink " + quotable(i) + "`"
+		}
+		return "To be linked no more, and to give up what still waits for it, send " + strings.Join(all, " or ") + ".", nil
+	}
+	err := d.db.Unbind(ctx, p.row("unbind", i), i.ID, p.Platform, p.User)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", err
+	}
+	out := fmt.Sprintf("Done: you are not linked to `%s` any more.", quotable(i))
+	if p, err = d.linked(ctx, p.Person); err != nil || len(p.to) == 0 {
+		return out, err
+	}
+	return out + " " + p.others(), nil
+}
+
+// choose has the instance that the person means get their direct messages, or asks which.
+func (d *Desk) choose(ctx context.Context, p person, c Control) (Answer, error) {
+	if len(p.to) == 1 {
+		return Answer{Text: fmt.Sprintf("What you write to me here goes to `%s`. You are linked to no other.", quotable(p.to[0]))}, nil
+	}
+	if i, ok := p.named(c); ok {
+		err := d.db.SetDMDefault(ctx, p.row("dm-default", i), i.ID, p.Platform, p.User)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return Answer{}, err
+		}
+		return Answer{Text: fmt.Sprintf("Done: what you write to me here goes to `%s` now.", quotable(i))}, nil
+	}
+	out := Answer{}
+	all := make([]string, len(p.to))
+	for n, i := range p.to {
+		all[n] = "`/agent " + quotable(i) + "`"
+		out.Options = append(out.Options, relay.PromptOption{ID: optionOf(i.ID), Label: relay.Shown(i.Shown())})
+	}
+	out.Text = fmt.Sprintf("What you write to me here goes to `%s`. Who shall get it? Choose, or send %s.", quotable(p.answers()), strings.Join(all, " or "))
+	return out, nil
+}
+
+// direct is the instance that gets the direct messages of a person with those bindings; empty: they have none.
+func direct(bound []store.Binding) relay.InstanceID {
+	owned := make([]gate.Owned, len(bound))
+	for n, b := range bound {
+		owned[n] = gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault}
+	}
+	i, _ := gate.OwnInstance(owned, "", "", true)
+	return i
+}

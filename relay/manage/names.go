@@ -1,0 +1,189 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+// findWithin bounds the question whose a name on a network is.
+const findWithin = 5 * time.Second
+
+// Rename says what a gateway is to be called.
+type Rename struct {
+	Name string `json:"name"` // as it is called now
+	To   string `json:"to"`   // its id takes the name back
+}
+
+// Renamed is a gateway with the name that it has now.
+type Renamed struct {
+	Instance relay.InstanceID `json:"instanceId"` // which stays
+	Tenant   relay.TenantID   `json:"tenant"`
+	Name     string           `json:"name"`
+	Former   string           `json:"former"` // free from now on, unless it is the id
+}
+
+// Rename gives a gateway another name, for people and for commands. Its id stays, and stays good in commands:
+// credentials, links, chats and what waits hang on it, and its session notices nothing. Refused with NotFound, Usage, or
+// Exists when another gateway has the name, in whatever tenant: whoever types a name names no tenant.
+func (s *people) Rename(ctx context.Context, by audit.Actor, r Rename) (Renamed, error) {
+	if err := checkName("to", "a gateway", r.To); err != nil {
+		return Renamed{}, err
+	}
+	i, err := s.served(ctx, r.Name)
+	if err != nil {
+		return Renamed{}, err
+	}
+	err = s.db.Rename(ctx, row(by, "rename", i, i.Shown()+" to "+r.To), i.ID, r.To)
+	if errors.Is(err, store.ErrExists) {
+		err = refuse(Exists, "another gateway is called %q", r.To).try("gateways")
+	}
+	return Renamed{Instance: i.ID, Tenant: i.Tenant, Name: r.To, Former: i.Shown()}, err
+}
+
+// NamePerson says what a person who is linked is to be called.
+type NamePerson struct {
+	Platform relay.PlatformID `json:"platform"`
+	User     relay.UserID     `json:"userId"` // or "@" and their account's name
+	Name     string           `json:"name"`   // empty: what their network calls them
+}
+
+// Named is a person with the name that they have now.
+type NamedPerson struct {
+	Platform relay.PlatformID `json:"platform"`
+	User     relay.UserID     `json:"userId"`
+	Person   string           `json:"personName"` // empty: none is known
+}
+
+// NamePerson gives a person a name that counts before what their network calls them. Refused with NotFound or Usage.
+func (s *people) NamePerson(ctx context.Context, by audit.Actor, n NamePerson) (NamedPerson, error) {
+	who, _, err := s.whom(ctx, n.Platform, n.User)
+	if err != nil {
+		return NamedPerson{}, err
+	}
+	if n.Name != "" && store.TrimName(n.Name) == "" {
+		return NamedPerson{}, unfit("name", "%q shows nothing", n.Name)
+	}
+	row := &audit.Entry{Actor: by, Action: "name", Detail: string(who.Platform) + " person " + string(who.User)}
+	if err = s.db.People.Name(ctx, row, who, n.Name); errors.Is(err, store.ErrNotFound) {
+		return NamedPerson{}, refuse(NotFound, "%s person %s is linked to no gateway", who.Platform, who.User)
+	}
+	if err != nil {
+		return NamedPerson{}, err
+	}
+	names, err := s.names(ctx, who)
+	return NamedPerson{Platform: who.Platform, User: who.User, Person: names.Shown()}, err
+}
+
+// names are those of a person; empty ones if they are linked to nobody.
+func (d directory) names(ctx context.Context, who store.Person) (store.Names, error) {
+	b, _, err := store.First(d.db.Bindings(ctx, store.BindingFilter{Platform: who.Platform, User: who.User}))
+	return b.Names, err
+}
+
+// label is the name that an instance was given; empty: none, or it is not there any more.
+func (d directory) label(ctx context.Context, i relay.InstanceID) string {
+	inst, _ := store.Only(d.db.Instances(ctx, i)) // without a name it is shown by its id
+	return inst.Label
+}
+
+// whom is the person meant: by their id, or by "@" and their account's name if exactly one is known by that. told are the
+// names that came with an account's name. Refused with NotFound or Usage.
+func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID) (who store.Person, told store.Names, err error) {
+	handle, byName := strings.CutPrefix(string(user), "@")
+	if !byName {
+		err := cmp.Or(s.person(p, user), s.typed("userId", p, string(user)))
+		return store.Person{Platform: p, User: user}, s.heard(p, user), err
+	}
+	network, err := s.network(p)
+	if err != nil {
+		return who, told, err
+	}
+	found, looked, err := s.known(ctx, p, handle)
+	switch {
+	case err != nil:
+		return who, told, err
+	case len(found) == 1:
+		return store.Person{Platform: p, User: found[0].UserID}, store.NamesIn(found[0]), nil
+	case len(found) > 1:
+		all := make([]string, len(found))
+		for n, src := range found {
+			all[n] = string(src.UserID)
+		}
+		return who, told, unfit("userId", "@%s may be several people (%s): give the id", handle, strings.Join(all, ", "))
+	case looked:
+		return who, told, refuse(NotFound, "%s knows nobody called @%s in the places its bots are in", network.Label, handle)
+	}
+	return who, told, refuse(NotFound,
+		"nobody called @%s has written to a bot here, and bots cannot look people up on %s: let them write first, or send them a code", handle, network.Label)
+}
+
+// known are the people with that account's name: who is linked, who wrote since the server started, and whom the network
+// finds, where it lets bots look.
+func (s *people) known(ctx context.Context, p relay.PlatformID, handle string) (found []relay.Source, looked bool, err error) {
+	add := func(src relay.Source) {
+		if src.Platform == p && strings.EqualFold(store.NamesIn(src).Handle, handle) && handle != "" &&
+			!slices.ContainsFunc(found, func(o relay.Source) bool { return o.UserID == src.UserID }) {
+			found = append(found, src)
+		}
+	}
+	if s.live != nil {
+		for _, d := range slices.Backward(s.live.Decisions()) {
+			add(relay.Source{Platform: d.Platform, UserID: d.User, UserName: d.Person, UserHandle: d.Handle})
+		}
+		ctx, cancel := context.WithTimeout(ctx, findWithin)
+		defer cancel()
+		for _, b := range s.bots() {
+			f, ok := b.(platforms.PersonFinder)
+			if !ok || b.ID().Platform != p {
+				continue
+			}
+			all, err := f.FindPeople(ctx, handle)
+			if err != nil {
+				return nil, false, refuse(Offline, "%s does not say whose name @%s is at the moment: try again, or give the id", p, handle)
+			}
+			looked = true
+			for _, src := range all {
+				add(src)
+			}
+		}
+	}
+	linked, err := s.db.Bindings(ctx, store.BindingFilter{Platform: p})
+	for _, b := range linked {
+		add(relay.Source{Platform: p, UserID: b.User, UserName: b.Told, UserHandle: b.Handle})
+	}
+	return found, looked, err
+}
+
+// heard are the names of somebody who wrote since the server started.
+func (s *people) heard(p relay.PlatformID, user relay.UserID) store.Names {
+	if s.live == nil {
+		return store.Names{}
+	}
+	all := s.live.Decisions()
+	for _, d := range slices.Backward(all) {
+		if d.Platform == p && d.User == user && d.Person != "" {
+			return store.Names{Told: d.Person, Handle: d.Handle}
+		}
+	}
+	return store.Names{}
+}
+
+// wanted reports whether the decision, with its names, is one that e asks for.
+func (e Explain) wanted(d gate.Decision) bool {
+	return (e.Event == "" || d.Event == e.Event) &&
+		(e.All || e.Event != "" || d.Reason != gate.OwnMessage) &&
+		(e.Since.IsZero() || d.At.After(e.Since)) &&
+		(e.Gateway == "" || d.Instance != "" && (string(d.Instance) == e.Gateway || strings.EqualFold(d.Gateway, e.Gateway))) &&
+		(e.Person == "" || e.Person == string(d.User) || e.Person == string(d.Platform)+":"+string(d.User) ||
+			strings.EqualFold(e.Person, d.Person) || d.Handle != "" && strings.EqualFold(e.Person, "@"+d.Handle))
+}
