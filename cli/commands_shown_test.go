@@ -56,13 +56,14 @@ var (
 		"hermes-connector webhook secret doorbell.secret --add": {"hermes-connector webhook secret doorbell.secret"},
 	}
 	// onServer are asked of a running server.
-	onServer = []string{"hermes-connector status", "hermes-connector explain", "hermes-connector web", "hermes-connector reload", "hermes-connector healthcheck", "hermes-connector link"}
+	onServer = []string{"hermes-connector status", "hermes-connector explain", "hermes-connector web", "hermes-connector reload", "hermes-connector healthcheck", "hermes-connector link", "hermes-connector notify"}
 	// ends are those that end otherwise than with 0, and how.
 	ends = map[string][]int{
 		"hermes-connector setup":            {2}, // there is no terminal
 		"hermes-connector setup --platform": {1}, // the token is none, or there is no way to the network
 		"hermes-connector setup --service":  {1, 2},
 		"hermes-connector doctor":           {0, 1},
+		"hermes-connector notify test":      {2}, // nobody is to be told
 	}
 )
 

@@ -72,28 +72,37 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Sniff: sniff.Of, Count: c.count, Log: log,
 	})
 	c.beside = append(c.beside, c.files.Run)
+	standings := manage.NewStandings(func() []platforms.Bot { return c.hub.Bots() }, db, log)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
 		Replies:  inbound.Replies(cfg.Replies),
+		Roster:   standings.Changed,
 		Log:      log,
 	})
 	c.hooks = webhooks.New(bots, webhooks.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
 	c.look = &machineLook{core: c, cfg: cfg, began: time.Now()}
 	set.Run, set.Findings = rand.Text(), c.look.findings
-	set.Hooks, set.Files = c.hooks, c.files
+	set.Hooks, set.Files, set.Standings = c.hooks, c.files, standings
 	set.Reload = func(ctx context.Context, by string) (manage.Reloaded, error) {
 		if c.reload == nil {
 			return manage.Reloaded{}, &manage.Error{Why: manage.Offline, Message: "this server has no configuration to reload"}
 		}
 		return c.reload(ctx, by)
 	}
+	notifier, err := c.notifier(cfg, g, log)
+	if err != nil {
+		return nil, err
+	}
+	if set.Notify = notifier; notifier != nil {
+		c.beside = append(c.beside, notifier.Run)
+	}
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	set.Poke = c.waker.Last
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
-	c.beside = append(c.beside, c.waker.Run, func(ctx context.Context) error { return watch(ctx, c.service, log) })
+	c.beside = append(c.beside, c.waker.Run, standings.Run, func(ctx context.Context) error { return watch(ctx, c.service, standings.News(), log) })
 	if cfg.Backup.Nightly {
 		keeper, err := backup.NewKeeper(db, backup.Options{
 			Dir: cfg.Backup.Dir, Keep: cfg.Backup.Keep, Recipient: cfg.Backup.Recipient, Count: c.hub.Count, Log: log,

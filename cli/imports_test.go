@@ -79,15 +79,16 @@ var mayImport = map[string]string{
 	"relay/transfer":      "relay relay/count relay/server/routes relay/fair relay/filename relay/guard relay/server/limits relay/media relay/sniff relay/token",
 	"relay/webhooks":      "relay relay/count relay/server/routes relay/server/limits platforms", // finds bots by their paths; knows no network
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
+	"relay/notify":        "relay relay/finding relay/guard platforms store",
 	"relay/identity":      "relay store store/files", // keys in a file
-	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/webhooks relay/wake platforms store store/audit store/media",
+	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/webhooks relay/wake platforms store store/audit store/media",
 	"relay/ops":           "relay/manage store/audit", // a table
 	"relay/api":           "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
 	"relay/metrics":       "relay/count relay/server/limits relay/manage platforms store",
 	"store/restore":       "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
-	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files vault",
+	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault",
 	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/token store",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",

@@ -118,9 +118,9 @@ func (l *machineLook) snapshots(now time.Time) finding.List {
 	return doctor.Overdue(l.cfg, st.CoveredAt, l.began, now)
 }
 
-// watch looks every hour for what is wrong, and logs what was not there before, and what is gone. It returns nil when
-// ctx ends.
-func watch(ctx context.Context, svc *manage.Service, log *slog.Logger) error {
+// watch looks every hour for what is wrong, and whenever there is news, and logs what was not there before, and what is
+// gone. It returns nil when ctx ends.
+func watch(ctx context.Context, svc *manage.Service, news <-chan struct{}, log *slog.Logger) error {
 	known := make(map[[2]string]bool)
 	t := time.NewTimer(firstLook)
 	defer t.Stop()
@@ -129,6 +129,7 @@ func watch(ctx context.Context, svc *manage.Service, log *slog.Logger) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
+		case <-news:
 		}
 		t.Reset(nextLook)
 		st, err := svc.Status(ctx, struct{}{})

@@ -72,6 +72,12 @@ type (
 	Examiner interface {
 		Examine(ctx context.Context, chats []relay.Place) Examination
 	}
+	// Stander asks the network how the bot stands in one granted place, beside Run, and changes nothing: whether it is in it
+	// (finding.NotInChat), may write (finding.NoSend) and hears what is said (finding.PrivacyMode). An error means not known
+	// now. Inbox is told of a Batch.Roster without a user, or with the bot as the user, when that may have changed.
+	Stander interface {
+		Stands(ctx context.Context, place relay.Place) ([]finding.Finding, error)
+	}
 	// ChatInformer looks a chat up.
 	ChatInformer interface {
 		ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error)

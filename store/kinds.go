@@ -66,6 +66,7 @@ var kinds = []kind{
 	{bucket: bucketTokens, aside: true},
 	{bucket: bucketIdentity, aside: true},
 	{bucket: bucketBlobs},
+	{bucket: bucketTold, aside: true},
 	{bucket: audit.Rows, aside: true},
 	{bucket: audit.Counts, aside: true, derived: true},
 	{bucket: table.Index, derived: true},

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
@@ -53,6 +55,27 @@ func (l *loader) wholeTLS() {
 			l.faults.add(at, "%s must be given too", other)
 		}
 	}
+}
+
+// notify refuses a web hook that cannot be called, and settings of one that is not there.
+func (l *loader) notify() {
+	_, url := l.places["notify.url"]
+	_, file := l.places["notify.token_file"]
+	for _, key := range []string{"format", "token_file", "token_env"} {
+		if at, given := l.places["notify."+key]; given && !url {
+			l.faults.add(at, "does nothing without url under [notify]")
+		} else if given && file && key == "token_env" {
+			l.faults.add(at, "is given as token_file too: give one of the two")
+		}
+	}
+	if l.cfg.Notify.URL == "" {
+		return
+	}
+	_, err := l.cfg.Guard(l.cfg.Listen, l.cfg.MetricsListen, l.cfg.WebListen).For(guard.Anywhere(), 0).CheckURL(l.cfg.Notify.URL)
+	if err != nil && strings.Contains(l.cfg.Notify.URL, "://localhost") {
+		err = errors.New("write 127.0.0.1 in place of localhost")
+	}
+	l.faults.note(l.places["notify.url"], err)
 }
 
 // identity refuses a mode without its keys, and the keys of another mode: they would do nothing.

@@ -55,6 +55,21 @@ func TestMisplacedAndImpossible(t *testing.T) {
 				"connector.toml:5: web.listen: is the port of listen too: give each its own",
 			},
 		},
+		"nobody to be told, and how": {
+			"[notify]\nformat = \"json\"\ntoken_env = \"TOKEN\"", []string{"TOKEN=x"},
+			[]string{"connector.toml:2: notify.format: does nothing without url under [notify]", "connector.toml:3: notify.token_env: does nothing without url under [notify]"},
+		},
+		"a person of no network": {
+			"[notify]\nto = \"dove:1\"\nurl = \"https://x.example\"\nformat = \"xml\"", nil,
+			[]string{`connector.toml:2: notify.to: unknown platform "dove"`, `connector.toml:4: notify.format: want "text", "json" or "uptime-kuma"`},
+		},
+		"a web hook that is the server": {
+			"listen = \"127.0.0.1:8787\"\n[notify]\nurl = \"http://127.0.0.1:8787/\"", nil,
+			[]string{"connector.toml:3: notify.url: blocked: our own listener"},
+		},
+		"a web hook on this machine, by name": {
+			"[notify]\nurl = \"http://localhost:8080/\"", nil, []string{"connector.toml:2: notify.url: write 127.0.0.1 in place of localhost"},
+		},
 		"one port twice, once everywhere": {
 			"listen = \":9464\"\ninsecure = true\n[metrics]\nlisten = \"127.0.0.1:9464\"", nil,
 			[]string{"connector.toml:4: metrics.listen: is the port of listen too: give each its own"},

@@ -27,6 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/notify"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -45,6 +46,7 @@ type Config struct {
 	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
 	Replies        Replies
+	Notify         Notify
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	Web            Web
@@ -91,6 +93,18 @@ type Replies struct {
 	Unbound string // to who is bound to nobody, once a day; empty: nothing
 	Away    bool   // to who writes to a gateway that is away, once while that lasts
 }
+
+// Notify says whom to tell when something breaks; the zero value: nobody.
+type Notify struct {
+	Platform relay.PlatformID // and
+	User     relay.UserID     // a person who is linked; both are empty, or neither is
+	URL      string           // of a web hook; empty: none
+	Token    relay.Secret     // what goes there as a bearer; zero: nothing
+	Format   notify.Format
+}
+
+// On reports whether somebody is told.
+func (n Notify) On() bool { return n.User != "" || n.URL != "" }
 
 // Media bounds the files that are kept.
 type Media struct {

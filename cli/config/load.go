@@ -92,6 +92,7 @@ func Glimpse(src Source) (*Config, Faults) {
 	l.web()
 	l.clashes()
 	l.identity()
+	l.notify()
 	l.plainHTTP()
 	l.oneKeySource()
 	l.bots(file.bots)

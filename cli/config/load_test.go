@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/notify"
 )
 
 // goodToken is a token of the made-up platform "pigeon": a number, a colon, letters.
@@ -102,6 +103,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 		Identity: identity.Options{Mode: identity.None},
 		Wake:     Wake{Cooldown: time.Minute},
 		Replies:  Replies{Unbound: unbound},
+		Notify:   Notify{Format: notify.Text},
 		Media:    Media{MaxTotal: 512 << 20, Keep: time.Hour, FetchTimeout: 30 * time.Second},
 		Backup:   Backup{Nightly: true, Keep: 3, Dir: filepath.Join(dir, ".local/share/hermes-connector/snapshots")},
 		Vault:    Vault{KeyFile: filepath.Join(dir, ".local/share/hermes-connector/vault.key")},
@@ -166,6 +168,12 @@ cooldown = "2m"
 unbound = ""
 away_notice = true
 
+[notify]
+to = "pigeon:77"
+url = "http://127.0.0.1:8080/message?x=1"
+format = "json"
+token_file = "pass"
+
 [media]
 max_total = "1GiB"
 keep = "2h"
@@ -217,6 +225,7 @@ passphrase_file = "pass"
 			Cooldown: 2 * time.Minute,
 		},
 		Replies: Replies{Away: true},
+		Notify:  Notify{Platform: "pigeon", User: "77", URL: "http://127.0.0.1:8080/message?x=1", Token: secret("open sesame"), Format: notify.JSON},
 		Media: Media{
 			MaxTotal: 1 << 30, Keep: 2 * time.Hour, Allow: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}, FetchTimeout: 10 * time.Second,
 		},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,7 +15,9 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/notify"
 )
 
 const botsSection = "bots"
@@ -90,6 +93,11 @@ func (l *loader) declare() []setting {
 		{section: "web", key: "public_url", want: text, help: "the address people open when it is not where the server listens: that of a proxy in front, or a name of this machine", set: into(&c.Web.URL, parseBase)},
 		{section: "web", key: "login", want: text, def: "30d", help: "how long a browser stays logged in that is not used", set: into(&c.Web.Login, within(parseAge, 10*time.Minute, 400*24*time.Hour, "want a span from 10m to 400d"))},
 		{section: "web", key: "trust_header", want: text, help: "the header in which a proxy of trusted_proxies names who has logged in there, such as Remote-User", set: into(&c.Web.TrustHeader, parseHeader)},
+		{section: "notify", key: "to", want: text, help: "the person to tell when something breaks, as PLATFORM:PERSON; they are linked to a gateway", set: l.person},
+		{section: "notify", key: "url", want: text, help: "the web hook to tell, if the person cannot be told or none is named: ntfy, Gotify, Apprise, Uptime Kuma", set: into(&c.Notify.URL, parseEndpoint)},
+		{section: "notify", key: "format", want: text, def: string(notify.Text), help: "how the web hook is called: text, json or uptime-kuma", set: into(&c.Notify.Format, parseNotifyFormat)},
+		{section: "notify", key: "token_file", want: text, help: "a file with the token that the web hook wants", set: into(&c.Notify.Token, l.secretFile)},
+		{section: "notify", key: "token_env", want: text, help: "the variable that holds such a token", set: into(&c.Notify.Token, l.secretEnv)},
 		{section: "log", key: "level", want: text, def: "info", help: "what is logged: debug, info, warn or error", set: into(&c.Log.Level, parseLevel)},
 		{section: "log", key: "format", want: text, def: "text", help: "how it is logged: text, or json with one object a line", set: into(&c.Log.JSON, parseFormat)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
@@ -105,7 +113,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "log", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "notify", "log", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its network.
@@ -145,6 +153,25 @@ func folder(_ string, st os.FileInfo) error {
 	case mode.Perm()&OthersMay != 0:
 		return fmt.Errorf("others can read or change that folder (mode %04o): chmod 700 it", mode.Perm())
 	}
+	return nil
+}
+
+// person reads whom [notify] tells.
+func (l *loader) person(v string) error {
+	platform, user, ok := strings.Cut(v, ":")
+	i := slices.IndexFunc(l.networks, func(n platforms.Network) bool { return string(n.Name) == platform })
+	switch {
+	case !ok || platform == "" || user == "":
+		return errors.New(`want PLATFORM:PERSON, such as "telegram:12345678"; hermes-connector people lists them`)
+	case i < 0:
+		return fmt.Errorf("unknown platform %q", platform)
+	}
+	if check := l.networks[i].CheckID; check != nil {
+		if err := check(user); err != nil {
+			return fmt.Errorf("the person: %w", err)
+		}
+	}
+	l.cfg.Notify.Platform, l.cfg.Notify.User = l.networks[i].Name, relay.UserID(user)
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/notify"
 	"github.com/hermes-connector/hermes-connector/store/backup"
 )
 
@@ -111,6 +112,14 @@ func parseMode(v string) (identity.Mode, error) {
 		return mode, nil
 	}
 	return "", errors.New(`want "none", "jwks" or "introspect"`)
+}
+
+func parseNotifyFormat(v string) (notify.Format, error) {
+	switch f := notify.Format(v); f {
+	case notify.Text, notify.JSON, notify.Kuma:
+		return f, nil
+	}
+	return "", errors.New(`want "text", "json" or "uptime-kuma"`)
 }
 
 func parseLevel(v string) (l slog.Level, err error) {

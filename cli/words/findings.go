@@ -15,6 +15,7 @@ import (
 const (
 	longSilence = 24 * time.Hour  // of a gateway for which messages wait
 	longTrying  = 5 * time.Minute // of a bot that does not get through
+	longWaiting = 5 * time.Minute // of a message for a gateway that is away
 )
 
 // Status adds to st what is wrong.
@@ -83,6 +84,7 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 	if wanted {
 		i.Notes = append(i.Notes, note)
 	}
+	_, _, lately := meant(its.Instance, seen.Now.Add(-longWaiting))
 	out = ofRoom(*i, its.Lane, seen.Limits, end)
 	if i.Warning == "copied_credential" {
 		add(finding.Copied, "two programs dial with its credential and push each other out", copied(i.ID))
@@ -104,9 +106,16 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 	if its.Instance.WakeFault != "" {
 		add(finding.WakeUnusable, its.Instance.WakeFault, "name a usable wake URL in the gateway's .env and start it again")
 	}
-	if i.State != manage.Connected && !wanted && i.Backlog > 0 && !i.LastSeenAt.IsZero() && seen.Now.Sub(i.LastSeenAt) > longSilence {
-		what := "it has not been here since " + finding.Stamp(i.LastSeenAt) + ", and " + manage.Counted(i.Backlog, "message waits", "messages wait") + " for it"
-		add(finding.GatewaySilent, what, "start the gateway; "+quoted(ops.Gateway.Row, name)+" shows what is known of it")
+	if i.State != manage.Connected && !wanted && !lately && i.Backlog > 0 && seen.Now.Sub(i.OldestAt) >= longWaiting {
+		kind, what := finding.GatewayAway, "it has never connected"
+		if !i.LastSeenAt.IsZero() {
+			what = "it has not been here since " + finding.Stamp(i.LastSeenAt)
+			if seen.Now.Sub(i.LastSeenAt) > longSilence {
+				kind = finding.GatewaySilent
+			}
+		}
+		add(kind, what+", and "+manage.Counted(i.Backlog, "message waits", "messages wait")+" for it",
+			"start the gateway; "+quoted(ops.Gateway.Row, name)+" shows what is known of it")
 	}
 	if i.Poke != nil && !i.Poke.Woken && i.State != manage.Connected {
 		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "make the wake URL answer below 400 to a GET; addresses of your own network need [wake] allow")

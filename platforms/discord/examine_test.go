@@ -68,6 +68,13 @@ func TestExamine(t *testing.T) {
 				if !slices.Equal(codes, tc.want) {
 					t.Errorf("found %s, want %s: %+v", codes, tc.want, got.Findings)
 				}
+				if len(tc.chats) > 0 { // the one place says the same of itself
+					tc.seed(f) // what fails, fails once
+					alone, err := p.Stands(ctx, tc.chats[0])
+					if unknown := slices.Equal(tc.want, []string{"HC114"}); (err != nil) != unknown || !unknown && !slices.Equal(alone, got.Findings) {
+						t.Errorf("stands %+v, %v, want %+v", alone, err, got.Findings)
+					}
+				}
 				known := len(tc.want) == 0 || !slices.Contains([]string{"HC101", "HC102", "HC109", "HC112"}, tc.want[0])
 				if want := "https://discord.com/oauth2/authorize?client_id=1700000000000000001&scope=bot+applications.commands&permissions=309237763136"; known &&
 					(got.Name != "pi" || got.Invite != want) {

@@ -104,6 +104,19 @@ func (p *Bot) examineChats(ctx context.Context, asked httpcall.Asked, me tgbotap
 	return out
 }
 
+// Stands implements platforms.Stander. Whether privacy mode is on is the bot's own, and asked anew each time: Telegram does
+// not say by itself when it changes, and a change holds in a group from when the bot joins it anew, which it does say.
+func (p *Bot) Stands(ctx context.Context, place relay.Place) ([]finding.Finding, error) {
+	if !strings.HasPrefix(string(place.Chat), "-") {
+		return nil, nil
+	}
+	var me tgbotapi.User
+	if err := p.client.call(ctx, "getMe", nil, &me); err != nil {
+		return nil, err
+	}
+	return p.examineChat(ctx, p.bot.String(), me, string(place.Chat))
+}
+
 func (p *Bot) examineChat(ctx context.Context, about string, me tgbotapi.User, chat string) ([]finding.Finding, error) {
 	var m struct {
 		member

@@ -93,7 +93,15 @@ func TestExamine(t *testing.T) {
 					tc.seed(f)
 				}
 				tc.o.Transport = f
-				got := openAt(t, tc.o).Examine(t.Context(), tc.chats)
+				bot := openAt(t, tc.o)
+				got := bot.Examine(t.Context(), tc.chats)
+				for _, chat := range tc.chats[:min(1, len(tc.chats))] { // the one chat says the same of itself
+					tc.seed(f) // what fails, fails once
+					alone, err := bot.Stands(t.Context(), chat)
+					if unknown := slices.Equal(tc.want, []string{"HC114"}); (err != nil) != unknown || !unknown && !slices.Equal(codes(t, alone), tc.want) {
+						t.Errorf("stands %+v, %v, want %s", alone, err, tc.want)
+					}
+				}
 				if c := codes(t, got.Findings); !slices.Equal(c, tc.want) {
 					t.Errorf("found %s, want %s: %+v", c, tc.want, got.Findings)
 				}

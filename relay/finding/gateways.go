@@ -17,5 +17,6 @@ var (
 	FilesUnfetched = kind("HC413", Warning, "Pictures and files that people send do not reach its agent.")
 	WrongSecret    = kind("HC414", Warning, "A gateway that is refused switches itself off until it is restarted, and gives no answers.")
 	SecretRotated  = kind("HC415", Notice, "When the old secret ends, the gateway gets in with the new one only.")
+	GatewayAway    = kind("HC417", Notice, "What people write waits until it comes, and nobody answers them meanwhile.")
 	BacklogFilling = kind("HC416", Warning, "When there is no room left, the oldest message is given up for each new one.")
 )

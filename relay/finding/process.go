@@ -8,5 +8,6 @@ var (
 	NoBot            = kind("HC504", Warning, "There is nobody whom people could write to.")
 	NoAnswer         = kind("HC505", Fault, "The server may be stuck, and messages with it.")
 	SharedBot        = kind("HC506", Warning, "Each of the two servers gets a part of what people write to that bot.")
+	NotifyFailing    = kind("HC507", Warning, "When something breaks, nobody is told.")
 	NotLookedAt      = kind("HC590", Unchecked, "Whether something is wrong there is not known.")
 )

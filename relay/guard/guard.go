@@ -104,6 +104,11 @@ func New(o Options) *Guard {
 	return g
 }
 
+// Anywhere is what to allow for an address that the operator alone names: this machine and their own networks too.
+func Anywhere() []netip.Prefix {
+	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+}
+
 // For is a guard for something else: one that opens other ranges and bodies of another size, and knows the same listeners.
 func (g *Guard) For(allow []netip.Prefix, body int64) *Guard {
 	o := g.options

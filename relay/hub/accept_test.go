@@ -312,6 +312,26 @@ func TestVisibilityIsForgottenWhenThePlatformSaysSo(t *testing.T) {
 	say(gate.NotVisible)
 }
 
+// TestWhatNetworksSayOfRightsIsPassedOn: to whoever asks how the bots stand.
+func TestWhatNetworksSayOfRightsIsPassedOn(t *testing.T) {
+	r := newRig(t)
+	var got []platforms.RosterChange
+	h := New(r.db, r.desk, r.bus, r.hub.Bots(), Options{Roster: func(b relay.Bot, changes []platforms.RosterChange) {
+		if b != r.bot {
+			t.Errorf("said of %s", b)
+		}
+		got = append(got, changes...)
+	}})
+	for _, b := range []platforms.Batch{{}, {Roster: []platforms.RosterChange{{Chat: "garden"}}}} {
+		if err := h.in.Inbox(r.bot).Accept(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []platforms.RosterChange{{Chat: "garden"}}; !slices.Equal(got, want) {
+		t.Errorf("passed on %+v, want %+v", got, want)
+	}
+}
+
 // interrupted is the loopback bot, which does something else before it says that everybody sees.
 type interrupted struct {
 	*local.Loopback

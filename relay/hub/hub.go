@@ -48,8 +48,10 @@ type Options struct {
 	// Files keeps what comes with events. Nil: nobody does, and events are delivered as if they had none.
 	Files   Files
 	Replies inbound.Replies
-	Began   time.Time    // when this process came up; zero: now
-	Log     *slog.Logger // nil means discard
+	// Roster is told what a network says of who sees what. It must not block. Nil: nobody wants to know.
+	Roster func(relay.Bot, []platforms.RosterChange)
+	Began  time.Time    // when this process came up; zero: now
+	Log    *slog.Logger // nil means discard
 }
 
 // Files keeps what comes with events, and finds what gateways send; *media.Keeper has it. All methods: any goroutine.
@@ -97,7 +99,7 @@ func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Bot, o Optio
 	})
 	h.in = inbound.New(inbound.Options{
 		DB: db, Facts: &h.facts, Desk: desk, Bots: &h.hosted, Gateways: h, Capabilities: h.out.Capabilities, Prompts: h.out.Prompts,
-		Decisions: &h.decisions, Counters: &h.counters, Files: o.Files, Replies: o.Replies, Began: o.Began, Log: h.log,
+		Decisions: &h.decisions, Counters: &h.counters, Files: o.Files, Replies: o.Replies, Roster: o.Roster, Began: o.Began, Log: h.log,
 	})
 	return h
 }

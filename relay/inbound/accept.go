@@ -22,6 +22,9 @@ import (
 func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in := x.in
 	in.facts.Visible.Forget(x.bot, b.Roster)
+	if in.roster != nil && len(b.Roster) > 0 {
+		in.roster(x.bot, b.Roster)
+	}
 	for _, m := range b.Moves {
 		if err := in.db.MoveChat(ctx, store.Move{Platform: x.bot.Platform, From: m.From, To: m.To}); err != nil {
 			return fmt.Errorf("move chat: %w", err)

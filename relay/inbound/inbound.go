@@ -101,8 +101,10 @@ type Options struct {
 	Counters     *count.Totals
 	Files        Files // nil: nobody keeps files, and events are delivered as if they had none
 	Replies      Replies
-	Began        time.Time // when this process came up
-	Log          *slog.Logger
+	// Roster is told what a network says of who sees what. It must not block. Nil: nobody wants to know.
+	Roster func(relay.Bot, []platforms.RosterChange)
+	Began  time.Time // when this process came up
+	Log    *slog.Logger
 }
 
 // Inbound takes events to lanes. Its methods may be called from any goroutine.
@@ -117,6 +119,7 @@ type Inbound struct {
 	decisions    *Decisions
 	counters     *count.Totals
 	files        Files
+	roster       func(relay.Bot, []platforms.RosterChange) // nil: nobody wants to know
 	began        time.Time
 	log          *slog.Logger
 
@@ -130,7 +133,7 @@ type Inbound struct {
 func New(o Options) *Inbound {
 	in := &Inbound{
 		db: o.DB, facts: o.Facts, desk: o.Desk, bots: o.Bots, gateways: o.Gateways, capabilities: o.Capabilities, prompts: o.Prompts,
-		decisions: o.Decisions, counters: o.Counters, files: o.Files, began: o.Began, log: o.Log,
+		decisions: o.Decisions, counters: o.Counters, files: o.Files, roster: o.Roster, began: o.Began, log: o.Log,
 	}
 	in.Reply(o.Replies)
 	return in

@@ -43,7 +43,15 @@ func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error
 	places := each(grants, func(g store.Grant) relay.Place {
 		return relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat}
 	})
-	d.Findings = finding.Merge(Examine(ctx, s.bots(), places), d.Findings)
+	asked := Examine(ctx, s.bots(), places)
+	if s.set.Notify != nil {
+		asked = append(asked, s.set.Notify.Check(ctx, true)...)
+	}
+	if s.set.Standings != nil { // what was just asked is newer
+		d.Findings = slices.DeleteFunc(d.Findings, ofPlace)
+		s.set.Standings.Again()
+	}
+	d.Findings = finding.Merge(asked, d.Findings)
 	return d, nil
 }
 
@@ -86,6 +94,16 @@ func (s *observer) findings(ctx context.Context, st *Status, seen Seen, live map
 				st.Warnings = append(st.Warnings, f.What)
 			}
 		}
+	}
+	if s.set.Standings != nil {
+		places, err := s.set.Standings.Findings(ctx)
+		if err != nil {
+			return err
+		}
+		st.Findings = append(st.Findings, places...)
+	}
+	if s.set.Notify != nil {
+		st.Findings = append(st.Findings, s.set.Notify.Check(ctx, false)...)
 	}
 	finding.Sort(st.Findings)
 	return nil

@@ -80,8 +80,31 @@ func TestFindings(t *testing.T) {
 		"silent for a day, after its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
 			w.put(t, "home", "e1")
 			w.quiet(t, "home", "12:00-13:00")
-			w.now = noon.Add(25 * time.Hour)
+			w.now = noon.Add(25*time.Hour + 5*time.Minute)
 		}, []string{"HC402 gateway home"}},
+		"away in its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-13:00")
+			w.now = noon.Add(time.Hour - time.Second)
+		}, nil},
+		"away for a moment after its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-13:00")
+			w.now = noon.Add(time.Hour + 4*time.Minute)
+		}, nil},
+		"away for minutes after its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-13:00")
+			w.now = noon.Add(time.Hour + 5*time.Minute)
+		}, []string{"HC417 gateway home"}},
+		"away for minutes while a message waits": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.now = noon.Add(5 * time.Minute)
+		}, []string{"HC417 gateway home"}},
+		"away for a moment while a message waits": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.now = noon.Add(4 * time.Minute)
+		}, nil},
 		"silent, and nothing waits": {func(_ *testing.T, w *world, _ *server, _ *bird) {
 			w.now = noon.Add(25 * time.Hour)
 		}, nil},

@@ -34,6 +34,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/notify"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/relay/webhooks"
@@ -89,6 +90,10 @@ type Settings struct {
 	// costs little.
 	Findings func(afresh bool) finding.List
 	Run      string // of the running server: what its /healthz says
+	// Standings know how the bots stand in granted chats; nil: no server runs.
+	Standings *Standings
+	// Notify tells the operator what is wrong; nil: nobody is told.
+	Notify *notify.Notifier
 	// Hooks knows how the calls of networks go; nil: nobody can call.
 	Hooks Hooks
 	// Files knows how the files are; nil: no server keeps any.

@@ -55,7 +55,8 @@ var (
 	Health   = look("health", "healthcheck", "", (*manage.Service).Health)
 
 	// The running server itself.
-	Reload    = change("reload", "reload", "", (*manage.Service).Reload)
-	WebLink   = change("web", "web", "", (*manage.Service).WebLink)
-	WebLogout = change("web-logout", "web logout --all", "", (*manage.Service).WebLogout)
+	Reload     = change("reload", "reload", "", (*manage.Service).Reload)
+	NotifyTest = look("notify-test", "notify test", "", (*manage.Service).NotifyTest)
+	WebLink    = change("web", "web", "", (*manage.Service).WebLink)
+	WebLogout  = change("web-logout", "web logout --all", "", (*manage.Service).WebLogout)
 )

@@ -75,8 +75,7 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 		return out
 	}
 	at := portal + app.ID.String()
-	out.Invite = "https://discord.com/oauth2/authorize?client_id=" + app.ID.String() + "&scope=bot+applications.commands&permissions=" +
-		strconv.FormatInt(permissions, 10)
+	out.Invite = inviteOf(app.ID)
 	if app.Flags&(flagContent|flagContentLimited) == 0 {
 		say(finding.IntentOff.Of(asked.About, "the Message Content Intent is switched off", at+"/bot"+fixIntent))
 	}
@@ -90,29 +89,51 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 
 // chats finds in which of the granted chats the bot cannot hear or speak.
 func (b Bot) chats(ctx context.Context, asked httpcall.Asked, invite string, chats []relay.Place) []finding.Finding {
-	// Asked anew: what was known or refused before may have been mended since.
-	known := guilds.New(b.Bot, b.Rest.Afresh())
+	known := b.afresh()
 	ours := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool { return c.Platform != b.Bot.Platform })
-	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) {
-		what := "channel " + string(c.Chat)
-		if c.Chat == "" {
-			what = "server " + string(c.Scope)
-		}
-		sees, sends, err := known.Rights(ctx, c)
-		switch {
-		case err != nil:
-			return nil, err
-		case !sees && c.Chat == "":
-			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the granted "+what, "invite it: "+invite)}, nil
-		case !sees:
-			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the granted "+what+", or may not see it",
-				"give the bot's role View Channel there; if the bot is not in that server, invite it: "+invite)}, nil
-		case !sends:
-			return []finding.Finding{finding.NoSend.Of(asked.About, "the bot may not send messages in the granted "+what,
-				"in Discord: Edit Channel, Permissions, and give the bot's role Send Messages")}, nil
-		}
-		return nil, nil
-	})
+	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) { return b.place(ctx, known, invite, c) })
+}
+
+// afresh knows nothing yet: what was known or refused before may have been fixed since.
+func (b Bot) afresh() *guilds.Guilds { return guilds.New(b.Bot, b.Rest.Afresh()) }
+
+// Stands is platforms.Stander's.
+func (b Bot) Stands(ctx context.Context, c relay.Place) ([]finding.Finding, error) {
+	var app struct {
+		ID guilds.ID `json:"id"`
+	}
+	if err := b.Rest.Do(ctx, http.MethodGet, discordgo.EndpointAPI+"applications/@me", nil, &app); err != nil {
+		return nil, err
+	}
+	return b.place(ctx, b.afresh(), inviteOf(app.ID), c)
+}
+
+// inviteOf is where people bring an application's bot into their servers.
+func inviteOf(app guilds.ID) string {
+	return "https://discord.com/oauth2/authorize?client_id=" + app.String() + "&scope=bot+applications.commands&permissions=" + strconv.FormatInt(permissions, 10)
+}
+
+// place finds whether the bot hears and speaks in a granted place.
+func (b Bot) place(ctx context.Context, known *guilds.Guilds, invite string, c relay.Place) ([]finding.Finding, error) {
+	what := "channel " + string(c.Chat)
+	if c.Chat == "" {
+		what = "server " + string(c.Scope)
+	}
+	sees, sends, err := known.Rights(ctx, c)
+	about := b.Bot.String()
+	switch {
+	case err != nil:
+		return nil, err
+	case !sees && c.Chat == "":
+		return []finding.Finding{finding.NotInChat.Of(about, "the bot is not in the granted "+what, "invite it: "+invite)}, nil
+	case !sees:
+		return []finding.Finding{finding.NotInChat.Of(about, "the bot is not in the granted "+what+", or may not see it",
+			"give the bot's role View Channel there; if the bot is not in that server, invite it: "+invite)}, nil
+	case !sends:
+		return []finding.Finding{finding.NoSend.Of(about, "the bot may not send messages in the granted "+what,
+			"in Discord: Edit Channel, Permissions, and give the bot's role Send Messages")}, nil
+	}
+	return nil, nil
 }
 
 // hostOf is the host of an address.

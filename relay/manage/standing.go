@@ -1,0 +1,265 @@
+package manage
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	standingFirst  = 50 * time.Second // after the start all places are asked about; until then bots connect
+	standingAll    = time.Hour        // and so they are again after that
+	standingSoon   = 10 * time.Minute // or after that, where a network says that anything may have changed
+	standingSettle = time.Second      // what a network says comes in bursts
+	standingPause  = 5 * time.Second  // between two rounds of questions: whoever may change a bot's rights may do so all day
+	standingWithin = 5 * time.Second  // of one place
+	standingPlaces = 50               // of a bot, in a round about all
+	standingHints  = 256              // of a bot, in a round; more are one about anything
+)
+
+// Standings know how the bots stand in the granted chats: whether they are in them, hear what is said there and may write.
+// Networks say by themselves when that may have changed (Changed); then they are asked about the chats it concerns, within
+// seconds. All are asked about after the start and once an hour, since some changes no network tells: Telegram says
+// nothing when a group's permissions or a bot's privacy mode change.
+type Standings struct {
+	bots   func() []platforms.Bot
+	grants Grants
+	log    *slog.Logger
+	wake   chan struct{} // a hint came
+	news   chan struct{} // what is known changed
+
+	mu    sync.Mutex // guards the fields below
+	hints map[relay.Bot][]platforms.RosterChange
+	known map[standing][]finding.Finding // of each place that was asked about and answered for
+}
+
+// standing is a bot in a place.
+type standing struct {
+	bot   relay.Bot
+	place relay.Place
+}
+
+// Grants are the granted chats. *store.DB satisfies it.
+type Grants interface {
+	Grants(ctx context.Context, f store.GrantFilter) ([]store.Grant, error)
+}
+
+// NewStandings makes the standings of bots. Nothing is asked before Run.
+func NewStandings(bots func() []platforms.Bot, grants Grants, log *slog.Logger) *Standings {
+	return &Standings{
+		bots: bots, grants: grants, log: log, wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		hints: make(map[relay.Bot][]platforms.RosterChange), known: make(map[standing][]finding.Finding),
+	}
+}
+
+// News has something to be received whenever what is known has changed.
+func (s *Standings) News() <-chan struct{} { return s.news }
+
+// Changed is told what a network says of who sees what. Any goroutine; it does not block.
+func (s *Standings) Changed(bot relay.Bot, changes []platforms.RosterChange) {
+	own := slices.DeleteFunc(slices.Clone(changes), func(c platforms.RosterChange) bool { return c.User != "" && string(c.User) != string(bot.ID) })
+	if len(own) == 0 {
+		return
+	}
+	s.mu.Lock()
+	if s.hints[bot] = append(s.hints[bot], own...); len(s.hints[bot]) > standingHints {
+		s.hints[bot] = []platforms.RosterChange{{}}
+	}
+	s.mu.Unlock()
+	signal(s.wake)
+}
+
+// signal puts something into c unless there is something.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Run asks the networks until ctx ends, and returns nil then.
+func (s *Standings) Run(ctx context.Context) error {
+	all := time.NewTimer(standingFirst)
+	defer all.Stop()
+	var last time.Time // when all were asked about
+	for {
+		every := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-all.C:
+			every = true
+		case <-s.wake:
+			if !sleep(ctx, standingSettle) {
+				return nil
+			}
+		}
+		hints := s.take()
+		if soon := time.Until(last.Add(standingSoon)); !last.IsZero() && slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(hints))...), anything) {
+			every = every || soon <= 0
+			all.Reset(max(soon, standingPause))
+		}
+		if every {
+			last = time.Now()
+			all.Reset(standingAll)
+		}
+		s.round(ctx, every, hints)
+		if !sleep(ctx, standingPause) {
+			return nil
+		}
+	}
+}
+
+// anything reports whether a change says that nothing known of a bot may hold any more.
+func anything(c platforms.RosterChange) bool { return c == platforms.RosterChange{} }
+
+// sleep reports whether it slept so long; it does not when ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// take takes the hints that came.
+func (s *Standings) take() map[relay.Bot][]platforms.RosterChange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hints := s.hints
+	s.hints = make(map[relay.Bot][]platforms.RosterChange)
+	return hints
+}
+
+// round asks about the granted places that hints concern, or about every one, the bots side by side.
+func (s *Standings) round(ctx context.Context, every bool, hints map[relay.Bot][]platforms.RosterChange) {
+	places, err := s.places(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("the granted chats could not be listed; how the bots stand there is asked later", "err", err)
+		}
+		return
+	}
+	s.forget(places)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, b := range s.bots() {
+		asks, ok := b.(platforms.Stander)
+		if !ok || b.Status().State != platforms.Connected {
+			continue
+		}
+		var due []relay.Place
+		for _, p := range places {
+			concerned := every && len(due) < standingPlaces || slices.ContainsFunc(hints[b.ID()], func(c platforms.RosterChange) bool {
+				return !anything(c) && concerns(c, p)
+			})
+			if p.Platform == b.ID().Platform && concerned {
+				due = append(due, p)
+			}
+		}
+		wg.Go(func() {
+			for _, p := range due {
+				s.ask(ctx, b.ID(), asks, p)
+			}
+		})
+	}
+}
+
+// places are the granted ones.
+func (s *Standings) places(ctx context.Context) ([]relay.Place, error) {
+	grants, err := s.grants.Grants(ctx, store.GrantFilter{})
+	return each(grants, func(g store.Grant) relay.Place {
+		return relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat}
+	}), err
+}
+
+// concerns reports whether a change may be about a bot's rights in a place.
+func concerns(c platforms.RosterChange, p relay.Place) bool {
+	return (c.Scope == "" || p.Scope == "" || c.Scope == p.Scope) && (c.Chat == "" || c.Chat == p.Chat)
+}
+
+// ask asks how a bot stands in a place. Without an answer what was known holds.
+func (s *Standings) ask(ctx context.Context, bot relay.Bot, asks platforms.Stander, p relay.Place) {
+	ctx, cancel := context.WithTimeout(ctx, standingWithin)
+	defer cancel()
+	found, err := asks.Stands(ctx, p)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := standing{bot, p}
+	if !slices.Equal(s.known[k], found) {
+		signal(s.news)
+	}
+	s.known[k] = found
+}
+
+// Findings are what is known to be wrong in the places that are granted now. That a bot is in none of the places of another
+// bot of its network is nothing wrong.
+func (s *Standings) Findings(ctx context.Context) (out finding.List, err error) {
+	s.mu.Lock()
+	known, wrong := maps.Clone(s.known), false
+	for _, found := range known {
+		wrong = wrong || len(found) > 0
+	}
+	s.mu.Unlock()
+	if !wrong {
+		return nil, nil
+	}
+	places, err := s.places(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bots := s.bots()
+	for _, p := range places {
+		here := false // some bot is
+		var all []finding.Finding
+		for _, b := range bots {
+			found, ok := known[standing{b.ID(), p}]
+			here = here || ok && !slices.ContainsFunc(found, absent)
+			all = append(all, found...)
+		}
+		if here {
+			all = slices.DeleteFunc(all, absent)
+		}
+		out = append(out, all...)
+	}
+	return out, nil
+}
+
+func absent(f finding.Finding) bool { return f.Code == finding.NotInChat.Code }
+
+// ofPlace reports whether a finding is one of a Stander's.
+func ofPlace(f finding.Finding) bool {
+	return absent(f) || f.Code == finding.NoSend.Code || f.Code == finding.PrivacyMode.Code
+}
+
+// forget drops what is known of places that are not granted any more.
+func (s *Standings) forget(places []relay.Place) {
+	granted := make(map[relay.Place]bool, len(places))
+	for _, p := range places {
+		granted[p] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.known, func(k standing, _ []finding.Finding) bool { return !granted[k.place] })
+}
+
+// Again has everything asked about once more: somebody has just looked closer.
+func (s *Standings) Again() {
+	for _, b := range s.bots() {
+		s.Changed(b.ID(), []platforms.RosterChange{{}})
+	}
+}

@@ -1,0 +1,248 @@
+// Package notify tells the operator when something of weight is wrong for five minutes, and when it is over: through a
+// bot to a person who is linked, or to a web hook. What is wrong it does not find out: it looks at findings once a minute.
+//
+// Invariants:
+//
+//  1. What stands is told once, and so is its end, also over restarts.
+//  2. At most ten messages go in 24 hours. The tenth says that more are held back; what is held back and still holds then,
+//     goes later.
+//  3. Nothing about a bot goes through that bot, and nothing about the way of messages is told at all.
+//  4. A message holds codes, ids, names of bots and gateways, and the words of findings: nothing that people wrote.
+//  5. What was told is stored when a message has gone, and at no other time. A crash between the two tells it twice.
+package notify
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	between  = time.Minute      // two looks
+	stands   = 5 * time.Minute  // how long a finding stands before it is told
+	together = time.Minute      // findings that begin within that of one another are told together
+	calm     = 2 * time.Minute  // how long it is gone before it is told to be over
+	settling = 7 * time.Minute  // after the start: a bot that was out and still is, is found out only then
+	window   = 24 * time.Hour   // in which most messages go
+	pauseMax = 30 * time.Minute // between tries while no way takes a message
+	most     = 10
+)
+
+// Target is whom messages go to.
+type Target interface {
+	// String names it, without a secret.
+	String() string
+	// Ways are the ways that lead there now.
+	Ways() []Way
+	// Check is why nothing could be sent there now, as far as that can be said without a message; nil: nothing is known.
+	// asks: over the network too.
+	Check(ctx context.Context, asks bool) error
+}
+
+// Way is one way to a Target.
+type Way interface {
+	// Carries reports whether a message about that (Finding.About) may go this way.
+	Carries(about string) bool
+	// Send sends a message. It is bounded by itself; its errors hold no secret.
+	Send(ctx context.Context, m Message) error
+}
+
+// Monitor is a Target that has no ways, and hears at every look how everything is.
+type Monitor interface {
+	Target
+	// Beat says what stands: m has no items when nothing does.
+	Beat(ctx context.Context, m Message) error
+}
+
+// Records are what the operator was told. *store.DB satisfies it.
+type Records interface {
+	Told(ctx context.Context) (store.Told, error)
+	SetTold(ctx context.Context, t store.Told) error
+}
+
+// Options are what a Notifier works with.
+type Options struct {
+	Targets []Target // the first that takes a message has it
+	Records Records
+	// Look is what is wrong now.
+	Look func(context.Context) (finding.List, error)
+	Log  *slog.Logger
+}
+
+// Notifier tells the operator. Its methods may be called from any goroutine.
+type Notifier struct {
+	opts  Options
+	seen  seen       // Run's
+	told  store.Told // Run's
+	due   time.Time  // Run's: when it is tried again after no way took a message
+	pause time.Duration
+
+	mu   sync.Mutex        // guards the fields below
+	last map[string]string // by target: why the newest message did not go; empty: it went
+}
+
+// New makes a Notifier. Nothing runs before Run.
+func New(o Options) *Notifier { return &Notifier{opts: o, last: make(map[string]string)} }
+
+// Run looks every minute until ctx ends, and returns nil then.
+func (n *Notifier) Run(ctx context.Context) error {
+	n.seen.began = time.Now()
+	told, err := n.opts.Records.Told(ctx)
+	if err != nil && ctx.Err() == nil {
+		n.opts.Log.Warn("what the operator was told could not be read; it may be told again", "err", err)
+	}
+	n.told = told
+	t := time.NewTicker(between)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		found, err := n.opts.Look(ctx)
+		if err != nil {
+			continue // the database's end is told elsewhere
+		}
+		n.look(ctx, found, time.Now())
+	}
+}
+
+// look tells what is to be told now.
+func (n *Notifier) look(ctx context.Context, found finding.List, now time.Time) {
+	n.seen.take(found, n.told.Standing, now)
+	for _, t := range n.opts.Targets {
+		if m, ok := t.(Monitor); ok {
+			n.note(ctx, t, m.Beat(ctx, n.seen.standing(now).message(false)))
+		}
+	}
+	if now.Before(n.due) {
+		return
+	}
+	rest := n.seen.news(n.told.Standing, now)
+	failed := false
+	for _, t := range n.opts.Targets {
+		var err error
+		rest, err = n.tell(ctx, t, rest, now)
+		failed = failed || err != nil
+	}
+	if n.pause = min(max(between, 2*n.pause), pauseMax); failed && !rest.none() {
+		n.due = now.Add(n.pause)
+	} else {
+		n.pause = 0
+	}
+}
+
+// tell tells a target what may go there, and returns the rest. err is why something is left that might have gone.
+func (n *Notifier) tell(ctx context.Context, t Target, rest news, now time.Time) (_ news, err error) {
+	for _, w := range t.Ways() {
+		mine, others := rest.through(w)
+		room := n.room(now)
+		if mine.none() || room == 0 { // what is held back goes when there is room, if it still holds
+			continue
+		}
+		if err = w.Send(ctx, mine.message(room == 1)); err != nil {
+			continue
+		}
+		n.note(ctx, t, nil)
+		n.gone(ctx, mine, now)
+		rest = others
+	}
+	if err != nil {
+		n.note(ctx, t, err)
+	}
+	return rest, err
+}
+
+// room is how many more messages may go now.
+func (n *Notifier) room(now time.Time) int {
+	for len(n.told.Sent) > 0 && now.Sub(n.told.Sent[0]) >= window {
+		n.told.Sent = n.told.Sent[1:]
+	}
+	return max(0, most-len(n.told.Sent))
+}
+
+// gone stores that a message with that news went.
+func (n *Notifier) gone(ctx context.Context, what news, now time.Time) {
+	n.told.Standing = what.after(n.told.Standing, now)
+	n.told.Sent = append(n.told.Sent, now)
+	if err := n.opts.Records.SetTold(context.WithoutCancel(ctx), n.told); err != nil {
+		n.opts.Log.Warn("that the operator was told could not be stored; after a restart it is told again", "err", err)
+	}
+}
+
+// note remembers how a message went, and logs it when that changed.
+func (n *Notifier) note(ctx context.Context, t Target, err error) {
+	why := ""
+	if err != nil {
+		if ctx.Err() != nil {
+			return // the stop is no fault of the way's
+		}
+		why = err.Error()
+	}
+	n.mu.Lock()
+	was, known := n.last[t.String()]
+	n.last[t.String()] = why
+	n.mu.Unlock()
+	switch {
+	case why != "" && was != why:
+		n.opts.Log.Warn("the operator could not be told", "to", t.String(), "err", why)
+	case why == "" && known && was != "":
+		n.opts.Log.Info("the operator can be told again", "to", t.String())
+	}
+}
+
+// Tried is how a test message went.
+type Tried struct {
+	To  string `json:"to"`
+	Why string `json:"why,omitempty"` // it did not go; empty: it did
+}
+
+// Test sends every target a test message. It does not count among the ten.
+func (n *Notifier) Test(ctx context.Context) (out []Tried) {
+	for _, t := range n.opts.Targets {
+		err := n.test(ctx, t)
+		n.note(ctx, t, err)
+		tried := Tried{To: t.String()}
+		if err != nil {
+			tried.Why = err.Error()
+		}
+		out = append(out, tried)
+	}
+	return out
+}
+
+func (n *Notifier) test(ctx context.Context, t Target) (err error) {
+	if m, ok := t.(Monitor); ok {
+		return m.Beat(ctx, testMessage)
+	}
+	if err := t.Check(ctx, false); err != nil {
+		return err
+	}
+	for _, w := range t.Ways() {
+		if err = w.Send(ctx, testMessage); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Check is what is wrong with the targets, as far as that can be said without a message. asks: over the network too.
+func (n *Notifier) Check(ctx context.Context, asks bool) (out finding.List) {
+	for _, t := range n.opts.Targets {
+		n.mu.Lock()
+		why := n.last[t.String()]
+		n.mu.Unlock()
+		if err := t.Check(ctx, asks); err != nil {
+			why = err.Error()
+		}
+		if why != "" {
+			out.Add(finding.NotifyFailing, "[notify] "+t.String(), "the operator cannot be told: "+why, "hermes-connector notify test")
+		}
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+const bucketTold = "told" // "findings" -> Told
+
+// Told is what the operator was told about findings, so that a restart tells them nothing twice, and tells what ended
+// meanwhile.
+type Told struct {
+	Standing []ToldFinding `json:"standing"`       // told, and not told to be over
+	Sent     []time.Time   `json:"sent,omitempty"` // when messages went, the newest last
+}
+
+// ToldFinding is a finding that the operator was told of.
+type ToldFinding struct {
+	Code  string    `json:"code"`
+	About string    `json:"about,omitempty"`
+	What  string    `json:"what"` // as it was told
+	At    time.Time `json:"at"`   // when
+}
+
+func toldKey() []byte { return table.Key("findings") }
+
+// Told is what the operator was told; the zero value: nothing.
+func (db *DB) Told(ctx context.Context) (Told, error) {
+	return table.Get(ctx, db.records, "what the operator was told", func(t *bolt.Tx) (Told, error) {
+		told, _, err := table.Load[Told](t, bucketTold, toldKey())
+		return told, err
+	})
+}
+
+// SetTold stores what the operator was told, in place of what they were told before.
+func (db *DB) SetTold(ctx context.Context, told Told) error {
+	return db.change(ctx, nil, "what the operator was told", func(t *tx) error {
+		return t.PutChanged(bucketTold, toldKey(), told)
+	})
+}
