@@ -71,7 +71,7 @@ func (l *loader) notify() {
 	if l.cfg.Notify.URL == "" {
 		return
 	}
-	_, err := l.cfg.Guard(l.cfg.Listen, l.cfg.MetricsListen, l.cfg.WebListen).For(guard.Anywhere(), 0).CheckURL(l.cfg.Notify.URL)
+	_, err := l.cfg.Guard(l.cfg.Listen, l.cfg.MetricsListen, l.cfg.Web.Listen).For(guard.Anywhere(), 0).CheckURL(l.cfg.Notify.URL)
 	if err != nil && strings.Contains(l.cfg.Notify.URL, "://localhost") {
 		err = errors.New("write 127.0.0.1 in place of localhost")
 	}
