@@ -102,8 +102,11 @@ func (a *app) gatewayQuiet() *cobra.Command {
 
 // quietLine is quiet hours in a line.
 func quietLine(q manage.Quiet) string {
-	if q.Hours == "" {
+	switch {
+	case q.Hours == "":
 		return "none"
+	case q.Now.IsZero():
+		return q.Hours + " (" + q.Zone + ", which the server's machine does not know: they never begin. Is its tzdata missing?)"
 	}
 	now := "it is not quiet now"
 	if !q.Until.IsZero() {

@@ -43,10 +43,6 @@ func nameless(st manage.Status) report {
 		if !slices.Contains(tenants, i.Tenant) {
 			tenants = append(tenants, i.Tenant)
 		}
-		var notes []manage.Note
-		for _, n := range i.Notes {
-			notes = append(notes, manage.Note{Word: n.Word})
-		}
 		poke := i.Poke
 		if poke != nil {
 			poke = &wake.Poke{At: poke.At, Woken: poke.Woken, Status: poke.Status}
@@ -55,7 +51,7 @@ func nameless(st manage.Status) report {
 			ID:     relay.InstanceID("gateway-" + strconv.Itoa(len(out.Instances)+1)),
 			Tenant: relay.TenantID("tenant-" + strconv.Itoa(slices.Index(tenants, i.Tenant)+1)),
 			State:  i.State, Backlog: i.Backlog, OldestAt: i.OldestAt, Dead: i.Dead, Prompts: i.Prompts,
-			LastSeenAt: i.LastSeenAt, RefusedAt: i.RefusedAt, Warning: i.Warning, Notes: notes, Poke: poke,
+			LastSeenAt: i.LastSeenAt, RefusedAt: i.RefusedAt, Warning: i.Warning, Poke: poke,
 		})
 	}
 	for _, f := range st.Findings {

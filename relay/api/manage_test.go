@@ -139,9 +139,9 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("the instance the body names: %v, %v; want it untouched", i.Quiet, err)
 	}
 	for says, body := range map[string]map[string]any{
-		`hours: "night": want two times of day such as 22:00-07:00`:                                   {"hours": "night"},
-		`zone: "Europe/Bonn" is no time zone that this machine knows: want one such as Europe/Berlin`: with(hours, map[string]any{"zone": "Europe/Bonn"}),
-		`zone: a time zone goes with times only, such as 22:00-07:00`:                                 {"zone": "UTC"},
+		`hours: "night": want two times of day such as 22:00-07:00`:                                                                             {"hours": "night"},
+		`zone: "Europe/Bonn" is no time zone that this machine knows: want one such as Europe/Berlin (if it knows none, its tzdata is missing)`: with(hours, map[string]any{"zone": "Europe/Bonn"}),
+		`zone: a time zone goes with times only, such as 22:00-07:00`:                                                                           {"zone": "UTC"},
 	} {
 		r.call("POST", "/manage/quiet", r.gw("gw"), body).want(t, http.StatusBadRequest, says)
 	}

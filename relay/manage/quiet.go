@@ -36,7 +36,7 @@ type Quiet struct {
 	Instance relay.InstanceID `json:"instanceId"`
 	Hours    string           `json:"hours"`          // empty: there are none
 	Zone     string           `json:"zone"`           // empty: the server's
-	Now      time.Time        `json:"now,omitzero"`   // as the clocks there show it
+	Now      time.Time        `json:"now,omitzero"`   // as the clocks there show it; zero: the server does not know the zone
 	Until    time.Time        `json:"until,omitzero"` // it is quiet, until then
 }
 

@@ -72,8 +72,8 @@ type InstanceStatus struct {
 
 // Note says why messages for an instance wait although nothing is wrong: somebody wants it so.
 type Note struct {
-	Word string `json:"note"`           // of a closed set: "quiet"
-	Says string `json:"says,omitempty"` // behind "it is"
+	Word string `json:"note"` // of a closed set: "quiet"
+	Says string `json:"says"` // behind "it is"
 }
 
 // Status looks at bots and instances. Instances whose gateways are all revoked appear only while
