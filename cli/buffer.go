@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
@@ -90,16 +91,17 @@ func letters(pos []string) (manage.Letters, error) {
 }
 
 func (a *app) bufferReplay() *cobra.Command {
-	return command(a, ops.Replay, "Deliver dead letters after all: those named, or all").asking(letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
+	return command(a, ops.Replay, "Deliver dead letters after all: those named, or all").asking(letters, func(w io.Writer, l manage.Letters, moved manage.Moved) {
+		name := terminal.Plain(l.Name)
 		switch {
 		case moved.Count > 0:
-			_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
+			_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, name)
 		case moved.Oversize+moved.Left == 0:
-			a.say("%s has no dead letters.", moved.Instance)
+			a.say("%s has no dead letters.", name)
 		}
 		if moved.Oversize > 0 {
 			_, _ = fmt.Fprintf(w, "%s cannot be delivered: over 1 MiB, which is more than a gateway takes. Ask for the text in parts, or as a file; hermes-connector buffer drop %s BUFFERID deletes a message\n",
-				manage.Counted(moved.Oversize, "message", "messages"), moved.Instance)
+				manage.Counted(moved.Oversize, "message", "messages"), name)
 		}
 		if moved.Left > 0 {
 			_, _ = fmt.Fprintf(w, "%d stay dead letters: the buffer is full until the gateway has taken some of it\n", moved.Left)

@@ -95,8 +95,8 @@ func (a *app) gatewayQuiet() *cobra.Command {
 		}
 		return q, nil
 	}
-	return c.asking(args, func(w io.Writer, _ manage.SetQuiet, q manage.Quiet) {
-		_, _ = fmt.Fprintf(w, "✓ quiet hours of %s: %s\n", terminal.Plain(string(q.Instance)), quietLine(q))
+	return c.asking(args, func(w io.Writer, set manage.SetQuiet, q manage.Quiet) {
+		_, _ = fmt.Fprintf(w, "✓ quiet hours of %s: %s\n", terminal.Plain(set.Name), quietLine(q))
 	})
 }
 
@@ -198,7 +198,7 @@ func (a *app) gatewayIdentity() *cobra.Command {
 		n := manage.Named{Name: pos[0]}
 		if *revoke {
 			return show(cmd.Context(), a, ops.DropIdentity, n, *c.asJSON, func(w io.Writer, moved manage.Moved) {
-				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
+				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", terminal.Plain(n.Name))
 			})
 		}
 		return show(cmd.Context(), a, c.op, n, *c.asJSON, func(w io.Writer, u manage.IdentityURL) {

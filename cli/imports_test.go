@@ -54,7 +54,7 @@ var mayImport = map[string]string{
 	"platforms/inbox":            "relay platforms platforms/backoff",
 	"platforms/platformtest":     "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,    // never the store, the hub or one another
-	"platforms/discord":          "relay platforms " + kit + " platforms/inbox platforms/discord/*",
+	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",

@@ -95,6 +95,7 @@ func narrow(rows [][]any) [][]any {
 	gateway := slices.Index(rows[0], any("GATEWAY"))
 	usual := map[any]func(row []any) string{ // by heading: the value that tells nothing
 		"TENANT":   func([]any) string { return string(relay.DefaultTenant) },
+		"NAME":     func([]any) string { return "" },
 		"INSTANCE": func(row []any) string { return fmt.Sprint(row[gateway]) },
 	}
 	for column, heading := range slices.Backward(rows[0]) {
@@ -130,6 +131,18 @@ func ago(t, now time.Time) string {
 		return fmt.Sprintf("%dh ago", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
+}
+
+// in is how long something takes from now on, at most.
+func in(d time.Duration) string {
+	switch up := func(unit time.Duration) int { return int((d + unit - 1) / unit) }; {
+	case d <= time.Minute:
+		return fmt.Sprintf("%d s", up(time.Second))
+	case d <= 2*time.Hour:
+		return fmt.Sprintf("%d min", up(time.Minute))
+	default:
+		return fmt.Sprintf("%d h", up(time.Hour))
+	}
 }
 
 // join is all ids in one cell or line.

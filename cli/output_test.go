@@ -96,3 +96,27 @@ func TestWhatCannotBePrintedIsAFailure(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestStatusFitsATerminal: a reason has its own line, however long it is, and says when the next try is.
+func TestStatusFitsATerminal(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	reason := strings.Repeat("the network says that this will not do ", 5)
+	var out bytes.Buffer
+	botTable(&out, []manage.BotStatus{
+		{Platform: "telegram", ID: "7000001", Name: "@homelab_bot", State: "bad_credentials", Since: now, Reason: reason, RetryAt: now.Add(1185 * time.Second), LastEventAt: now.Add(-time.Hour)},
+		{Platform: "discord", ID: "1", Name: "home#1234", State: "connecting", RetryAt: now.Add(40 * time.Second)},
+		{Platform: "sms", ID: "2", State: "connected"},
+	}, now)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 6 {
+		t.Fatalf("%d lines: %q", len(lines), lines)
+	}
+	for _, l := range lines[:4] {
+		if n := len([]rune(l)); n > 80 || strings.Contains(l, "the network says") {
+			t.Errorf("a row of %d characters: %s", n, l)
+		}
+	}
+	if want := []string{"telegram:7000001: " + reason + "; next try in 20 min", "discord:1: next try in 40 s"}; lines[4] != want[0] || lines[5] != want[1] {
+		t.Errorf("%q, want %q", lines[4:], want)
+	}
+}

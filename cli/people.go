@@ -152,13 +152,13 @@ func newPeopleCmd(a *app) *cobra.Command {
 				a.say("Nobody is linked. Next: hermes-connector link NAME")
 				return
 			}
-			rows := [][]any{{"NAME", "PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
+			rows := [][]any{{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
 			for _, p := range all {
 				direct := "yes"
 				if p.DirectTo != p.Instance {
 					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
 				}
-				rows = append(rows, []any{p.Person, p.Platform, p.User, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
+				rows = append(rows, []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
 			}
 			table(w, narrow(rows))
 		})
@@ -228,7 +228,7 @@ func (a *app) gatewayAccess() *cobra.Command {
 		if set.Policy != "" {
 			verb = "now hears"
 		}
-		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", p.Instance, verb, terminal.Plain(heard(p)), p.Policy)
+		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", terminal.Plain(set.Name), verb, terminal.Plain(heard(p)), p.Policy)
 		warn(w, p.Warnings)
 	})
 }
@@ -285,9 +285,9 @@ func (a *app) gatewayPolicy() *cobra.Command {
 		}
 		return p, nil
 	}
-	return c.asking(args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
+	return c.asking(args, func(w io.Writer, p manage.SetRelevance, r manage.Relevance) {
 		table(w, [][]any{
-			{r.Instance, "on " + string(r.Platform)},
+			{p.Name, "on " + string(r.Platform)},
 			{"  must be addressed", r.RequireAddress},
 			{"  except in", join(r.Free)},
 			{"  hears other bots", r.AllowBots},

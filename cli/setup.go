@@ -24,9 +24,11 @@ func newSetupCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "setup",
 		Short: "Ask what a first start needs, write it down, and wait for the first gateway",
-		Long: `Asks for a bot's token and where the gateways run, writes connector.toml and the token's file, starts
-the server if that is wanted, makes the credentials of a gateway, and waits until it dials and you are
-linked to it. What is there already stays; after an interruption setup goes on where it was.
+		Long: `Asks for a bot's token and where the gateways run, and shows what it will write. Then it writes
+connector.toml and the token's file, starts the server if that is wanted, makes the credentials of a
+gateway, and waits until it dials and you are linked to it. What is there already stays: in a
+connector.toml that has sections setup changes nothing, and says which lines to add. After an
+interruption setup continues where it left off.
 
 Every answer can be a flag. Where there is no terminal, and with --yes, those that have no default must be.`,
 		Example: "  hermes-connector setup\n" +
@@ -44,6 +46,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 	f.StringVar(&o.CertFile, "cert-file", "", "with --secure tls: the certificate's `file`")
 	f.StringVar(&o.KeyFile, "key-file", "", "with --secure tls: its key's `file`")
 	f.StringVar(&o.PublicURL, "public-url", "", "the `URL` that gateways dial, when a proxy stands in front")
+	f.StringVar(&o.Web, "web", "", "who may open the web pages: here (in a browser on this machine) or no")
 	f.BoolVar(&install, "service", false, "install and start a systemd service")
 	f.BoolVar(&serve, "serve", false, "run the server in this window")
 	f.StringVar(&o.Gateway, "gateway", "", "make credentials of a gateway of that `NAME`")
@@ -59,7 +62,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 		}
 	}
 	for flag, values := range map[string][]string{
-		"platform": guided, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"},
+		"platform": guided, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"}, "web": {"here", "no"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // they exist
 	}
@@ -80,14 +83,17 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	s := &serving{manager: service.ManagerOf(func(string) string { return "" }), began: make(chan struct{})}
 	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
-	o.DataDir, o.Config, o.In, o.Out, o.Talk, o.Echo = a.dataDir, a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
+	o.DataDir, o.Config, o.In, o.Out, o.Talk = a.dataDir, a.configPath, a.stdin, a.stdout, a.stderr
 	o.Root = os.Geteuid() == 0
 	in, isFile := a.stdin.(*os.File)
 	out, toFile := a.stderr.(*os.File)
-	if isFile && toFile && terminal.Is(in) && terminal.Is(out) {
-		echo, restore := terminal.Echo(in)
-		defer restore()
-		o.Terminal, o.Clear, o.Echo = true, os.Getenv("TERM") != "dumb", echo
+	if isFile && toFile && terminal.Is(in) && terminal.Is(out) && !o.TokenStdin && !o.Yes { // a script does the same at a terminal and without
+		typist, err := terminal.Sit(in, out)
+		if err != nil {
+			return err
+		}
+		defer typist.Show(nil)
+		o.Typed, o.Show, o.Clear = typist.Lines(), typist.Show, os.Getenv("TERM") != "dumb"
 	}
 	makes := true
 	at := func(file string) *app {

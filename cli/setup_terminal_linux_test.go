@@ -21,7 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// terminal is one at which a person sits: what it shows, and what she types.
+// terminal is one at which a person sits: what it shows, and what they type.
 type terminal struct {
 	*os.File
 
@@ -131,43 +131,40 @@ func TestSetupAtATerminal(t *testing.T) {
 	}
 	setup := func() *terminal {
 		cmd := exec.Command("hermes-connector", "setup", "--config", filepath.Join(home, "connector.toml"), "--api-base", api.URL)
-		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, "HOME="+home, "RUNTIME_DIRECTORY="+home+"/run", "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "TERM=dumb", fmt.Sprintf("HERMES_CONNECTOR_LISTEN=127.0.0.1:%d", port))
+		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, "HOME="+home, "RUNTIME_DIRECTORY="+home+"/run", "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "TERM=dumb", fmt.Sprintf("HERMES_CONNECTOR_LISTEN=127.0.0.1:%d", port), "HERMES_CONNECTOR_WEB_LISTEN=127.0.0.1:0")
 		cmd.Dir = home
 		return sit(t, cmd)
 	}
 	ask := setup()
 	ask.sees(t, `Which chat network[^>]*> `)
-	ask.types(t, "\n")
-	ask.sees(t, `The token \(it is not shown[^>]*> `)
-	ask.types(t, "Done! It is 10:30.\nUse this token:\n"+setupToken+"\nKeep it secure.\n")
-	ask.sees(t, `knows the bot as @pibot(?s:.*)Write this\?\n\[yes\] > `)
+	ask.types(t, "Done! It is 10:30.\nUse this token:\n"+setupToken+"\nKeep it secure.\n") // at a menu
+	ask.sees(t, `knows the bot as @pibot(?s:.*)Where do your gateways run\?[^>]*> `)
+	ask.types(t, setupToken+"\n")
+	ask.sees(t, `type 1, 2 or 3`)
+	ask.types(t, "here\n")
+	ask.sees(t, `here\n(?s:.*)Who may open them\?[^>]*> `)
+	ask.types(t, "back\n")
+	ask.sees(t, `Where do your gateways run\?[^>]*> `)
 	if made, _ := filepath.Glob(filepath.Join(home, "*")); len(made) != 1 { // the gateway's .env, which was there
 		t.Errorf("before anything was agreed to there is %q", made)
 	}
-	ask.types(t, "\n")
-	ask.sees(t, `Where do your gateways run\?[^>]*> `)
-	ask.types(t, "4\n")
-	ask.sees(t, `want one of: here, lan, internet`)
 	ask.types(t, "\x03") // interrupted
-	ask.sees(t, `setup goes on from here`)
-	if strings.Contains(ask.all(), setupToken) {
+	ask.sees(t, `setup continues where it left off`)
+	if strings.Contains(ask.all(), setupToken[8:]) {
 		t.Error("the token is shown")
 	}
 
 	again := setup()
-	again.sees(t, `is there already(?s:.*)Go on with it\?[^>]*> `)
-	again.types(t, "\n")
-	again.sees(t, `Where do your gateways run\?[^>]*> `)
-	again.types(t, "here\n")
-	again.sees(t, `\+ listen = "127.0.0.1:8787"(?s:.*)Write this\?[^>]*> `)
-	again.types(t, "y\n")
-	again.sees(t, `How shall the server run\?[^>]*> `)
-	again.types(t, "here\n")
-	again.sees(t, `the server runs(?s:.*)\[home\] > `)
-	again.types(t, "\n")
-	again.sees(t, `Into which .env file[^>]*> `)
-	again.types(t, env+"\n")
-	again.sees(t, `Waiting until home dials`)
+	again.sees(t, `Which chat network[^>]*> `)
+	for _, answer := range []string{setupToken, "", "", "1", "", env} {
+		again.types(t, answer+"\n")
+		again.sees(t, `\(back: the question before\) [^>]*> $`)
+	}
+	again.types(t, "yes\n")
+	again.sees(t, `connector.toml is written(?s:.*)the server runs(?s:.*)Waiting until home dials`)
+	if strings.Contains(again.all(), setupToken[8:]) {
+		t.Error("the token is shown")
+	}
 
 	lines, err := os.ReadFile(env)
 	if err != nil {
@@ -190,7 +187,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	again.sees(t, `https://t.me/pibot\?start=`) // above the code: the code is what stays on a small screen
 	code := again.sees(t, `/link (\S+)\n`)
 	api.say("/link " + code[1])
-	again.sees(t, fmt.Sprintf(`telegram:%d is linked to home(?s:.*)The server runs in this window`, setupUser))
+	again.sees(t, fmt.Sprintf(`telegram:%d is linked to home(?s:.*)  http://[^ ]*/login\?code=(?s:.*)The server runs in this window`, setupUser))
 	api.say("hello")
 	if !api.answered("echo: hello") {
 		t.Fatalf("the first message was not answered:\n%s", again.all())
@@ -226,18 +223,22 @@ func TestSetupOverADeadToken(t *testing.T) {
 		s.types(t, "1\n")
 		s.sees(t, `The token \(it is not shown[^>]*> `)
 		s.types(t, setupToken+"\n")
-		s.sees(t, `knows the bot as @pibot(?s:.*)takes the place of the one in .*mine.secret(?s:.*)Write this\?[^>]*> `)
+		s.sees(t, `knows the bot as @pibot(?s:.*)Continue with it\?[^>]*> `)
+		for _, answer := range []string{"1", "no", "no"} {
+			s.types(t, answer+"\n")
+			s.sees(t, `\(back: the question before\) [^>]*> $`)
+		}
 		holds(token, dead)
 		return s
 	}
 	ask := setup()
 	ask.types(t, "no\n")
-	ask.sees(t, `setup goes on from here`)
+	ask.sees(t, `setup continues where it left off`)
 	holds(token, dead)
 
 	ask = setup()
 	ask.types(t, "yes\n")
-	ask.sees(t, `the new token is in .*mine.secret(?s:.*)Go on with it\?[^>]*> `)
+	ask.sees(t, `the new token is in .*mine.secret`)
 	holds(token, setupToken+"\n")
 	holds(config, text)
 	if st, err := os.Stat(token); err != nil || st.Mode().Perm() != 0o600 {

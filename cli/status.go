@@ -130,15 +130,18 @@ func botTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 		if !b.Since.IsZero() {
 			state += " since " + finding.Clock(b.Since)
 		}
-		if b.Reason != "" {
-			state += ": " + finding.Local(b.Reason)
-		}
-		if b.RetryAt.After(now) {
-			state += fmt.Sprintf(" (next try in %d s)", int(b.RetryAt.Sub(now).Seconds())+1)
-		}
 		rows = append(rows, []any{glyph, botName(b), b.Name, state, ago(b.LastEventAt, now)})
 	}
 	table(w, rows)
+	for _, b := range bots { // whose reasons may be long
+		because := finding.Local(b.Reason)
+		if b.RetryAt.After(now) {
+			because = strings.TrimPrefix(because+"; next try in "+in(b.RetryAt.Sub(now)), "; ")
+		}
+		if because != "" {
+			_, _ = fmt.Fprintf(w, "%s: %s\n", terminal.Plain(botName(b)), terminal.Plain(because))
+		}
+	}
 }
 
 func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
@@ -225,8 +228,14 @@ func newExplainCmd(a *app) *cobra.Command {
 		if len(pos) > 0 {
 			e.Event = relay.EventID(pos[0])
 		}
+		if e.Event != "" && *follow {
+			return usageError{errors.New("--follow is about what is to come, not about one event")}
+		}
 		for first := true; ; first = false {
 			all, err := ask(cmd.Context(), a, c.op, e)
+			if *follow && cmd.Context().Err() != nil {
+				return nil
+			}
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,12 @@ const (
 // gateway's to word.
 const OwnPrompt = "hermes-connector"
 
+// Answer is what the connector itself says to somebody. The zero value is silence.
+type Answer struct {
+	Text    string         // CommonMark
+	Options []PromptOption // buttons below it, where the network has such
+}
+
 // maxPromptData is how many bytes may stand behind a button: what the narrowest network takes.
 const maxPromptData = 64
 

@@ -29,13 +29,25 @@ func botKey(b relay.Bot) []byte { return table.Key(b.Platform, string(b.ID)) }
 // cursorTime is how long a cursor waits for a commit that takes it along.
 const cursorTime = time.Minute
 
-// cursors are those that were accepted and are not on disk.
+// cursors are those that were accepted, on disk and not.
 type cursors struct {
+	stored map[string][]byte // on disk, by their key; the writer's
+
 	mu sync.Mutex // guards changes of waiting, which are the writer's, and reads by others
 
 	waiting map[string][]byte // the bytes, by their key
 	due     bool              // they have waited long enough; the writer's
 	timer   *time.Timer       // until they have; nil before the first; the writer's
+}
+
+// load reads those on disk.
+func (c *cursors) load(t *bolt.Tx) {
+	c.stored = make(map[string][]byte)
+	for k, v := range table.Under(t, BucketCursors, nil) {
+		if cursor, err := boltfile.Unseal(k, v); err == nil {
+			c.stored[string(k)] = bytes.Clone(cursor)
+		}
+	}
 }
 
 // get is the cursor that waits under k.
@@ -54,6 +66,8 @@ func (c *cursors) after(taken bool, moved map[string][]byte, remind func()) {
 	switch {
 	case taken:
 		c.stop()
+		maps.Copy(c.stored, c.waiting)
+		maps.Copy(c.stored, moved)
 		c.waiting, c.due = nil, false
 	case len(moved) == 0:
 	case len(c.waiting) == 0:
@@ -92,7 +106,7 @@ func (t *tx) setCursor(b relay.Bot, cursor []byte, now bool) {
 	if !ok {
 		has, ok = t.waiting[string(k)]
 	}
-	stored := bytes.Equal(t.Bucket([]byte(BucketCursors)).Get(k), boltfile.Seal(k, cursor))
+	stored := t.isStored(k, cursor)
 	if stored && !ok || ok && bytes.Equal(has, cursor) && !now {
 		return
 	}
@@ -105,18 +119,31 @@ func (t *tx) setCursor(b relay.Bot, cursor []byte, now bool) {
 	}
 }
 
+// isStored reports whether the cursor under k is on disk.
+func (t *tx) isStored(k, cursor []byte) bool {
+	has, ok := t.db.cursors.stored[string(k)]
+	return ok && bytes.Equal(has, cursor)
+}
+
 // takeCursors stores what waits and what this transaction moves.
 func (t *tx) takeCursors() error {
-	all := make(map[string][]byte, len(t.waiting)+len(t.cursors))
-	maps.Copy(all, t.waiting)
-	maps.Copy(all, t.cursors)
-	for name, cursor := range all {
+	put := func(name string, cursor []byte) error {
 		k := []byte(name)
-		value := boltfile.Seal(k, cursor)
-		if bytes.Equal(t.Bucket([]byte(BucketCursors)).Get(k), value) {
+		if t.isStored(k, cursor) {
+			return nil
+		}
+		return t.PutSealed(BucketCursors, k, boltfile.Seal(k, cursor))
+	}
+	for name, cursor := range t.waiting {
+		if _, moved := t.cursors[name]; moved {
 			continue
 		}
-		if err := t.PutSealed(BucketCursors, k, value); err != nil {
+		if err := put(name, cursor); err != nil {
+			return err
+		}
+	}
+	for name, cursor := range t.cursors {
+		if err := put(name, cursor); err != nil {
 			return err
 		}
 	}

@@ -60,6 +60,9 @@ func (ls *Lanes) Limits() Limits { return ls.db.limits }
 // that is damaged is moved to the quarantine, and the one after it is returned.
 func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (Entry, bool, error) {
 	for {
+		if _, _, there := ls.db.order.next(i, after); !there { // most often: no file is asked
+			return Entry{}, false, ctx.Err()
+		}
 		var broken []byte // key of a damaged entry
 		e, err := table.Get(ctx, ls.db.records, "next delivery of "+string(i), func(t *bolt.Tx) (e Entry, err error) {
 			epoch, k, v := ls.db.order.see(t, i, after)

@@ -127,6 +127,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	return b.View(func(t *bolt.Tx) error {
 		db.Authors.Load(t)
 		db.Seen.Load(t)
+		db.cursors.load(t)
 		var err error
 		db.order, err = orderOf(t)
 		return err

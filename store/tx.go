@@ -31,7 +31,7 @@ type tx struct {
 	released    int               // held files that an entry less names
 	deadDropped uint64            // dead letters dropped because there were too many
 	row         *audit.Entry      // what the op that runs is to leave in the audit list; nil for none
-	stored      []func()          // what to do about what rides along once the transaction is stored
+	stored      [4]func()         // what to do about what rides along once the transaction is stored; nil: nothing
 }
 
 // begin is boltfile's Format.Begin.
@@ -107,7 +107,7 @@ func (t *tx) takeNotes() error {
 	answers, err2 := t.db.Capabilities.Ride(t.Writer)
 	cleared, err3 := t.db.Prompts.Ride(t.Writer)
 	named, err4 := t.db.People.ride(t.Writer)
-	t.stored = []func(){sent, answers, cleared, named}
+	t.stored = [...]func(){sent, answers, cleared, named}
 	return errors.Join(err1, err2, err3, err4)
 }
 
@@ -133,7 +133,9 @@ func (t *tx) Done(stored bool) {
 	t.order.stored(t.lanes, t.arrival)
 	t.db.Seen.Stored(t.marks)
 	for _, note := range t.stored {
-		note()
+		if note != nil {
+			note()
+		}
 	}
 	t.db.deadDropped.Add(t.deadDropped)
 	for _, why := range t.died {

@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) { // invariant 4
 	}{
 		"a syntax error, and nothing else": {
 			"tokn = 1\nlisten = 127.0.0.1:8787\n", []string{"HERMES_CONNECTOR_PIGEON_EDITS=drop"},
-			[]string{"connector.toml:2: not valid TOML: expected newline but got '.'"},
+			[]string{`connector.toml:2: not valid TOML: expected newline but got '.'; a text stands in quotes, such as "127.0.0.1:8787"`},
 		},
 		"plain http on every interface": {
 			`listen = "0.0.0.0:8787"`, nil,

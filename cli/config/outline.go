@@ -10,7 +10,8 @@ import (
 type Line struct {
 	Path   string // section.key, or the section
 	Header bool
-	Line   int // from 1
+	Line   int    // from 1
+	Text   string // the value, as a variable would spell it
 }
 
 // Outline is where everything stands in a file that has no fault; the bots come last. A bot is a header.
@@ -22,13 +23,13 @@ func Outline(data []byte) (all []Line) {
 	}
 	add := func(it item) {
 		header := it.kind == unstable.Table || it.kind == unstable.ArrayTable
-		all = append(all, Line{strings.Join(it.path, "."), header, it.at.Line})
+		all = append(all, Line{strings.Join(it.path, "."), header, it.at.Line, it.text})
 	}
 	for _, it := range p.items {
 		add(it)
 	}
 	for _, b := range p.bots {
-		all = append(all, Line{botsSection, true, b.at.Line})
+		all = append(all, Line{botsSection, true, b.at.Line, ""})
 		for _, it := range b.items {
 			add(it)
 		}

@@ -23,109 +23,120 @@ import (
 // askWithin bounds a look at a network.
 const askWithin = 15 * time.Second
 
-// bot has a bot configured, or goes on with those there are.
-func (s *setup) bot(ctx context.Context) error {
+// newBot is a bot that somebody gives a token of.
+type newBot struct {
+	network platforms.Network
+	token   relay.Secret
+	file    string // where the token is kept already; empty: nowhere
+}
+
+// askBot has a bot configured, or continues with those there are.
+func (s *setup) askBot(ctx context.Context, p *plan) error {
 	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin
 	if len(s.cfg.Bots) > 0 && !add {
 		s.say("%s is there already.", s.file)
 		for _, b := range s.cfg.Bots {
-			if err := s.standing(ctx, b, b.Options.Token); err != nil {
+			if err := s.standing(ctx, p, b, b.Options.Token); err != nil {
 				return err
 			}
 		}
 		if s.lines == nil {
 			return nil
 		}
-		what, err := s.ask(ctx, question{flag: "platform", text: "Go on with it?", def: "go on", options: []option{
-			{"go on", "go on with what is there"}, {"add", "add another bot"},
+		what, err := s.ask(ctx, question{flag: "platform", text: "Continue with it?", def: "continue", options: []option{
+			{"continue", "continue with what is there"}, {"add", "add another bot"},
 		}})
-		if err != nil || what == "go on" {
+		if err != nil || what == "continue" {
 			return err
 		}
 	}
-	network, err := s.chooseNetwork(ctx)
-	if err != nil {
-		return err
+	bot, err := s.askNetwork(ctx)
+	for again := true; err == nil && again; {
+		again, err = s.addBot(ctx, p, bot)
+		bot.token, bot.file = relay.Secret{}, ""
 	}
-	for {
-		again, err := s.addBot(ctx, network)
-		if err != nil || !again {
-			return err
-		}
-	}
+	return err
 }
 
-func (s *setup) chooseNetwork(ctx context.Context) (network platforms.Network, err error) {
-	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on? (SMS, WeCom, web hooks: hermes-connector help webhooks)"}
-	for _, k := range slices.Backward(s.Networks) { // the simplest first
-		if k.Guide != "" {
-			q.options = append(q.options, option{string(k.Name), k.Label})
+// askNetwork asks for the network of a new bot. Its token, pasted there, answers that, too.
+func (s *setup) askNetwork(ctx context.Context) (bot newBot, err error) {
+	q := question{
+		flag: "platform", given: s.Platform,
+		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(SMS, WeCom, web hooks: hermes-connector help webhooks)",
+	}
+	for _, n := range slices.Backward(s.Networks) { // the simplest first
+		if n.Guide != "" {
+			q.options = append(q.options, option{string(n.Name), n.Label})
 		}
-		if string(k.Name) == s.Platform && k.Guide == "" {
-			return network, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check judges it", k.Name)}
+		if string(n.Name) == s.Platform && n.Guide == "" {
+			return bot, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check checks it", n.Name)}
 		}
 	}
 	if s.lines != nil && len(q.options) > 0 {
 		q.def = q.options[0].key
 	}
-	name, err := s.ask(ctx, q)
-	for _, k := range s.Networks {
-		if string(k.Name) == name {
-			network = k
+	if s.Platform == "" {
+		q.check = func(pasted string) (string, error) {
+			for _, n := range s.Networks {
+				if n.Guide == "" {
+					continue
+				}
+				if token, ok := candidate(n, pasted); ok {
+					bot.token = token
+					return string(n.Name), nil
+				}
+			}
+			return "", errNoOption
 		}
 	}
-	return network, err
+	name, err := s.ask(ctx, q)
+	for _, n := range s.Networks {
+		if string(n.Name) == name {
+			bot.network = n
+		}
+	}
+	return bot, err
 }
 
-// addBot asks for a token, looks at the bot and writes it down. again: the person wants to give another token.
-func (s *setup) addBot(ctx context.Context, network platforms.Network) (again bool, err error) {
-	token, file, err := s.token(ctx, network, relay.Secret{})
-	if err != nil {
-		return false, err
+// addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
+// another token.
+func (s *setup) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
+	if bot.token.IsZero() {
+		if bot.token, bot.file, err = s.token(ctx, bot.network, relay.Secret{}); err != nil {
+			return false, err
+		}
 	}
-	o := platforms.Options{Token: token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL}
-	p, err := s.open(network, o)
+	o := platforms.Options{Token: bot.token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL}
+	one, err := open(bot.network, o)
 	if err != nil {
 		return false, UsageError{err}
 	}
 	for _, b := range s.cfg.Bots {
-		there, err := s.open(b.Network, b.Options)
-		if err != nil || there.ID() != p.ID() {
+		there, err := open(b.Network, b.Options)
+		if err != nil || there.ID() != one.ID() {
 			continue
 		}
 		s.say("This bot is configured already.")
 		if s.APIBase != "" && s.APIBase != b.Options.APIBase {
-			s.say("! Its api_base in %s is another than --api-base, and stays as it is.", s.file)
+			s.say("! api_base in %s differs from --api-base and was not changed.", s.file)
 		}
-		return false, s.standing(ctx, b, token)
+		return false, s.standing(ctx, p, b, bot.token)
 	}
-	for {
-		verdict, err := s.look(ctx, network, o)
-		if err != nil || verdict == another {
+	for verdict := once; verdict == once; {
+		if verdict, err = s.look(ctx, p, bot.network, o); err != nil || verdict == another {
 			return verdict == another, err
 		}
-		if verdict != once {
-			break
-		}
 	}
-	if s.lines != nil && s.invite != "" { // a question of its own: the next screen would take the link away
-		if _, err := s.ask(ctx, question{flag: "platform", def: "done", text: qr.Blocks(s.invite) +
-			"\nInvite the bot into your server: scan this, or open\n\n  " + s.invite + "\n\nEnter, when it is there."}); err != nil {
-			return false, err
-		}
-	} else if s.invite != "" {
-		s.say("%s", terminal.Text(qr.Blocks(s.invite)))
-	}
-	return false, s.keepBot(ctx, network, token, file, p.ID())
+	return false, s.planBot(ctx, p, bot, one.ID())
 }
 
-// standing looks at a bot that is configured, as it is with that token. A token that is not the configured one takes its
-// place.
-func (s *setup) standing(ctx context.Context, b config.Bot, token relay.Secret) error {
+// standing looks at a bot that is configured, as it is with that token. A token that is not the configured one is to take
+// its place.
+func (s *setup) standing(ctx context.Context, p *plan, b config.Bot, token relay.Secret) error {
 	o := b.Options
 	o.Token = token
 	for {
-		verdict, err := s.look(ctx, b.Network, o)
+		verdict, err := s.look(ctx, p, b.Network, o)
 		switch {
 		case err != nil || verdict == asItIs:
 			return err
@@ -133,16 +144,16 @@ func (s *setup) standing(ctx context.Context, b config.Bot, token relay.Secret) 
 			if o.Token, _, err = s.token(ctx, b.Network, o.Token); err != nil {
 				return err
 			}
-		case verdict == goOn && o.Token.Same(b.Options.Token):
+		case verdict == good && o.Token.Same(b.Options.Token):
 			return nil
-		case verdict == goOn:
-			return s.replaceToken(ctx, b, o)
+		case verdict == good:
+			return s.replaceToken(p, b, o)
 		}
 	}
 }
 
-// replaceToken writes the token of o where that of b stands, and nothing else, when the person agrees.
-func (s *setup) replaceToken(ctx context.Context, b config.Bot, o platforms.Options) error {
+// replaceToken plans that the token of o is written where that of b stands, and nothing else.
+func (s *setup) replaceToken(p *plan, b config.Bot, o platforms.Options) error {
 	if b.TokenFile == "" {
 		return errors.New("the bot's token comes from a variable of the environment: put the new one there, then start setup again")
 	}
@@ -154,39 +165,27 @@ func (s *setup) replaceToken(ctx context.Context, b config.Bot, o platforms.Opti
 	if err != nil {
 		return fmt.Errorf("token file: %w", err)
 	}
-	p, err := s.open(b.Network, o)
+	one, err := open(b.Network, o)
 	if err != nil {
 		return err
 	}
 	for _, other := range s.cfg.Bots {
-		there, err := s.open(other.Network, other.Options)
+		there, err := open(other.Network, other.Options)
 		switch {
 		case err != nil:
 			return err
-		case other.TokenFile != b.TokenFile && there.ID() == p.ID():
-			return fmt.Errorf("the token is that of %s, which is in %s already", p.ID(), s.file)
-		case other.TokenFile == b.TokenFile && there.ID() != p.ID():
-			s.added = string(b.Network.Name) // gateways need the new bot's id
+		case other.TokenFile != b.TokenFile && there.ID() == one.ID():
+			return fmt.Errorf("the token is that of %s, which is in %s already", one.ID(), s.file)
+		case other.TokenFile == b.TokenFile && there.ID() != one.ID():
+			p.added = string(b.Network.Name) // gateways need the new bot's id
 		}
 	}
-	s.say("\nThe new token takes the place of the one in %s. %s stays as it is.", path, s.file)
-	switch ok, err := s.yesNo(ctx, "yes", "Write this?", "yes"); {
-	case err != nil:
-		return err
-	case !ok:
-		return errStopped
-	}
-	if err := replace(path, []byte(o.Token.RevealString()+"\n"), st.Mode().Perm()); err != nil {
-		return fmt.Errorf("token file: %w", err)
-	}
-	s.say("✓ the new token is in %s", path)
-	s.cfg, err = s.judge(s.text)
-	s.changed = true
-	return err
+	p.tokens = append(p.tokens, tokenFile{path: path, token: o.Token, mode: st.Mode().Perm(), replaces: true})
+	return nil
 }
 
 // open makes a bot of the network, which does nothing yet.
-func (s *setup) open(network platforms.Network, o platforms.Options) (platforms.Bot, error) {
+func open(network platforms.Network, o platforms.Options) (platforms.Bot, error) {
 	o.Log = slog.New(slog.DiscardHandler)
 	return network.Open(o)
 }
@@ -256,32 +255,57 @@ func (s *setup) tokenFile(network platforms.Network, of string) string {
 type verdict int
 
 const (
-	goOn    verdict = iota
-	asItIs          // the person goes on with what is wrong
+	good    verdict = iota
+	asItIs          // the person continues with what is wrong
 	once            // the person fixed something: look once more
 	another         // another token is to be given
 )
 
-// look asks the network how the bot stands, says so, and asks what to do about what is wrong.
-func (s *setup) look(ctx context.Context, network platforms.Network, o platforms.Options) (verdict, error) {
-	p, err := s.open(network, o)
+// looked is what a look at a bot found. Questions that are asked anew cause no second look.
+type looked struct {
+	options platforms.Options
+	x       platforms.Examination
+}
+
+// examine asks the network how the bot stands. ok: it can be asked.
+func (s *setup) examine(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (x platforms.Examination, ok bool, err error) {
+	one, err := open(network, o)
 	if err != nil {
-		return goOn, err
+		return x, false, err
 	}
-	e, ok := p.(platforms.Examiner)
+	e, ok := one.(platforms.Examiner)
 	if !ok {
-		s.say("✓ %s bot", network.Name)
-		return goOn, nil
+		return x, false, nil
 	}
+	n := p.looked
+	p.looked++
+	if n < len(s.looks) && s.looks[n].options.Token.Same(o.Token) && s.looks[n].options.APIBase == o.APIBase {
+		return s.looks[n].x, true, nil
+	}
+	s.show()
 	looking, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	x := e.Examine(looking, nil)
+	x = e.Examine(looking, nil)
 	if ctx.Err() != nil {
-		return goOn, errStopped
+		return x, true, errStopped
+	}
+	s.looks = append(s.looks[:n], looked{o, x})
+	return x, true, nil
+}
+
+// look asks the network how the bot stands, says so, and asks what to do about what is wrong.
+func (s *setup) look(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (verdict, error) {
+	x, ok, err := s.examine(ctx, p, network, o)
+	switch {
+	case err != nil:
+		return good, err
+	case !ok:
+		s.say("✓ %s bot", network.Name)
+		return good, nil
 	}
 	if x.Name != "" {
-		s.name = relay.Shown(x.Name)
-		s.say("✓ %s knows the bot as @%s", network.Label, s.name)
+		p.name = relay.Shown(x.Name)
+		s.say("✓ %s knows the bot as @%s", network.Label, p.name)
 	}
 	if d := time.Until(x.Clock); !x.Clock.IsZero() && (d > 30*time.Second || d < -30*time.Second) {
 		s.say("! This machine's clock differs from %s's by %s: set it, or certificates and codes will not be taken.", network.Label, d.Abs().Round(time.Second))
@@ -290,10 +314,9 @@ func (s *setup) look(ctx context.Context, network platforms.Network, o platforms
 	for _, f := range x.Findings {
 		s.say("✗ %s\n  %s\n  → %s", f.What, f.Why, f.Fix)
 	}
-	s.invite = ""
-	if !network.Unscoped && x.Invite != "" {
-		s.invite = x.Invite
-		s.say("\nInvite the bot into your server with this link:\n\n  %s\n", x.Invite)
+	p.invite = ""
+	if !network.Unscoped {
+		p.invite = x.Invite
 	}
 	return s.decide(ctx, x)
 }
@@ -301,24 +324,24 @@ func (s *setup) look(ctx context.Context, network platforms.Network, o platforms
 // decide is what to do after a look.
 func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, error) {
 	if len(x.Findings) == 0 || x.Findings[0].Severity != finding.Fault { // the worst is first
-		return goOn, nil
+		return good, nil
 	}
 	worst := x.Findings[0]
 	refused := worst.Code == finding.DeadToken.Code || worst.Code == finding.OtherKind.Code
 	if s.lines == nil {
 		if x.Name == "" {
-			return goOn, errors.New(worst.What + "; nothing is written")
+			return good, errors.New(worst.What + "; nothing is written")
 		}
-		return goOn, nil
+		return good, nil
 	}
 	q := question{flag: "platform", text: "What now?", def: "again", options: []option{{"again", "I have fixed it, check again"}}}
-	if refused {
+	if refused && s.TokenFile == "" {
 		q.def, q.options = "token", []option{{"token", "give another token"}, {"again", "I have fixed it, check again"}}
 	}
-	q.options = append(q.options, option{"go on", "go on as it is"})
+	q.options = append(q.options, option{"continue", "continue as it is"})
 	switch what, err := s.ask(ctx, q); {
 	case err != nil:
-		return goOn, err
+		return good, err
 	case what == "token":
 		return another, nil
 	case what == "again":
@@ -327,48 +350,48 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 	return asItIs, nil
 }
 
-// keepBot writes the token's file, unless file holds it, and the bot's table.
-func (s *setup) keepBot(ctx context.Context, network platforms.Network, token relay.Secret, file string, bot relay.Bot) error {
+// askInvited shows where a bot is invited into a server, and waits until it has joined one.
+func (s *setup) askInvited(ctx context.Context, p *plan) error {
+	if p.invite == "" {
+		return nil
+	}
+	text := qr.Blocks(p.invite) + "\nInvite the bot into your server: scan this, or open\n\n  " + p.invite
+	if s.lines == nil {
+		s.say("%s", terminal.Text(text))
+		return nil
+	}
+	_, err := s.ask(ctx, question{flag: "platform", def: "done", words: []string{"done"}, text: text + "\n\nPress Enter when the bot has joined."})
+	return err
+}
+
+// planBot plans the token's file, unless one holds it, and the bot's table.
+func (s *setup) planBot(ctx context.Context, p *plan, bot newBot, id relay.Bot) error {
+	file := bot.file
 	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {
 		file = "" // the system's service could not read it
 	}
-	made := ""
-	for _, path := range []string{s.tokenFile(network, ""), s.tokenFile(network, "-"+string(bot.ID))} {
+	for _, path := range []string{s.tokenFile(bot.network, ""), s.tokenFile(bot.network, "-"+string(id.ID))} {
 		if file != "" {
 			break
 		}
-		if kept, err := config.SecretFile(path); err == nil && kept.Same(token) {
+		if kept, err := config.SecretFile(path); err == nil && kept.Same(bot.token) {
 			file = path
 		} else if !files.Exists(path) {
-			file, made = path, path
+			file = path
+			p.tokens = append(p.tokens, tokenFile{path: path, token: bot.token, mode: 0o600})
 		}
 	}
 	if file == "" {
-		return fmt.Errorf("%s holds another token, and no file is written over: move it away", s.tokenFile(network, "-"+string(bot.ID)))
+		return fmt.Errorf("%s holds another token, and no file is written over: move it away", s.tokenFile(bot.network, "-"+string(id.ID)))
 	}
 	named := file
 	if rel, err := filepath.Rel(filepath.Dir(s.file), file); err == nil && filepath.IsLocal(rel) {
 		named = rel
 	}
-	keep := func() error {
-		if made == "" {
-			return nil
-		}
-		s.pending = nil
-		if err := create(made, []byte(token.RevealString()+"\n"), 0o600); err != nil {
-			return fmt.Errorf("token file: %w", err)
-		}
-		s.say("✓ the token is in %s, which only you can read", made)
-		return nil
+	p.bot = []setting{{key: "platform", value: text(string(bot.network.Name))}, {key: "token_file", value: text(named)}}
+	if s.APIBase != "" {
+		p.bot = append(p.bot, setting{key: "api_base", value: text(s.APIBase)})
 	}
-	s.pending = map[string]relay.Secret{made: token}
-	err := s.writeAfter(ctx, keep, func(d *document) error {
-		keys := []setting{{key: "platform", value: text(string(network.Name))}, {key: "token_file", value: text(named)}}
-		if s.APIBase != "" {
-			keys = append(keys, setting{key: "api_base", value: text(s.APIBase)})
-		}
-		return d.addBot(keys...)
-	})
-	s.added = string(network.Name)
-	return err
+	p.botID, p.added = id, string(bot.network.Name)
+	return s.askInvited(ctx, p)
 }

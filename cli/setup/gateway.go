@@ -13,40 +13,69 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// gateway offers credentials for a gateway, waits until it dials, and links a person to it.
-func (s *setup) gateway(ctx context.Context) error {
+// askGateway asks for which gateway credentials are made, and where they go.
+func (s *setup) askGateway(ctx context.Context, p *plan) error {
 	if s.lines == nil && s.Gateway == "" {
 		return nil
 	}
 	name, err := s.ask(ctx, question{
-		flag: "gateway", given: s.Gateway, def: "home", text: "A gateway is one agent of yours. How is it to be called? (no: none now)",
+		flag: "gateway", given: s.Gateway, def: "home", text: "A gateway is one agent of yours. What should it be called? (type no to skip this)",
 		check: gatewayName,
 	})
 	if err != nil || name == "no" {
 		return err
 	}
-	st, there, err := s.state(ctx, name)
-	if err != nil {
-		return err
+	p.gate = name
+	if s.running(ctx) || files.Exists(s.file) && files.Exists(s.cfg.Database()) { // else nobody is enrolled yet
+		st, there, err := s.state(ctx, name)
+		if err != nil {
+			return err
+		}
+		if there {
+			p.keep = st.State == manage.Connected && p.added == ""
+			if !p.keep {
+				anew, err := s.anew(ctx, p, st)
+				if err != nil {
+					return err
+				}
+				p.keep = !anew
+			}
+		}
 	}
-	if !there || st.State != manage.Connected || s.added != "" {
-		if err := s.credentials(ctx, name, there, st); err != nil {
+	if p.keep {
+		return nil
+	}
+	p.env, err = s.envFile(ctx, p)
+	if err == nil && p.env != "" {
+		err = writableEnv(p.env) // before there are credentials that could get lost
+	}
+	return err
+}
+
+// gateway makes the credentials that are wanted, waits until the gateway dials, and links a person to it.
+func (s *setup) gateway(ctx context.Context, p *plan) error {
+	if p.gate == "" {
+		return nil
+	}
+	if !p.keep {
+		if err := s.credentials(ctx, p); err != nil {
 			return err
 		}
 	}
 	if !s.running(ctx) {
-		s.say("Next: hermes-connector serve%s, then hermes-connector link %s%[1]s", s.flagConfig(), name)
+		s.say("Next: hermes-connector serve%s, then hermes-connector link %s%[1]s", s.flagConfig(), p.gate)
 		return nil
 	}
 	ctx, cancel := s.patience(ctx)
 	defer cancel()
-	dialled, err := s.dialled(ctx, name)
+	dialled, err := s.dialled(ctx, p.gate)
 	if err != nil || !dialled {
 		return err
 	}
-	return s.link(ctx, name)
+	return s.link(ctx, p)
 }
 
 // gatewayName accepts the name of a gateway, or "no".
@@ -95,40 +124,31 @@ func (s *setup) state(ctx context.Context, name string) (st manage.InstanceStatu
 }
 
 // credentials makes a gateway, or new credentials of one that is there, and hands its lines out.
-func (s *setup) credentials(ctx context.Context, name string, there bool, st manage.InstanceStatus) error {
-	if there {
-		anew, err := s.anew(ctx, name, st)
-		if err != nil || !anew {
-			return err
-		}
-	}
-	file, err := s.envFile(ctx)
-	if err == nil && file != "" {
-		err = writableEnv(file) // before there are credentials that could get lost
-	}
+func (s *setup) credentials(ctx context.Context, p *plan) error {
+	_, there, err := s.state(ctx, p.gate)
 	if err != nil {
 		return err
 	}
 	var made manage.Enrolled
 	if err := s.with(ctx, func(c *admin.Client) (err error) {
 		if there {
-			made, err = admin.Ask(ctx, c, ops.Rotate, manage.Named{Name: name})
+			made, err = admin.Ask(ctx, c, ops.Rotate, manage.Named{Name: p.gate})
 		} else {
-			made, err = admin.Ask(ctx, c, ops.Enroll, manage.Enroll{Name: name})
+			made, err = admin.Ask(ctx, c, ops.Enroll, manage.Enroll{Name: p.gate})
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	again := fmt.Sprintf("the credentials are made, but could not be handed out (hermes-connector gateway rotate %s makes new ones)", name)
-	if file != "" {
-		if err := s.keepClosed(file, made); err != nil {
+	again := fmt.Sprintf("the credentials are made, but could not be handed out (hermes-connector gateway rotate %s makes new ones)", p.gate)
+	if p.env != "" {
+		if err := s.keepClosed(p.env, made); err != nil {
 			return fmt.Errorf("%s: %w", again, err)
 		}
-		if err := writeEnv(file, made.EnvLines()); err != nil {
+		if err := writeEnv(p.env, made.EnvLines()); err != nil {
 			return fmt.Errorf("%s: %w", again, err)
 		}
-		s.say("✓ the credentials of %s are in %s. Restart the gateway.", name, file)
+		s.say("✓ the credentials of %s are in %s. Restart the gateway.", p.gate, p.env)
 		return nil
 	}
 	s.say("\nPut these lines into ~/.hermes/.env on the gateway's machine and restart the gateway. They are not shown again.\n")
@@ -153,8 +173,8 @@ func (s *setup) keepClosed(file string, made manage.Enrolled) error {
 }
 
 // anew reports whether a gateway that is there is to get new credentials.
-func (s *setup) anew(ctx context.Context, name string, st manage.InstanceStatus) (bool, error) {
-	anew := s.added != "" // the lines name the bots
+func (s *setup) anew(ctx context.Context, p *plan, st manage.InstanceStatus) (bool, error) {
+	name, anew := p.gate, p.added != "" // the lines name the bots
 	if s.lines != nil {
 		q := question{
 			flag: "gateway", text: name + " is enrolled already, and is not connected.", def: "keep",
@@ -162,13 +182,13 @@ func (s *setup) anew(ctx context.Context, name string, st manage.InstanceStatus)
 		}
 		if anew {
 			q.text, q.def = name+" is enrolled already. To serve the new bot it needs its lines anew.", "new"
-			q.options[0].label = "go on without"
+			q.options[0].label = "continue without"
 		}
 		what, err := s.ask(ctx, q)
 		return what == "new", err
 	}
 	if s.EnvFile != "" && !anew {
-		holds, dials, err := envHolds(s.EnvFile, name, s.cfg.URL(s.cfg.Listen))
+		holds, dials, err := envHolds(s.EnvFile, name, p.cfg.URL(p.cfg.Listen))
 		if err != nil {
 			return false, err
 		}
@@ -192,9 +212,9 @@ func (s *setup) anew(ctx context.Context, name string, st manage.InstanceStatus)
 	return true, nil
 }
 
-// envFile is where a gateway's lines go; empty: they are printed.
-func (s *setup) envFile(ctx context.Context) (string, error) {
-	if s.EnvFile == "" && s.lines == nil {
+// envFile is where a gateway's lines go; empty: they are printed, as for one on another machine.
+func (s *setup) envFile(ctx context.Context, p *plan) (string, error) {
+	if s.EnvFile == "" && (s.lines == nil || p.reach == "lan" || p.reach == "internet") {
 		return "", nil
 	}
 	def := "print"
@@ -203,8 +223,7 @@ func (s *setup) envFile(ctx context.Context) (string, error) {
 		def = filepath.Join(home, ".hermes", ".env") // the gateway runs here
 	}
 	file, err := s.ask(ctx, question{
-		flag: "env", given: s.EnvFile, def: def,
-		text: "Into which .env file shall its credentials be written? (print: show them, for a gateway on another machine)",
+		flag: "env", given: s.EnvFile, def: def, text: "Write its credentials into which .env file? (type print to show them instead)",
 		check: func(a string) (string, error) {
 			if rest, ok := strings.CutPrefix(a, "~/"); ok {
 				a = filepath.Join(home, rest)
@@ -228,7 +247,7 @@ func (s *setup) dialled(ctx context.Context, name string) (bool, error) {
 	err := until(ctx, lookEvery, func() (bool, error) {
 		st, _, err := s.state(ctx, name)
 		if err == nil && st.State != manage.Connected && !waiting {
-			s.say("\nWaiting until %s dials. Ctrl-C, and setup goes on from here another time.", name)
+			s.say("\nWaiting until %s dials. After Ctrl-C setup continues from here another time.", name)
 			s.show()
 			waiting = true
 		}

@@ -20,8 +20,9 @@ import (
 // nameWithin is how long a server that has just started may take to learn its bots' names, for the deep links.
 const nameWithin = 10 * time.Second
 
-// link makes a code and waits until somebody has used it, unless people are linked on every network that setup knows.
-func (s *setup) link(ctx context.Context, name string) error {
+// link makes a code and waits until somebody has used it, unless somebody is linked and no network is new.
+func (s *setup) link(ctx context.Context, p *plan) error {
+	name := p.gate
 	before, err := s.people(ctx, name)
 	if err != nil {
 		return err
@@ -30,15 +31,13 @@ func (s *setup) link(ctx context.Context, name string) error {
 		s.say("✓ %s is linked to %s", who, name)
 	}
 	s.linked = len(before) > 0
-	networks, added := s.without(before)
-	if s.linked && s.lines == nil && !added || len(networks) == 0 {
+	networks, added := s.without(before, p.added)
+	if len(networks) == 0 {
 		return nil
 	}
-	if s.linked && s.lines != nil {
-		more, err := s.yesNo(ctx, "gateway", "Nobody is linked to "+name+" on "+strings.Join(networks, " and ")+" yet. Link yourself there?", "yes")
-		if err != nil || !more {
-			return err
-		}
+	if s.linked && !added {
+		s.say("Nobody is linked to %s on %s yet: hermes-connector link %[1]s%s makes a code for that.", name, strings.Join(networks, " and "), s.flagConfig())
+		return nil
 	}
 	for {
 		l, err := s.code(ctx, name)
@@ -88,12 +87,12 @@ func (s *setup) people(ctx context.Context, name string) (all []string, err erro
 }
 
 // without are the networks of the configured bots on which none of the people is. added: one of them is new.
-func (s *setup) without(people []string) (networks []string, added bool) {
+func (s *setup) without(people []string, new string) (networks []string, added bool) {
 	for _, b := range s.cfg.Bots {
 		of := func(who string) bool { return strings.HasPrefix(who, string(b.Network.Name)+":") }
 		if b.Network.Guide != "" && !slices.ContainsFunc(people, of) && !slices.Contains(networks, b.Network.Label) {
 			networks = append(networks, b.Network.Label)
-			added = added || s.added == string(b.Network.Name)
+			added = added || new == string(b.Network.Name)
 		}
 	}
 	return networks, added
@@ -138,7 +137,26 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 	if _, err = fmt.Fprintf(s.Out, "  /link %s\n\n", l.Code); err != nil {
 		return l, err
 	}
-	s.say("Waiting until it is used. Ctrl-C, and setup goes on from here another time.")
+	s.say("Waiting until it is used. After Ctrl-C setup continues from here another time.")
 	s.show()
 	return l, nil
+}
+
+// login shows a link that opens the web pages, where there are some and somebody wants to see them.
+func (s *setup) login(ctx context.Context) error {
+	if !s.has("web.listen") || !s.running(ctx) || s.lines == nil && (s.Web == "" || s.Web == "no") {
+		return nil
+	}
+	var l manage.WebLink
+	err := s.with(ctx, func(c *admin.Client) (err error) {
+		l, err = admin.Ask(ctx, c, ops.WebLink, struct{}{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.say("\nThe web pages. This link logs you in, once, before %s (hermes-connector web%s makes another):\n", l.ExpiresAt.Local().Format("15:04"), s.flagConfig())
+	s.show()
+	_, err = fmt.Fprintf(s.Out, "  %s\n", l.URL)
+	return err
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,16 +18,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// The answers to where gateways run, and to how their connections are kept from others.
+// The answers to where gateways run, to how their connections are protected, and to who may open the pages.
 var (
 	reaches = []option{
 		{"here", "on this machine (127.0.0.1)"},
 		{"lan", "in the same network"},
 		{"internet", "anywhere, over the internet"},
 	}
+	webs = []option{
+		{"here", "I do, in a browser on this machine (127.0.0.1:" + webPort + ")"},
+		{"no", "nobody: no pages"},
+	}
 	secures = []option{
-		{"tailscale", "`tailscale serve` encrypts them"},
-		{"tls", "a certificate of yours does ([tls])"},
+		{"tailscale", "Tailscale Serve encrypts them"},
+		{"tls", "my own certificate ([tls])"},
 		{"plain", "not at all: plain http"},
 	}
 )
@@ -41,9 +46,10 @@ func (s *setup) port() string {
 
 func (s *setup) localAddress() string { return net.JoinHostPort("127.0.0.1", s.port()) }
 
-// reach has the server listen where its gateways can reach it.
-func (s *setup) reach(ctx context.Context) error {
-	if s.Reach == "" && (s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "") {
+// askReach asks where gateways run, and has the server listen where they can reach it. A file that setup does not edit says
+// so itself, or means this machine.
+func (s *setup) askReach(ctx context.Context, p *plan) error {
+	if s.Reach == "" && (s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "" || sectioned(s.text)) {
 		s.say("✓ gateways dial %s", s.cfg.URL(s.cfg.Listen))
 		return nil
 	}
@@ -53,29 +59,38 @@ func (s *setup) reach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var changes []setting
+	var lines []setting
 	switch where {
 	case "here":
-		changes = []setting{{key: "listen", value: text(s.localAddress())}}
+		lines = []setting{{key: "listen", value: text(s.localAddress())}}
 	case "lan":
-		changes, err = s.lan(ctx)
+		lines, err = s.lan(ctx)
 	case "internet":
-		changes, err = s.internet(ctx)
+		lines, err = s.internet(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	err = s.write(ctx, func(d *document) error {
-		d.drop(changes, "public_url", "insecure", "tls.cert_file", "tls.key_file") // they belong to another answer
-		for _, c := range changes {
-			if err := d.set(c); err != nil {
-				return err
-			}
-		}
+	p.reach = where
+	p.lines = append(p.lines, lines...)
+	p.gone = []string{"public_url", "insecure", "tls.cert_file", "tls.key_file"} // they belong to another answer
+	return err
+}
+
+// webPort is where the pages are.
+const webPort = "8788"
+
+// askWeb asks who may open the web pages. Where nobody can be asked, there are none without a flag.
+func (s *setup) askWeb(ctx context.Context, p *plan) error {
+	if s.Web == "" && (s.has("web.listen") || sectioned(s.text)) {
 		return nil
+	}
+	given := s.Web
+	if s.lines == nil {
+		given = cmp.Or(given, "no")
+	}
+	who, err := s.ask(ctx, question{
+		flag: "web", given: given, text: "There are web pages that show what works, and let you chat with your gateways. Who may open them?", def: "here", options: webs,
 	})
-	if err == nil {
-		s.say("✓ gateways dial %s", s.cfg.URL(s.cfg.Listen))
+	if err == nil && who == "here" {
+		p.lines = append(p.lines, setting{"web", "listen", text(net.JoinHostPort("127.0.0.1", webPort))})
 	}
 	return err
 }
@@ -106,7 +121,7 @@ func (s *setup) behind(address string) []setting {
 func (s *setup) lan(ctx context.Context) ([]setting, error) {
 	how, err := s.ask(ctx, question{
 		flag: "secure", given: s.Secure, def: "tailscale",
-		text:    "Credentials and messages cross the network. How are they kept from others there?",
+		text:    "Credentials and messages cross the network. How should they be protected?",
 		options: secures,
 	})
 	if err != nil {

@@ -115,8 +115,8 @@ func (s *setup) service(ctx context.Context) error {
 		return err
 	}
 	if s.Root {
-		if err := s.systemFolders(ctx, tokens); err != nil {
-			return err
+		if err := os.MkdirAll(tokens, 0o750); err != nil {
+			return fmt.Errorf("service: %w", err)
 		}
 	}
 	if unit != "" {
@@ -151,7 +151,6 @@ func (s *setup) service(ctx context.Context) error {
 }
 
 // unit is where the service's unit is written (empty: there is no home), and whether it is there, or a package has brought it.
-// It is not inlined: that costs more than a call.
 func (s *setup) unit() (path string, there, packaged bool) {
 	if s.Root {
 		path, packaged = service.System, service.Packaged()
@@ -168,19 +167,4 @@ func leftBehind(data, services string) error {
 		return nil
 	}
 	return fmt.Errorf("the gateways of before are in %s: cp -a %[1]s/. %[2]s takes them along; or rename that folder. Then start setup again", data, services)
-}
-
-// systemFolders puts the data of a system's service where its user may write, and makes the folder of tokens.
-func (s *setup) systemFolders(ctx context.Context, tokens string) error {
-	had := s.has("data_dir")
-	if err := leftBehind(s.cfg.DataDir, systemData); !had && err != nil {
-		return err
-	}
-	if err := os.MkdirAll(tokens, 0o750); err != nil {
-		return fmt.Errorf("service: %w", err)
-	}
-	if had {
-		return nil
-	}
-	return s.write(ctx, func(doc *document) error { return doc.set(setting{key: "data_dir", value: text(systemData)}) })
 }

@@ -3,12 +3,14 @@
 //
 // Invariants:
 //
-//  1. No file that is there is written over: to connector.toml a change is made line by line, is shown first, and must
-//     leave a configuration without a fault; a token gets a file of its own, where only another token of the same
-//     table replaces it; of an .env file only our names change. Nothing is written before the person agrees.
-//  2. Each step is whole before the next one begins, and looks at what is there: after an interruption setup goes on.
-//  3. Nothing is started that was not asked for.
-//  4. A token is never shown, and stands in no error.
+//  1. All questions come first, and each can be taken back; nothing is written before the last one, which shows all that
+//     will be.
+//  2. No file that is there is written over: lines are only added at the end of a connector.toml that has no section yet,
+//     and of others the person changes theirs; a token gets a file of its own, where only another token of the same table
+//     replaces it; of an .env file only our names change.
+//  3. Each step is whole before the next one begins, and looks at what is there: after an interruption setup continues.
+//  4. Nothing is started that was not asked for.
+//  5. A token is never shown, not even as it is typed, and stands in no error.
 package setup
 
 import (
@@ -24,9 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/service"
-	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Flags are answers. An empty one is asked for.
@@ -39,6 +39,7 @@ type Flags struct {
 	Secure              string // in the network: tls, tailscale or plain
 	CertFile, KeyFile   string
 	PublicURL           string
+	Web                 string // who may open the web pages: here, lan or no
 	Start               string // how the server is to run: here, service or no
 	Gateway, EnvFile    string
 	Wait                time.Duration // how long the gateway and its person are waited for where nobody can be asked
@@ -48,15 +49,16 @@ type Flags struct {
 // Options are what setup is run with.
 type Options struct {
 	Flags
-	In       io.Reader
-	Terminal bool          // somebody can be asked
-	Clear    bool          // the terminal can be cleared
-	Echo     func(on bool) // of the terminal
-	Out      io.Writer     // credentials and codes
-	Talk     io.Writer     // everything else
-	Env      []string      // as from os.Environ
-	Config   string        // --config
-	DataDir  string        // --data-dir; it is written down
+	In    io.Reader     // a token, with TokenStdin
+	Typed <-chan string // what a person types, in lines; nil: nobody can be asked
+	// Show has what is typed be seen from now on, as long as the whole line may be. Nil: nothing more is asked.
+	Show     func(may func(line string) bool)
+	Clear    bool      // the terminal can be cleared
+	Out      io.Writer // credentials, codes and links that log in
+	Talk     io.Writer // everything else
+	Env      []string  // as from os.Environ
+	Config   string    // --config
+	DataDir  string    // --data-dir; it is written down
 	Networks []platforms.Network
 	Root     bool
 	// Serve runs the server of the configuration file until ctx ends, and logs what is wrong; after Loud, all that the
@@ -76,24 +78,21 @@ type Options struct {
 type setup struct {
 	Options
 	*talk
-	file    string                  // the configuration
-	named   bool                    // it was named by --config
-	text    []byte                  // what stands in it
-	cfg     *config.Config          // what it means
-	name    string                  // of the bot, for the last word
-	invite  string                  // where a bot is invited into a server; empty: nowhere
-	added   string                  // the network of a bot that is new in this run
-	linked  bool                    // somebody is linked to the gateway
-	pending map[string]relay.Secret // the token's file, while the person is asked
-	changed bool                    // the configuration is another than at the start
-	served  chan error              // what that server ended with; nil: none was started
+	file    string         // the configuration
+	named   bool           // it was named by --config
+	text    []byte         // what stands in it
+	cfg     *config.Config // what it means
+	looks   []looked       // at bots, in the order of the questions
+	changed bool           // something is written that a running server does not know yet
+	linked  bool           // somebody is linked to the gateway
+	served  chan error     // what that server ended with; nil: none was started
 }
 
 // Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
 func Run(ctx context.Context, o Options) (err error) {
-	s := &setup{Options: o, talk: &talk{out: o.Talk, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
-	if o.Terminal && !o.TokenStdin && !o.Yes { // a script does the same at a terminal and without
-		s.lines, _ = terminal.Typed(o.In)
+	s := &setup{Options: o, talk: &talk{out: o.Talk, lines: o.Typed, shows: o.Show, clear: o.Clear, yes: o.Yes}}
+	if s.shows == nil {
+		s.shows = func(func(string) bool) {}
 	}
 	defer s.show()
 	if s.lines == nil && o.Flags == (Flags{}) {
@@ -105,6 +104,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := s.find(); err != nil {
 		return err
 	}
+	if err := s.alone(ctx); err != nil {
+		return err
+	}
+	p, err := s.plan(ctx)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
@@ -112,19 +118,22 @@ func Run(ctx context.Context, o Options) (err error) {
 			err = errors.Join(err, <-s.served)
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.alone, s.data, s.bot, s.reach, s.start, s.gateway} {
-		if err := step(ctx); err != nil {
+	for _, step := range []func(context.Context, *plan) error{s.write, s.start, s.gateway, s.farewell} {
+		if err := step(ctx, p); err != nil {
 			return err
 		}
 	}
-	return s.farewell(ctx)
+	return nil
 }
 
 // farewell says what is next, and keeps a server running that was started here.
-func (s *setup) farewell(ctx context.Context) error {
+func (s *setup) farewell(ctx context.Context, p *plan) error {
+	if err := s.login(ctx); err != nil {
+		return err
+	}
 	write := ""
-	if s.linked && s.name != "" {
-		write = " Write to @" + s.name + ": the gateway answers."
+	if s.linked && p.name != "" {
+		write = " Write to @" + p.name + ": the gateway answers."
 	}
 	s.say("\nDone.%s What works and what waits: hermes-connector status%s", write, s.flagConfig())
 	if s.served == nil {
@@ -147,7 +156,7 @@ func (s *setup) judgeFlags(ctx context.Context) error {
 	for _, q := range []question{
 		{flag: "reach", given: s.Reach, options: reaches}, {flag: "secure", given: s.Secure, options: secures},
 		{flag: "address", given: s.Address, check: inNetwork}, {flag: "public-url", given: s.PublicURL, check: https},
-		{flag: "gateway", given: s.Gateway, check: gatewayName},
+		{flag: "web", given: s.Web, options: webs}, {flag: "gateway", given: s.Gateway, check: gatewayName},
 	} {
 		if q.given != "" {
 			if _, err := s.ask(ctx, q); err != nil {
@@ -162,14 +171,6 @@ func (s *setup) judgeFlags(ctx context.Context) error {
 		return errors.New("systemd does not start services here: leave --service out, and start the server with hermes-connector serve")
 	}
 	return nil
-}
-
-// data writes down the folder of the data that --data-dir names.
-func (s *setup) data(ctx context.Context) error {
-	if s.DataDir == "" {
-		return nil
-	}
-	return s.write(ctx, func(d *document) error { return d.set(setting{key: "data_dir", value: text(s.cfg.DataDir)}) })
 }
 
 // find finds the configuration, or says where it will be.
@@ -194,12 +195,18 @@ func (s *setup) find() error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	s.file = file
-	s.text, err = os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	s.cfg, err = s.judge(s.text)
+	s.text, s.cfg, err = s.read()
 	return err
+}
+
+// read is what stands in the configuration, and what it means. A missing file is empty.
+func (s *setup) read() (text []byte, cfg *config.Config, err error) {
+	text, err = os.ReadFile(s.file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("configuration: %w", err)
+	}
+	cfg, err = s.judge(text, nil)
+	return text, cfg, err
 }
 
 // alone refuses to continue beside the running server of another configuration with the same data: it would never take
@@ -221,67 +228,6 @@ func (s *setup) alone(ctx context.Context) error {
 		return fmt.Errorf("a server runs with the data folder %s already, without a configuration file: end it, or give another folder with --data-dir", s.cfg.DataDir)
 	}
 	return fmt.Errorf("a server runs with the data folder %s already, that of %s: give --config %[2]s to add to it, or another folder with --data-dir", s.cfg.DataDir, server.Config)
-}
-
-// judge is what a text would mean as the configuration.
-func (s *setup) judge(text []byte) (*config.Config, error) {
-	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Pending: s.pending, Env: s.Env, Networks: s.Networks, DataDir: s.DataDir})
-}
-
-// write shows what edit changes in the configuration, if it does, and writes it when the person agrees; errStopped: they
-// do not.
-func (s *setup) write(ctx context.Context, edit func(*document) error) error {
-	return s.writeAfter(ctx, func() error { return nil }, edit)
-}
-
-// writeAfter is write, and before it writes it does what the configuration needs.
-func (s *setup) writeAfter(ctx context.Context, needs func() error, edit func(*document) error) error {
-	d := newDocument(s.text)
-	before := newDocument(s.text).lines
-	if err := edit(d); err != nil {
-		return fmt.Errorf("%s: %w", s.file, err)
-	}
-	text := d.bytes()
-	if len(difference(before, d.lines)) == 0 || string(text) == string(s.text) {
-		return nil
-	}
-	cfg, err := s.judge(text)
-	if err != nil {
-		return err
-	}
-	s.say("\n%s becomes:\n", s.file)
-	for _, line := range difference(before, d.lines) {
-		s.say("  %s", line)
-	}
-	switch ok, err := s.yesNo(ctx, "yes", "Write this?", "yes"); {
-	case err != nil:
-		return err
-	case !ok:
-		return errStopped
-	}
-	if err := needs(); err != nil {
-		return err
-	}
-	mode := os.FileMode(0o644)
-	if st, err := os.Stat(s.file); err == nil {
-		mode = st.Mode().Perm()
-	}
-	if err := replace(s.file, text, mode); err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	s.say("✓ %s is written", s.file)
-	s.text, s.cfg, s.changed = text, cfg, true
-	return nil
-}
-
-// has reports whether the configuration says something about a key.
-func (s *setup) has(path string) bool {
-	for _, l := range config.Outline(s.text) {
-		if l.Path == path {
-			return true
-		}
-	}
-	return false
 }
 
 // until looks again and again, every so often, until ok says that what is waited for is there.

@@ -22,19 +22,24 @@ func (s *setup) running(ctx context.Context) bool {
 	return err == nil
 }
 
-// start has the server run, as the person wants it, or waits for it.
-func (s *setup) start(ctx context.Context) error {
-	if s.running(ctx) {
-		if _, there, _ := s.unit(); s.Flags.Start == "service" && !there {
-			return errors.New("the server runs already, and not as a service: end it, then start setup again")
-		}
-		return s.reload(ctx)
-	}
-	how, err := s.ask(ctx, s.howToStart())
-	if err != nil {
+// askStart asks how the server is to run, unless it does.
+func (s *setup) askStart(ctx context.Context, p *plan) (err error) {
+	if !s.running(ctx) {
+		p.start, err = s.ask(ctx, s.howToStart())
 		return err
 	}
-	switch how {
+	if _, there, _ := s.unit(); s.Flags.Start == "service" && !there {
+		return errors.New("the server runs already, and not as a service: end it, then start setup again")
+	}
+	return nil
+}
+
+// start has the server run, as the person wants it, or waits for it.
+func (s *setup) start(ctx context.Context, p *plan) error {
+	if s.running(ctx) {
+		return s.reload(ctx)
+	}
+	switch p.start {
 	case "here":
 		s.served = make(chan error, 1)
 		go func() { s.served <- s.Serve(ctx, s.file) }() // ends with ctx, and Run waits
@@ -42,22 +47,22 @@ func (s *setup) start(ctx context.Context) error {
 		if err := s.service(ctx); err != nil {
 			return err
 		}
-	case "no":
+	default:
 		if s.lines == nil {
 			s.say("Start the server with: hermes-connector serve%s", s.flagConfig())
 			return nil
 		}
-		s.say("Now start the server in another terminal: hermes-connector serve%s\nWaiting for it; Ctrl-C, and setup goes on from here another time.", s.flagConfig())
+		s.say("Now start the server in another terminal: hermes-connector serve%s\nWaiting for it. After Ctrl-C setup continues from here another time.", s.flagConfig())
 		s.show()
 		return s.stopped(until(ctx, lookEvery, func() (bool, error) { return s.running(ctx), nil }))
 	}
 	return s.started(ctx)
 }
 
-// howToStart is the question how the server is to run. Where nobody can be asked, nothing is started without a flag.
+// howToStart is the question how the server should run. Where nobody can be asked, nothing is started without a flag.
 func (s *setup) howToStart() question {
 	q := question{
-		flag: "start", given: s.Flags.Start, text: "How shall the server run?", def: "here",
+		flag: "start", given: s.Flags.Start, text: "How should the server run?", def: "here",
 		options: []option{{"here", "in this window, until Ctrl-C"}},
 	}
 	if service.Runs() {
@@ -105,27 +110,18 @@ func (s *setup) started(ctx context.Context) error {
 	return s.stopped(err)
 }
 
-// stopped is err, or that the person ended a wait.
-func (s *setup) stopped(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return errStopped
-	}
-	return err
-}
-
-// reload has a server that runs already take what was changed.
+// reload has a server that runs already take what is in the configuration now, whoever wrote it there.
 func (s *setup) reload(ctx context.Context) error {
 	s.say("✓ the server runs")
-	if !s.changed {
-		return nil
-	}
 	left, err := s.Reload(ctx, s.file)
 	if err != nil {
 		return fmt.Errorf("the server runs with the former configuration: %w", err)
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("only a restart of the server changes %s: restart it, then start setup again, which goes on from here", strings.Join(left, ", "))
+		return fmt.Errorf("only a restart of the server changes %s: restart it, then start setup again, which continues where it left off", strings.Join(left, ", "))
 	}
-	s.say("✓ it has taken the new configuration")
+	if s.changed {
+		s.say("✓ it has taken the new configuration")
+	}
 	return nil
 }

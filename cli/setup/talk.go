@@ -16,18 +16,27 @@ import (
 // UsageError is an answer that makes no sense, or one that is missing where nobody can be asked.
 type UsageError struct{ error }
 
-// errStopped: the person ended the conversation.
-var errStopped = errors.New("stopped; hermes-connector setup goes on from here")
+var (
+	// errStopped: the person ended the conversation.
+	errStopped = errors.New("stopped; hermes-connector setup continues where it left off")
+	// errBack: the person wants the question before; the questions are to be asked anew from the first one.
+	errBack = errors.New("back")
+)
+
+// back is the answer that leads to the question before.
+const back = "back"
 
 // talk is a conversation: questions and answers with a person at a terminal, or answers from flags.
 type talk struct {
 	out   io.Writer
-	lines <-chan string // what is typed; nil: nobody can be asked
-	echo  func(on bool) // of the terminal
-	clear bool          // each question begins a screen
-	yes   bool          // the default is the answer to whatever has one
+	lines <-chan string                    // what is typed; nil: nobody can be asked
+	shows func(may func(line string) bool) // of what is typed; see Options.Show
+	clear bool                             // each question begins a screen
+	yes   bool                             // the default is the answer to whatever has one
 
-	notes strings.Builder // said, and not shown yet
+	notes   strings.Builder // said, and not shown yet
+	answers []string        // that were typed, to the questions so far
+	taken   int             // of them, since the first question was asked anew
 }
 
 // say notes a line for the person. It is shown with the next question, or by show.
@@ -41,6 +50,12 @@ func (t *talk) show() {
 	t.notes.Reset()
 }
 
+// again asks all questions again, of which those that are answered are passed over, but for the last one.
+func (t *talk) again() {
+	t.answers, t.taken = t.answers[:len(t.answers)-1], 0
+	t.notes.Reset()
+}
+
 // question is one thing to be known.
 type question struct {
 	flag    string // its flag, without "--"
@@ -48,16 +63,20 @@ type question struct {
 	text    string
 	def     string                       // the answer behind Enter; empty: there is none
 	secret  bool                         // not shown while it is typed; may have several lines
-	options []option                     // the answer is one of them; nil: any text
+	options []option                     // the answer is one of them, or what check takes; nil: any text
+	words   []string                     // that check takes; nil: any text
 	check   func(string) (string, error) // what the answer means; nil: itself
 }
 
 type option struct{ key, label string }
 
-// ask is the answer to q.
+// ask is the answer to q; errBack: the person wants the question before.
 func (t *talk) ask(ctx context.Context, q question) (string, error) {
 	if q.given != "" {
 		a, err := q.accept(q.given)
+		if err == errNoOption {
+			err = errors.New("want one of: " + strings.Join(q.keys(), ", "))
+		}
 		if err != nil {
 			err = UsageError{fmt.Errorf("--%s: %w", q.flag, err)}
 		}
@@ -69,26 +88,43 @@ func (t *talk) ask(ctx context.Context, q question) (string, error) {
 		}
 		return "", UsageError{fmt.Errorf("nobody can be asked here: give --%s (such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes)", q.flag)}
 	}
-	if q.secret { // before the question is shown, for who types ahead
-		t.echo(false)
-		defer t.echo(true)
+	if t.taken < len(t.answers) {
+		if a, err := q.accept(t.answers[t.taken]); err == nil {
+			t.taken++
+			t.notes.Reset() // it was shown with that question
+			return a, nil
+		}
+		t.answers = t.answers[:t.taken] // it is another question now
 	}
 	t.put(q)
 	for {
-		a, err := t.answer(ctx, q)
+		typed, err := t.answer(ctx, q)
 		if err != nil {
 			return "", err
 		}
-		if a = strings.TrimSpace(a); a == "" {
-			a = q.def
+		if typed = strings.TrimSpace(typed); typed == "" {
+			typed = q.def
 		}
-		a, err = q.accept(a)
+		a := ""
+		switch isBack := strings.EqualFold(typed, back); {
+		case isBack && len(t.answers) > 0:
+			return "", errBack
+		case isBack:
+			err = errors.New("this is the first question; Ctrl-C stops")
+		default:
+			a, err = q.accept(typed)
+		}
 		if err == nil {
+			t.answers = append(t.answers, typed)
+			t.taken++
 			return a, nil
 		}
+		if err == errNoOption {
+			err = errors.New("type " + q.numbers())
+		}
 		t.say("  %v", terminal.Text(err.Error()))
-		t.say("%s", strings.TrimRight(q.prompt(), " "))
 		t.show()
+		t.prompt(q)
 	}
 }
 
@@ -102,47 +138,95 @@ func (t *talk) put(q question) {
 		t.say("  %d  %s", n+1, o.label)
 	}
 	t.show()
-	_, _ = io.WriteString(t.out, q.prompt())
+	t.prompt(q)
 }
 
-func (q question) prompt() string {
-	switch i := slices.IndexFunc(q.options, func(o option) bool { return o.key == q.def }); {
-	case i >= 0:
-		return fmt.Sprintf("[%d] > ", i+1)
-	case q.def != "":
-		return "[" + q.def + "] > "
+// prompt says what Enter takes.
+func (t *talk) prompt(q question) {
+	def := q.def
+	if i := slices.Index(q.keys(), q.def); i >= 0 {
+		def = strconv.Itoa(i + 1)
 	}
-	return "> "
+	text := "> "
+	if def != "" {
+		text = "[" + def + "] > "
+	}
+	if len(t.answers) > 0 {
+		text = "(back: the question before) " + text
+	}
+	_, _ = io.WriteString(t.out, terminal.Plain(text))
 }
+
+// keys are the options' words.
+func (q question) keys() (all []string) {
+	for _, o := range q.options {
+		all = append(all, o.key)
+	}
+	return all
+}
+
+// numbers are those of the options, in words: 1, 2 or 3.
+func (q question) numbers() string {
+	text := "1"
+	for n := 2; n <= len(q.options); n++ {
+		if n == len(q.options) {
+			text += " or "
+		} else {
+			text += ", "
+		}
+		text += strconv.Itoa(n)
+	}
+	return text
+}
+
+// free reports whether any text can be an answer.
+func (q question) free() bool { return q.options == nil && q.words == nil }
+
+// may reports whether what is typed to q may be seen: of an answer that must be an option, only that. Somebody could paste a
+// token there.
+func (q question) may() func(line string) bool {
+	if q.secret {
+		return terminal.Prefix(back)
+	}
+	if q.free() {
+		return func(string) bool { return true }
+	}
+	words := slices.Concat(q.keys(), q.words, []string{back})
+	for n := range q.options {
+		words = append(words, strconv.Itoa(n+1))
+	}
+	return terminal.Prefix(words...)
+}
+
+// errNoOption: the answer is none of the options.
+var errNoOption = errors.New("no such option")
 
 // accept is what an answer means.
 func (q question) accept(a string) (string, error) {
 	if a == "" {
 		return "", errors.New("an answer is needed here")
 	}
-	if q.options != nil {
-		for n, o := range q.options {
-			if a == strconv.Itoa(n+1) || strings.EqualFold(a, o.key) {
-				return o.key, nil
-			}
+	for n, o := range q.options {
+		if a == strconv.Itoa(n+1) || strings.EqualFold(a, o.key) {
+			return o.key, nil
 		}
-		keys := make([]string, len(q.options))
-		for n, o := range q.options {
-			keys[n] = o.key
-		}
-		return "", errors.New("want one of: " + strings.Join(keys, ", "))
 	}
-	if q.check == nil {
-		return a, nil
+	switch {
+	case q.check != nil:
+		return q.check(a)
+	case q.options != nil:
+		return "", errNoOption
 	}
-	return q.check(a)
+	return a, nil
 }
 
 // pasteGap is how long the next line of something pasted may take.
 const pasteGap = 300 * time.Millisecond
 
-// answer reads what is typed.
+// answer reads what is typed. Where something can be pasted, it may have several lines.
 func (t *talk) answer(ctx context.Context, q question) (string, error) {
+	t.shows(q.may())
+	defer t.shows(func(string) bool { return false })
 	var all []string
 	var gap <-chan time.Time
 	for {
@@ -150,9 +234,6 @@ func (t *talk) answer(ctx context.Context, q question) (string, error) {
 		case <-ctx.Done():
 			return "", errStopped
 		case <-gap:
-			if q.secret {
-				_, _ = io.WriteString(t.out, "\n")
-			}
 			return strings.Join(all, "\n"), nil
 		case line, ok := <-t.lines:
 			if !ok && len(all) > 0 {
@@ -161,10 +242,13 @@ func (t *talk) answer(ctx context.Context, q question) (string, error) {
 			if !ok {
 				return "", errStopped
 			}
-			if !q.secret {
-				return line, nil
+			if len(all) == 0 {
+				_, _ = io.WriteString(t.out, "\n")
 			}
 			all = append(all, line)
+			if !q.secret && (q.free() || len(all) == 1 && len(line) < 2*len(back)) {
+				return line, nil // no token is so short
+			}
 			gap = time.After(pasteGap)
 		}
 	}
@@ -176,14 +260,14 @@ func (t *talk) yesNo(ctx context.Context, flag, text, def string) (bool, error) 
 	if t.yes && def == "yes" {
 		given = def
 	}
-	a, err := t.ask(ctx, question{flag: flag, given: given, text: text, def: def, check: func(a string) (string, error) {
-		switch strings.ToLower(a) {
-		case "y", "yes":
-			return "yes", nil
-		case "n", "no":
-			return "no", nil
+	words := []string{"yes", "no"}
+	a, err := t.ask(ctx, question{flag: flag, given: given, text: text, def: def, words: words, check: func(a string) (string, error) {
+		for _, w := range words {
+			if terminal.Prefix(w)(a) {
+				return w, nil
+			}
 		}
-		return "", errors.New("want yes or no")
+		return "", errors.New("type yes or no")
 	}})
 	return a == "yes", err
 }

@@ -8,25 +8,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 )
 
-// document is a connector.toml while it is changed: line by line, so that every comment stays where it is.
-type document struct{ lines []string }
-
-func newDocument(data []byte) *document {
-	text := strings.TrimRight(string(data), "\n")
-	if text == "" {
-		return &document{}
-	}
-	return &document{strings.Split(text, "\n")}
-}
-
-// bytes is the document as a file, which ends with its last line.
-func (d *document) bytes() []byte {
-	if len(d.lines) == 0 {
-		return []byte{}
-	}
-	return []byte(strings.Join(d.lines, "\n") + "\n")
-}
-
 // setting is a key and its value as TOML spells it. An empty section is the top of the file.
 type setting struct{ section, key, value string }
 
@@ -39,142 +20,127 @@ func (s setting) path() string {
 	return s.section + "." + s.key
 }
 
-// set gives a key its value: where it stands, or else at the end of its section. The error says what to change by hand.
-func (d *document) set(s setting) error {
-	all := config.Outline(d.bytes())
-	path, firstHeader := s.path(), len(d.lines)+1
-	lastAbove, header := 0, 0 // lines: of the last key above all sections, of the section's header
-	for _, l := range all {
-		switch {
-		case l.Header:
-			firstHeader = min(firstHeader, l.Line)
-			if l.Path == s.section {
-				header = l.Line
+// lineOf is the line on which a file says something about a key, from 1; 0: it does not.
+func lineOf(file []byte, path string) int {
+	for _, l := range config.Outline(file) {
+		if l.Path == path && !l.Header {
+			return l.Line
+		}
+	}
+	return 0
+}
+
+// lacking is what a file does not say yet of the lines, and what it says of the keys that are to go.
+func lacking(file []byte, lines []setting, gone []string) (lack []setting, still []string) {
+	all := config.Outline(file)
+	for _, s := range lines {
+		want := config.Outline([]byte(s.line()))
+		if !slices.ContainsFunc(all, func(l config.Line) bool {
+			return l.Path == s.path() && !l.Header && len(want) == 1 && l.Text == want[0].Text
+		}) {
+			lack = append(lack, s)
+		}
+	}
+	for _, path := range gone {
+		set := slices.ContainsFunc(lines, func(s setting) bool { return s.path() == path })
+		if !set && lineOf(file, path) > 0 {
+			still = append(still, path)
+		}
+	}
+	return lack, still
+}
+
+// sectioned reports whether a file has a section or a bot: what comes at its end does not belong to its top any more.
+func sectioned(file []byte) bool {
+	return slices.ContainsFunc(config.Outline(file), func(l config.Line) bool { return l.Header || strings.Contains(l.Path, ".") })
+}
+
+// extendable reports whether lines can be added at the end of a file, and nothing else need change.
+func extendable(file []byte, lines []setting, gone []string) bool {
+	return !sectioned(file) && len(gone) == 0 && !slices.ContainsFunc(lines, func(s setting) bool { return lineOf(file, s.path()) > 0 })
+}
+
+// blocks are lines by their sections, the top of the file first, and a bot's table.
+func blocks(lines, bot []setting) (all [][]string) {
+	var names []string
+	for _, s := range lines {
+		if !slices.Contains(names, s.section) {
+			names = append(names, s.section)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return min(len(a), 1) - min(len(b), 1) })
+	for _, name := range names {
+		var block []string
+		if name != "" {
+			block = append(block, "["+name+"]")
+		}
+		for _, s := range lines {
+			if s.section == name {
+				block = append(block, s.line())
 			}
-		case l.Path == path:
-			return d.replace(l.Line, s)
 		}
+		all = append(all, block)
 	}
-	for _, l := range all {
-		if !l.Header && l.Line < firstHeader {
-			lastAbove = max(lastAbove, l.Line)
+	if len(bot) > 0 {
+		block := []string{"[[bots]]"}
+		for _, s := range bot {
+			block = append(block, s.line())
 		}
+		all = append(all, block)
 	}
-	switch {
-	case s.section != "" && header == 0:
-		d.add("["+s.section+"]", s.line())
-	case s.section != "":
-		d.lines = slices.Insert(d.lines, header, s.line())
-	case lastAbove > 0:
-		if _, _, whole := value(d.lines[lastAbove-1]); !whole {
-			return fmt.Errorf("line %d goes on in the next one: write %s above it by hand, then start setup again", lastAbove, s.line())
-		}
-		d.lines = slices.Insert(d.lines, lastAbove, s.line())
-	default:
-		d.above(firstHeader-1, s.line())
-	}
-	return nil
+	return all
 }
 
-// drop takes out the lines of keys that changes do not set. A value of several lines stays, and so does a table's header.
-func (d *document) drop(changes []setting, paths ...string) {
-	for _, l := range slices.Backward(config.Outline(d.bytes())) {
-		set := slices.ContainsFunc(changes, func(c setting) bool { return l.Path == c.path() })
-		if _, _, whole := value(d.lines[l.Line-1]); whole && !l.Header && !set && slices.Contains(paths, l.Path) {
-			d.lines = slices.Delete(d.lines, l.Line-1, l.Line)
+// extended is an extendable file with the lines and the bot's table at its end.
+func extended(file []byte, lines, bot []setting) []byte {
+	out := string(file)
+	if out != "" && !strings.HasSuffix(out, "\n") {
+		out += "\n"
+	}
+	for _, block := range blocks(lines, bot) {
+		if out != "" {
+			out += "\n"
+		}
+		out += strings.Join(block, "\n") + "\n"
+	}
+	return []byte(out)
+}
+
+// byHand says what a person is to change in a file that setup does not edit.
+func byHand(file []byte, lines []setting, gone []string, bot []setting) string {
+	var b strings.Builder
+	step := func(where string, block ...string) {
+		_, _ = fmt.Fprintf(&b, "\n%s\n\n  %s\n", where, strings.Join(block, "\n  "))
+	}
+	headers := make(map[string]bool)
+	for _, l := range config.Outline(file) {
+		headers[l.Path] = headers[l.Path] || l.Header
+	}
+	var absent []setting
+	for _, s := range lines {
+		if n := lineOf(file, s.path()); n > 0 {
+			step(fmt.Sprintf("In place of line %d:", n), s.line())
+		} else {
+			absent = append(absent, s)
 		}
 	}
-}
-
-// above puts a line above the header at index at, and above the comment that belongs to that.
-func (d *document) above(at int, line string) {
-	for at > 0 && at <= len(d.lines) && strings.HasPrefix(strings.TrimSpace(d.lines[at-1]), "#") {
-		at--
-	}
-	if at == 0 && len(d.lines) > 0 && strings.HasPrefix(d.lines[0], "#") { // what the file is about stays on top
-		for at < len(d.lines) && strings.HasPrefix(d.lines[at], "#") {
-			at++
+	for _, block := range blocks(absent, bot) {
+		name := strings.Trim(block[0], "[]")
+		switch section := strings.HasPrefix(block[0], "["); {
+		case section && name != "bots" && headers[name]:
+			step("Below "+block[0]+":", block[1:]...)
+		case section:
+			step("At its end:", block...)
+		case sectioned(file):
+			step("At its top, above the first [section]:", block...)
+		default:
+			step("At its end:", block...)
 		}
 	}
-	added := []string{line}
-	if at > 0 && strings.HasPrefix(d.lines[at-1], "#") {
-		added = []string{"", line}
+	for _, path := range gone {
+		_, _ = fmt.Fprintf(&b, "\nTake line %d out, %s.\n", lineOf(file, path), path)
 	}
-	if at < len(d.lines) && d.lines[at] != "" {
-		added = append(added, "")
-	}
-	d.lines = slices.Insert(d.lines, at, added...)
-}
-
-// add puts lines at the end, a blank line before them.
-func (d *document) add(lines ...string) {
-	if len(d.lines) > 0 {
-		d.lines = append(d.lines, "")
-	}
-	d.lines = append(d.lines, lines...)
-}
-
-// addBot adds a table of a bot. The error says what to do by hand.
-func (d *document) addBot(keys ...setting) error {
-	for _, l := range config.Outline(d.bytes()) {
-		if l.Header && l.Path == "bots" && !strings.HasPrefix(strings.TrimSpace(d.lines[l.Line-1]), "[[") {
-			return fmt.Errorf("line %d writes the bots as a list: make it [[bots]] tables by hand, then start setup again", l.Line)
-		}
-	}
-	lines := []string{"[[bots]]"}
-	for _, k := range keys {
-		lines = append(lines, k.line())
-	}
-	d.add(lines...)
-	return nil
-}
-
-// replace changes the value on a line, from 1, and keeps what stands behind it.
-func (d *document) replace(line int, s setting) error {
-	from, to, whole := value(d.lines[line-1])
-	if key := strings.TrimSpace(d.lines[line-1][:max(0, strings.Index(d.lines[line-1], "="))]); !whole || strings.Trim(key, `"'`) != s.key {
-		return fmt.Errorf("line %d cannot be changed safely: write %s there by hand, then start setup again", line, s.line())
-	}
-	d.lines[line-1] = d.lines[line-1][:from] + s.value + d.lines[line-1][to:]
-	return nil
-}
-
-// value is where a line's value stands; whole: it ends on the line.
-func value(line string) (from, to int, whole bool) {
-	from = strings.Index(line, "=") + 1
-	for from > 0 && from < len(line) && (line[from] == ' ' || line[from] == '\t') {
-		from++
-	}
-	depth, quote := 0, byte(0)
-	to = from
-	for i := from; i < len(line); i++ {
-		c := line[i]
-		switch {
-		case quote != 0:
-			if c == '\\' && quote == '"' {
-				i++
-			} else if c == quote {
-				quote = 0
-			}
-			to = i + 1
-		case c == '"' || c == '\'':
-			if strings.HasPrefix(line[i:], strings.Repeat(string(c), 3)) {
-				return 0, 0, false
-			}
-			quote, to = c, i+1
-		case c == '#':
-			return from, to, depth == 0 && to > from
-		case c == '[' || c == '{':
-			depth++
-			to = i + 1
-		case c == ']' || c == '}':
-			depth--
-			to = i + 1
-		case c != ' ' && c != '\t' && c != '\r':
-			to = i + 1
-		}
-	}
-	return from, to, from > 0 && quote == 0 && depth == 0 && to > from
+	return strings.TrimLeft(b.String(), "\n")
 }
 
 // text is s as a TOML string.
@@ -193,50 +159,4 @@ func text(s string) string {
 		}
 	}
 	return b.String() + `"`
-}
-
-// around is how many lines that stay are shown around those that change.
-const around = 2
-
-// difference shows what changes from one text to another, a line each: "- " goes, "+ " comes, "  " stays.
-func difference(from, to []string) (out []string) {
-	common := make([][]int, len(from)+1) // [i][j]: the longest common part of from[i:] and to[j:]
-	for i := range common {
-		common[i] = make([]int, len(to)+1)
-	}
-	for i := len(from) - 1; i >= 0; i-- {
-		for j := len(to) - 1; j >= 0; j-- {
-			if from[i] == to[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
-	var all []string
-	i, j := 0, 0
-	for i < len(from) || j < len(to) {
-		switch {
-		case i < len(from) && j < len(to) && from[i] == to[j]:
-			all = append(all, "  "+from[i])
-			i, j = i+1, j+1
-		case i < len(from) && (j == len(to) || common[i+1][j] >= common[i][j+1]):
-			all = append(all, "- "+from[i])
-			i++
-		default:
-			all = append(all, "+ "+to[j])
-			j++
-		}
-	}
-	skipped := false
-	for n, line := range all {
-		near := slices.ContainsFunc(all[max(0, n-around):min(len(all), n+around+1)], func(l string) bool { return l[0] != ' ' })
-		if near {
-			out = append(out, line)
-		} else if !skipped {
-			out = append(out, "  …")
-		}
-		skipped = !near
-	}
-	return out
 }

@@ -8,66 +8,43 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 )
 
-func TestSet(t *testing.T) {
-	listen := setting{"", "listen", `"127.0.0.1:1"`}
-	cert := setting{"tls", "cert_file", `"c.pem"`}
+// TestChanges: what a file lacks comes at its end where that is enough, and else is said, line by line.
+func TestChanges(t *testing.T) {
+	listen, pages := setting{"", "listen", `"127.0.0.1:1"`}, setting{"web", "listen", `"127.0.0.1:2"`}
+	cert := setting{"tls", "cert_file", `"c"`}
+	bot := []setting{{key: "platform", value: `"telegram"`}}
 	for name, tc := range map[string]struct {
-		from string
-		set  setting
-		want string // empty: refused
+		file  string
+		lines []setting
+		gone  []string
+		bot   []setting
+		want  string // the file afterwards; empty: it stays
+		says  string // what is to be done by hand
 	}{
-		"an empty file":          {"", listen, "listen = \"127.0.0.1:1\"\n"},
-		"where it stands":        {"# a\nlisten   =  \"x:1\" # mine\n[tls]\n", listen, "# a\nlisten   =  \"127.0.0.1:1\" # mine\n[tls]\n"},
-		"a value in quotes":      {"listen = 'a # b' # c", listen, "listen = \"127.0.0.1:1\" # c\n"},
-		"below other keys":       {"data_dir = \"d\" # x\n\n# the bot\n[[bots]]\nplatform = \"telegram\"\n", listen, "data_dir = \"d\" # x\nlisten = \"127.0.0.1:1\"\n\n# the bot\n[[bots]]\nplatform = \"telegram\"\n"},
-		"above the first header": {"[[bots]]\nplatform = \"telegram\"", listen, "listen = \"127.0.0.1:1\"\n\n[[bots]]\nplatform = \"telegram\"\n"},
-		"below the file's title": {"# my file\n[wake]\n", listen, "# my file\n\nlisten = \"127.0.0.1:1\"\n\n[wake]\n"},
-		"a key of a section with that name": {
-			"[metrics]\nlisten = \"x:1\"\n", listen, "listen = \"127.0.0.1:1\"\n\n[metrics]\nlisten = \"x:1\"\n",
-		},
-		"behind a list of several lines":  {"trusted_proxies = [\n  \"::1\",\n]\n", listen, ""},
-		"in place of several lines":       {"trusted_proxies = [\n  \"::1\",\n]\n", setting{"", "trusted_proxies", "[]"}, ""},
-		"a list on one line":              {"trusted_proxies = [\"::1\", \"#\"] # ok", setting{"", "trusted_proxies", "[]"}, "trusted_proxies = [] # ok\n"},
-		"a section that is there":         {"[tls] # x\nkey_file = \"k\"\n", cert, "[tls] # x\ncert_file = \"c.pem\"\nkey_file = \"k\"\n"},
-		"a section that is not there":     {"[wake]\n", cert, "[wake]\n\n[tls]\ncert_file = \"c.pem\"\n"},
-		"a section in one line":           {"tls = { cert_file = \"x\", key_file = \"k\" }\n", cert, ""},
-		"a dotted key is changed by hand": {"tls.cert_file = \"x\"\n", cert, ""},
+		"a new file":            {"", []setting{pages, listen}, []string{"insecure"}, bot, "listen = \"127.0.0.1:1\"\n\n[web]\nlisten = \"127.0.0.1:2\"\n\n[[bots]]\nplatform = \"telegram\"\n", ""},
+		"one of the package":    {"# about\ndata_dir = \"d\" # mine\n#[[bots]]", []setting{listen}, nil, nil, "# about\ndata_dir = \"d\" # mine\n#[[bots]]\n\nlisten = \"127.0.0.1:1\"\n", ""},
+		"a value of many lines": {"trusted_proxies = [\n\"::1\",\n]\n", []setting{listen}, nil, nil, "trusted_proxies = [\n\"::1\",\n]\n\nlisten = \"127.0.0.1:1\"\n", ""},
+		"all is there":          {"listen = '127.0.0.1:1' # so\n[web]\nlisten=\"127.0.0.1:2\"\n", []setting{listen, pages}, nil, nil, "", ""},
+		"another value":         {"# a\nlisten = \"x:1\"\n", []setting{listen, pages}, nil, nil, "", "In place of line 2:\n\n  listen = \"127.0.0.1:1\"\n\nAt its end:\n\n  [web]\n  listen = \"127.0.0.1:2\"\n"},
+		"sections":              {"[delivery]\nwindow = 2\n", []setting{listen}, nil, bot, "", "At its top, above the first [section]:\n\n  listen = \"127.0.0.1:1\"\n\nAt its end:\n\n  [[bots]]\n  platform = \"telegram\"\n"},
+		"a section of ours":     {"[tls]\nkey_file = \"k\"\n", []setting{cert}, nil, nil, "", "Below [tls]:\n\n  cert_file = \"c\"\n"},
+		"a dotted key":          {"tls.key_file = \"k\"\n", []setting{listen}, nil, nil, "", "At its top, above the first [section]:\n\n  listen = \"127.0.0.1:1\"\n"},
+		"one line too many":     {"insecure = true\npublic_url = \"x\"\n", []setting{{"", "public_url", `"x"`}}, []string{"insecure", "public_url"}, nil, "", "Take line 1 out, insecure.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDocument([]byte(tc.from))
-			err := d.set(tc.set)
-			if got := string(d.bytes()); tc.want != "" && (got != tc.want || err != nil) {
-				t.Errorf("set gives %v and\n%s, want\n%s", err, got, tc.want)
+			lines, gone := lacking([]byte(tc.file), tc.lines, tc.gone)
+			got, says := "", ""
+			switch {
+			case len(lines)+len(gone)+len(tc.bot) == 0:
+			case extendable([]byte(tc.file), lines, gone):
+				got = string(extended([]byte(tc.file), lines, tc.bot))
+			default:
+				says = byHand([]byte(tc.file), lines, gone, tc.bot)
 			}
-			if tc.want == "" && (err == nil || strings.TrimSpace(string(d.bytes())) != strings.TrimSpace(tc.from)) {
-				t.Errorf("set gives %v and\n%s, want a refusal", err, d.bytes())
+			if got != tc.want || says != tc.says {
+				t.Errorf("it becomes\n%s\nand by hand\n%s, want\n%s\nand\n%s", got, says, tc.want, tc.says)
 			}
 		})
-	}
-}
-
-func TestAddBot(t *testing.T) {
-	d := newDocument([]byte("# mine\n[[bots]]\nplatform = \"discord\" # first\n"))
-	if err := d.addBot(setting{key: "platform", value: text("telegram")}); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := string(d.bytes()), "# mine\n[[bots]]\nplatform = \"discord\" # first\n\n[[bots]]\nplatform = \"telegram\"\n"; got != want {
-		t.Errorf("got\n%s, want\n%s", got, want)
-	}
-	if err := newDocument([]byte("bots = [{ platform = \"discord\" }]\n")).addBot(); err == nil {
-		t.Error("a table was added to a list")
-	}
-}
-
-func TestDifference(t *testing.T) {
-	from := strings.Split("a b c d e f g", " ")
-	got := difference(from, strings.Split("a b c x e f g h", " "))
-	want := []string{"  …", "  b", "  c", "- d", "+ x", "  e", "  f", "  g", "+ h"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := difference(nil, []string{"a"}); !slices.Equal(got, []string{"+ a"}) {
-		t.Errorf("a new file: %q", got)
 	}
 }
 
@@ -75,34 +52,27 @@ func TestDifference(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add(`C:\a "b"` + "\n\x7f ü")
 	f.Fuzz(func(t *testing.T, s string) {
-		if !strings.ContainsRune(s, '�') && len(config.Outline([]byte("a = "+text(s)))) != 1 {
+		if all := config.Outline([]byte("a = " + text(s))); !strings.ContainsRune(s, '\uFFFD') && (len(all) != 1 || all[0].Text != s) {
 			t.Errorf("%q is no TOML: %s", s, text(s))
 		}
 	})
 }
 
-// FuzzSet: whatever stands in a file, a key that was set is there, and no other line is lost.
-func FuzzSet(f *testing.F) {
-	f.Add("a = [\n1,\n]\n[tls]\n# x\n[[bots]]\nb = \"\"\"\nlisten = 1\n\"\"\"\n")
+// FuzzExtended: whatever stands in a file, what is added is there afterwards, and no line is lost.
+func FuzzExtended(f *testing.F) {
+	f.Add("a = [\n1,\n]\n# x\nb = \"\"\"\nlisten = 1\n\"\"\"")
 	f.Add("listen = 'x' # y\nx = { a = \"}\" }")
 	f.Fuzz(func(t *testing.T, s string) {
-		d := newDocument([]byte(s))
-		before := config.Outline(d.bytes())
-		if before == nil || d.set(setting{"", "listen", `"h:1"`}) != nil {
+		lines := []setting{{"", "listen", `"h:1"`}, {"web", "listen", `"h:2"`}}
+		before := config.Outline([]byte(s))
+		if before == nil || !extendable([]byte(s), lines, nil) {
 			return
 		}
-		after := config.Outline(d.bytes())
-		if len(after) < len(before) || !slices.ContainsFunc(after, func(l config.Line) bool { return l.Path == "listen" && !l.Header }) {
-			t.Errorf("%q became %q", s, d.bytes())
+		out := extended([]byte(s), lines, []setting{{key: "platform", value: `"x"`}})
+		after := config.Outline(out)
+		missing, _ := lacking(out, lines, nil)
+		if !strings.HasPrefix(string(out), s) || len(after) != len(before)+5 || !slices.Equal(after[:len(before)], before) || len(missing) > 0 {
+			t.Errorf("%q became %q", s, out)
 		}
 	})
-}
-
-func TestDrop(t *testing.T) {
-	d := newDocument([]byte("listen = \"a\" # mine\ninsecure = true\npublic_url = [\n\"x\"]\n\n[tls]\n# of the house\nkey_file = \"k\"\n\n[web]\ninsecure = 1\n"))
-	d.drop([]setting{{key: "listen", value: `"b"`}}, "listen", "insecure", "public_url", "tls.key_file")
-	const want = "listen = \"a\" # mine\npublic_url = [\n\"x\"]\n\n[tls]\n# of the house\n\n[web]\ninsecure = 1\n"
-	if got := string(d.bytes()); got != want {
-		t.Errorf("left:\n%s\nwant:\n%s", got, want)
-	}
 }

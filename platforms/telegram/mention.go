@@ -77,7 +77,7 @@ func forAnother(text string, me identity) bool {
 // withoutMention removes every mention of the bot from text, with the punctuation and blanks behind it, unless
 // nothing would be left. The "@bot" of a command stays, for the gateway removes it.
 func withoutMention(text string, me identity) string {
-	if me.name == "" {
+	if me.name == "" || !strings.Contains(text, "@") {
 		return text
 	}
 	var out strings.Builder

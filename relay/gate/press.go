@@ -50,12 +50,14 @@ func IsApproval(text string) bool {
 // IsStop reports whether ev is a person's /stop, as gateways read commands: the first word, in any case, and what
 // follows an "@" does not count. One for another bot is delivered to nobody.
 func IsStop(ev relay.Event) bool {
-	words := strings.Fields(ev.Text)
-	if len(words) == 0 || ev.Traits.AuthorIsBot || ev.Prompt != nil {
+	if ev.Traits.AuthorIsBot || ev.Prompt != nil {
 		return false
 	}
-	name, _, _ := strings.Cut(words[0], "@")
-	return strings.EqualFold(name, "/stop")
+	for word := range strings.FieldsSeq(ev.Text) {
+		name, _, _ := strings.Cut(word, "@")
+		return strings.EqualFold(name, "/stop")
+	}
+	return false
 }
 
 // Urgent reports whether ev ends or answers a turn that runs, and so waits for none: an answer to a prompt, a typed approval

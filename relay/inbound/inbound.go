@@ -58,7 +58,7 @@ type Capabilities interface {
 type Answers interface {
 	// Answer puts the connector's own answer to an event on its way, through c if there is one, with its options as buttons
 	// where the network has such.
-	Answer(ev relay.Event, a link.Answer, c *platforms.Capability)
+	Answer(ev relay.Event, a relay.Answer, c *platforms.Capability)
 	// Settle takes away the buttons through which c came: somebody got the press.
 	Settle(relay.Bot, platforms.Capability)
 	// Discard takes away c's placeholder: nobody got the event.

@@ -29,7 +29,7 @@ type judgement struct {
 	to         []store.Recipient
 	undecided  []relay.InstanceID    // whose verdict waits for the network, or behind one that does
 	ofOwner    bool                  // in a shared chat, by somebody who is bound: they see the chat
-	answer     link.Answer           // of the connector's own: to a control message, or a notice
+	answer     relay.Answer          // of the connector's own: to a control message, or a notice
 	told       relay.EventID         // the mark of the notice that answer is; empty: it is none
 	press      *prompt.Press         // the prompt that it answers, if it is the first; nil: none
 	capability *platforms.Capability // what the event came with; nil: none

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -39,7 +38,7 @@ func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before [
 	if err != nil || told {
 		return err
 	}
-	j.answer, j.told = link.Answer{Text: n.answer}, n.mark
+	j.answer, j.told = relay.Answer{Text: n.answer}, n.mark
 	return nil
 }
 

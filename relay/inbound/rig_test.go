@@ -6,7 +6,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
@@ -29,10 +28,10 @@ func (h *house) Bind(_ platforms.Capability, _ relay.Event, _ relay.TenantID, i 
 func (h *house) Open(capability.Record) (platforms.Capability, bool) {
 	return platforms.Capability{}, false
 }
-func (h *house) Answer(relay.Event, link.Answer, *platforms.Capability) {}
-func (h *house) Settle(relay.Bot, platforms.Capability)                 {}
-func (h *house) Discard(_ relay.Bot, c platforms.Capability)            { h.discarded = append(h.discarded, c) }
-func (h *house) DiscardLost([]capability.Record)                        {}
+func (h *house) Answer(relay.Event, relay.Answer, *platforms.Capability) {}
+func (h *house) Settle(relay.Bot, platforms.Capability)                  {}
+func (h *house) Discard(_ relay.Bot, c platforms.Capability)             { h.discarded = append(h.discarded, c) }
+func (h *house) DiscardLost([]capability.Record)                         {}
 
 // newRoom is an Inbound without a database.
 func newRoom() (*Inbound, *house) {

@@ -34,12 +34,6 @@ type Control struct {
 	option string // of a press on a button of Agent's answer: which one
 }
 
-// Answer is what is said to a control message. The zero value is silence.
-type Answer struct {
-	Text    string // CommonMark
-	Options []relay.PromptOption
-}
-
 // Command is the control message that ev is; ok is false if it is none. In a direct message that is every command of a
 // verb's name, a deep link with a code, and a press on what Agent asked. Elsewhere it is "/link" with a code, which must
 // not be seen by more people. A command addressed to another bot is never one.
@@ -78,26 +72,26 @@ func Command(ev relay.Event) (c Control, ok bool) {
 
 // Do carries out the control message ev, where c is what Command returned, and says what to answer in ev's chat. An error
 // means trouble with the store: the caller hands the same event in again, which is harmless after a success too.
-func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (Answer, error) {
+func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer, error) {
 	if c.Verb == Link {
 		text, err := d.redeem(ctx, ev, c.Typed)
-		return Answer{Text: text}, err
+		return relay.Answer{Text: text}, err
 	}
 	if ev.Traits.AuthorIsBot || ev.Source.UserID == "" { // a bot would answer the answer
-		return Answer{}, nil
+		return relay.Answer{}, nil
 	}
 	p, err := d.linked(ctx, store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID})
 	if err != nil {
-		return Answer{}, fmt.Errorf("%s: %w", c.Verb, err)
+		return relay.Answer{}, fmt.Errorf("%s: %w", c.Verb, err)
 	}
 	p.called = store.NamesIn(ev.Source).Shown()
 	if len(p.to) == 0 {
 		if !d.tries.take(trierOf(ev.Source), d.now()) {
-			return Answer{}, nil
+			return relay.Answer{}, nil
 		}
-		return Answer{Text: d.Ration(ev, p.says()+" "+answerHow)}, nil
+		return relay.Answer{Text: d.Ration(ev, p.says()+" "+answerHow)}, nil
 	}
-	var out Answer
+	var out relay.Answer
 	switch c.Verb {
 	case WhoAmI:
 		out.Text = p.says()
@@ -107,7 +101,7 @@ func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (Answer, error
 		out, err = d.choose(ctx, p, c)
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("%s: %w", c.Verb, err)
+		return relay.Answer{}, fmt.Errorf("%s: %w", c.Verb, err)
 	}
 	return out, nil
 }
@@ -218,18 +212,18 @@ func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, erro
 }
 
 // choose has the instance that the person means get their direct messages, or asks which.
-func (d *Desk) choose(ctx context.Context, p person, c Control) (Answer, error) {
+func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, error) {
 	if len(p.to) == 1 {
-		return Answer{Text: fmt.Sprintf("What you write to me here goes to `%s`. You are linked to no other.", quotable(p.to[0]))}, nil
+		return relay.Answer{Text: fmt.Sprintf("What you write to me here goes to `%s`. You are linked to no other.", quotable(p.to[0]))}, nil
 	}
 	if i, ok := p.named(c); ok {
 		err := d.db.SetDMDefault(ctx, p.row("dm-default", i), i.ID, p.Platform, p.User)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return Answer{}, err
+			return relay.Answer{}, err
 		}
-		return Answer{Text: fmt.Sprintf("Done: what you write to me here goes to `%s` now.", quotable(i))}, nil
+		return relay.Answer{Text: fmt.Sprintf("Done: what you write to me here goes to `%s` now.", quotable(i))}, nil
 	}
-	out := Answer{}
+	out := relay.Answer{}
 	all := make([]string, len(p.to))
 	for n, i := range p.to {
 		all[n] = "`/agent " + quotable(i) + "`"

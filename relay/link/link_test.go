@@ -103,7 +103,7 @@ func (b *bench) say(t *testing.T, ev relay.Event) string {
 }
 
 // ask is say with the options of the answer.
-func (b *bench) ask(t *testing.T, ev relay.Event) Answer {
+func (b *bench) ask(t *testing.T, ev relay.Event) relay.Answer {
 	t.Helper()
 	c, ok := Command(ev)
 	if !ok {

@@ -10,7 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
@@ -168,7 +167,7 @@ func (cs *Capabilities) became(c capability.Record, x *answering, before right, 
 
 // Answer puts the answer to the control message ev on its way, through the capability that came with it, if any, and with
 // buttons where it has options and the network takes them.
-func (cs *Capabilities) Answer(ev relay.Event, a link.Answer, c *platforms.Capability) {
+func (cs *Capabilities) Answer(ev relay.Event, a relay.Answer, c *platforms.Capability) {
 	meta := relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true}
 	send := relay.Send{Chat: ev.Source.ChatID, Content: a.Text, ReplyTo: ev.MessageID, Meta: meta}
 	ask := relay.Prompt{Chat: send.Chat, Content: a.Text, ReplyTo: send.ReplyTo, Meta: meta, PromptID: relay.OwnPrompt, Options: a.Options}

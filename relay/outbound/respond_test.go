@@ -13,7 +13,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/background"
 	"github.com/hermes-connector/hermes-connector/relay/count"
-	"github.com/hermes-connector/hermes-connector/relay/link"
 )
 
 // A late reply to /link is the connector's own: it is neither given twice nor lost to a limit.
@@ -46,7 +45,7 @@ func TestTheConnectorsOwnAnswer(t *testing.T) {
 				var wg sync.WaitGroup
 				wg.Go(func() { tasks.Run(ctx) })
 				c := &platforms.Capability{Event: "i1", Placeholder: true}
-				out.Capabilities.Answer(relay.Event{Bot: p.ID(), Source: relay.Source{ChatID: "@ann"}}, link.Answer{Text: "linked"}, c)
+				out.Capabilities.Answer(relay.Event{Bot: p.ID(), Source: relay.Source{ChatID: "@ann"}}, relay.Answer{Text: "linked"}, c)
 				time.Sleep(time.Minute)
 				cancel()
 				wg.Wait()

@@ -111,7 +111,7 @@ func (l *Log) by(ctx context.Context, k []byte) (i relay.InstanceID, ok bool, er
 }
 
 // Ride adds what waits to a transaction that is about to be committed, but for what instances sent that are closed: what
-// a revoked one sent is nobody's.
+// a revoked one sent is nobody's. stored is as of table.Notes.
 func (l *Log) Ride(w *table.Writer, closed func(relay.InstanceID) bool) (stored func(), err error) {
 	next := l.counts
 	forget, err := l.notes.Ride(func(notes map[string]Record) error {
@@ -137,6 +137,9 @@ func (l *Log) Ride(w *table.Writer, closed func(relay.InstanceID) bool) (stored 
 		}
 		return nil
 	})
+	if forget == nil {
+		return nil, err
+	}
 	return func() {
 		l.counts = next
 		forget()

@@ -62,7 +62,10 @@ func (w *Writer) change(c change) error {
 	if w.Note != nil {
 		w.Note(c.bucket)
 	}
-	b, err := w.CreateBucketIfNotExists([]byte(c.bucket))
+	b, err := w.Bucket([]byte(c.bucket)), error(nil)
+	if b == nil {
+		b, err = w.CreateBucketIfNotExists([]byte(c.bucket))
+	}
 	switch {
 	case err != nil:
 	case c.number != 0:

@@ -195,7 +195,7 @@ func (rs *Records) Became(r Record, b Became) {
 	rs.notes.Change(r.key(), func(was Became) Became { return max(was, b) })
 }
 
-// Ride adds what waits to a transaction that is about to be committed.
+// Ride adds what waits to a transaction that is about to be committed. stored is as of table.Notes.
 func (rs *Records) Ride(w *table.Writer) (stored func(), err error) {
 	return rs.notes.Ride(func(notes map[string]Became) error {
 		for name, b := range notes {

@@ -89,13 +89,12 @@ func keyDay(k []byte) uint32 {
 	return binary.BigEndian.Uint32(k)
 }
 
-func (m *Mark) sum() uint32 { return boltfile.Checksum(m[:], nil) }
-
 // Encode is the payload of a record of marks.
 func Encode(ms []Mark) []byte {
 	out := make([]byte, 0, len(ms)*Stored)
 	for n := range ms {
-		out = binary.BigEndian.AppendUint32(append(out, ms[n][:]...), ms[n].sum())
+		m := ms[n][:]
+		out = binary.BigEndian.AppendUint32(append(out, m...), boltfile.Checksum(m, nil))
 	}
 	return out
 }
@@ -109,9 +108,9 @@ func Decode(k, value []byte) (ms []Mark, err error) {
 	}
 	ms = make([]Mark, 0, len(payload)/Stored)
 	for ; len(payload) >= Stored; payload = payload[Stored:] {
-		m := Mark(payload)
-		if err == nil || binary.BigEndian.Uint32(payload[len(m):]) == m.sum() {
-			ms = append(ms, m)
+		m := payload[:len(Mark{})]
+		if err == nil || binary.BigEndian.Uint32(payload[len(m):]) == boltfile.Checksum(m, nil) {
+			ms = append(ms, Mark(m))
 		}
 	}
 	return ms, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -94,7 +93,7 @@ func runsOf(t *bolt.Tx, day uint32, level byte) (out []runKey) {
 
 // putRun stores marks as the run under k.
 func putRun(w *table.Writer, k runKey, ms []Mark) error {
-	sort.Slice(ms, func(i, j int) bool { return bytes.Compare(ms[i][:], ms[j][:]) < 0 })
+	slices.SortFunc(ms, func(a, b Mark) int { return bytes.Compare(a[:], b[:]) })
 	for part := range slices.Chunk(slices.Compact(ms), recordMarks) {
 		last := part[len(part)-1]
 		k := append(k[:len(k):len(k)], last[:]...)

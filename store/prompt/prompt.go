@@ -302,7 +302,8 @@ func (r Record) Past(now time.Time, entries time.Duration) bool {
 // Cleared notes that the buttons of an answered prompt are gone. It does not block, and writes with the next commit.
 func (rs *Records) Cleared(r Record) { rs.notes.Set(r.Key(), r.Answer.Event) }
 
-// Ride drops the prompts whose buttons are gone in a transaction that is about to be committed.
+// Ride drops the prompts whose buttons are gone in a transaction that is about to be committed. stored is as of
+// table.Notes.
 func (rs *Records) Ride(w *table.Writer) (stored func(), err error) {
 	return rs.notes.Ride(func(notes map[string]relay.EventID) error {
 		for k, ev := range notes {

@@ -37,14 +37,15 @@ func (n *Notes[V]) Get(k []byte) (v V, ok bool) {
 }
 
 // Ride hands those that wait to put, which adds them to a transaction that is about to be committed. stored forgets them,
-// but for those that have changed since; it is called when the transaction is. Without any, put is not called.
+// but for those that have changed since; it is called when the transaction is. It is nil when none wait, and put is not called then.
 func (n *Notes[V]) Ride(put func(notes map[string]V) error) (stored func(), err error) {
 	n.mu.Lock()
+	if len(n.waiting) == 0 {
+		n.mu.Unlock()
+		return nil, nil
+	}
 	taken := maps.Clone(n.waiting)
 	n.mu.Unlock()
-	if len(taken) == 0 {
-		return func() {}, nil
-	}
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()

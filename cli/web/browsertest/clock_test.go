@@ -23,19 +23,13 @@ import (
 )
 
 // idle is a connector in which nothing happens.
-type idle struct{}
+type idle struct{ status.Service }
 
 func (idle) Status(context.Context, struct{}) (manage.Status, error) {
 	return manage.Status{Ready: true, Instances: []manage.InstanceStatus{{ID: "home", State: manage.Connected}}}, nil
 }
 func (idle) Explain(context.Context, manage.Explain) ([]gate.Decision, error) { return nil, nil }
 func (idle) Gateways(context.Context, struct{}) ([]manage.Gateway, error)     { return nil, nil }
-func (idle) Gateway(context.Context, manage.Named) (manage.Gateway, error) {
-	return manage.Gateway{}, nil
-}
-func (idle) Link(context.Context, audit.Actor, manage.LinkFor) (manage.Link, error) {
-	return manage.Link{}, nil
-}
 
 type macer struct{}
 

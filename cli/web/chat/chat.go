@@ -41,7 +41,7 @@ var (
 	listScript = page.NewAsset("list.js", listScriptText)
 	styles     = page.NewAsset("chat.css", styleText)
 	templates  = page.Parse(templateText, template.FuncMap{
-		"path": path, "how": howIs, "style": style, "label": label, "bytes": bytesOf, "join": strings.Join,
+		"path": path, "called": called, "how": howIs, "style": style, "label": label, "bytes": bytesOf, "join": strings.Join,
 		"maxMessages": func() int { return local.MaxWebMessages }, "maxFiles": func() int { return relay.MaxAttachments }, "maxBytes": func() int { return local.MaxWebFile },
 		"shown": func(f relay.Format) string { return shown[f] },
 	})

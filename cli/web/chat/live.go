@@ -63,7 +63,7 @@ func (st *stream) next() (events string, changed <-chan struct{}) {
 	if v.Whole {
 		event("whole", script.Path+"\n"+string(templates.HTML("log", shownOf(st.i, v))))
 	}
-	for _, m := range messages(st.i.ID, v) {
+	for _, m := range messages(st.i, v) {
 		switch {
 		case v.Whole:
 		case m.Gone:

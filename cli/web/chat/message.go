@@ -15,6 +15,7 @@ import (
 type message struct {
 	local.Posted
 	Room relay.InstanceID
+	From string // what people call the gateway
 }
 
 // FileAt is where a file of the room's is fetched.

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -40,11 +41,14 @@ func standing(st manage.Status) (all []manage.InstanceStatus) {
 	return all
 }
 
+// called is what people call a gateway.
+func called(i manage.InstanceStatus) string { return cmp.Or(i.Name, string(i.ID)) }
+
 // how is how a gateway is: a sentence, and the class of the words.
 type how struct{ Class, Words string }
 
 func howIs(i manage.InstanceStatus) (h how) {
-	name := string(i.ID)
+	name := called(i)
 	switch {
 	case i.Revoked:
 		return how{"bad", name + " was revoked. Nothing can be sent to it."}
@@ -77,7 +81,7 @@ func (s *Section) room(w http.ResponseWriter, _ *http.Request, i manage.Instance
 	main := templates.HTML("room", shownOf(i, v))
 	s.rendering.Unlock()
 	page.Answer(w, http.StatusOK, page.Page{
-		Title: "Chat with " + string(i.ID), Here: page.Chat, Styles: []string{styles.Path}, Scripts: []string{script.Path}, Main: main,
+		Title: "Chat with " + called(i), Here: page.Chat, Styles: []string{styles.Path}, Scripts: []string{script.Path}, Main: main,
 	})
 }
 
@@ -90,14 +94,14 @@ type shownRoom struct {
 }
 
 func shownOf(i manage.InstanceStatus, v local.View) shownRoom {
-	return shownRoom{i, messages(i.ID, v), v.Mark, v.Began}
+	return shownRoom{i, messages(i, v), v.Mark, v.Began}
 }
 
 // messages are those of a view, for their template.
-func messages(room relay.InstanceID, v local.View) []message {
+func messages(i manage.InstanceStatus, v local.View) []message {
 	all := make([]message, len(v.Messages))
 	for n, m := range v.Messages {
-		all[n] = message{m, room}
+		all[n] = message{m, i.ID, called(i)}
 	}
 	return all
 }

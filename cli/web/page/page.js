@@ -14,6 +14,7 @@ const shared = (() => {
       const clock = at.toLocaleTimeString("en-GB", {hour: "2-digit", minute: "2-digit"});
       const today = at.toDateString() === now.toDateString();
       if (time.dataset.as === "clock") time.textContent = today ? clock : day + " " + clock;
+      if (time.dataset.as === "hour") time.textContent = clock;
       if (time.dataset.as === "day") time.textContent = day;
       time.title = at.toLocaleString("en-GB", {dateStyle: "medium", timeStyle: "medium"});
     }

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -11,6 +13,7 @@ const height = 40
 // chart is a line, one point per slot, from zero to the largest value. Words say what it shows.
 type chart struct {
 	Title, Words string
+	Top          string // the largest value; empty: all are zero
 	Line         string // a path
 	Width        int
 }
@@ -25,16 +28,33 @@ func (v view) Charts() []chart {
 		in[i], out[i], waiting[i], took[i] = float64(l.In), float64(l.Out), float64(l.Waiting), float64(l.Delay)
 		allIn, allOut, most, longest = allIn+int(l.In), allOut+int(l.Out), max(most, int(l.Waiting)), max(longest, l.Delay)
 	}
-	took24 := "no message yet"
+	number := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	took24, top := "no message yet", ""
 	if longest > 0 {
-		took24 = "at most " + delay(longest) + ", the average of " + span(slotFor)
+		top = delay(longest)
+		took24 = "at most " + top + ", the average of " + span(slotFor)
 	}
+	each := " in all, at most %d in " + span(slotFor)
+	mostOf := func(values []float64) int { return int(slices.Max(values)) }
 	return []chart{
-		{"Messages in", strconv.Itoa(allIn) + " in all", outline(in), n - 1},
-		{"Messages out", strconv.Itoa(allOut) + " in all", outline(out), n - 1},
-		{"Waiting", "at most " + strconv.Itoa(most), outline(waiting), n - 1},
-		{"Delivery delay", took24, outline(took), n - 1},
+		{"Messages in", fmt.Sprintf("%d"+each, allIn, mostOf(in)), number(mostOf(in)), outline(in), n - 1},
+		{"Messages out", fmt.Sprintf("%d"+each, allOut, mostOf(out)), number(mostOf(out)), outline(out), n - 1},
+		{"Waiting", "at most " + strconv.Itoa(most), number(most), outline(waiting), n - 1},
+		{"Delivery delay", took24, top, outline(took), n - 1},
 	}
+}
+
+// Hours are the moments at the charts' lines, six hours apart: the first of the four is 24 hours ago.
+func (v view) Hours() (all []time.Time) {
+	for n := range 4 {
+		all = append(all, v.At.Truncate(slotFor).Add(time.Duration(n-4)*6*time.Hour))
+	}
+	return all
 }
 
 // outline is the path through values. A point on the line between its neighbours takes no bytes.

@@ -74,3 +74,21 @@ func TestAQuickMessageHasADelay(t *testing.T) {
 		t.Errorf("its delay is %s, want 1ms", got)
 	}
 }
+
+// TestWhatChartsSay: how many, when the most, and the hours below.
+func TestWhatChartsSay(t *testing.T) {
+	v := view{At: noon.Add(3 * time.Minute), lines: make([]line, slots)}
+	v.lines[slots-1], v.lines[40] = line{In: 3, Waiting: 2}, line{In: 17, Delay: 1500 * time.Millisecond}
+	c := v.Charts()
+	for n, want := range []chart{
+		{Words: "20 in all, at most 17 in 10 minutes", Top: "17"}, {Words: "0 in all, at most 0 in 10 minutes"},
+		{Words: "at most 2", Top: "2"}, {Words: "at most 1.5 s, the average of 10 minutes", Top: "1.5 s"},
+	} {
+		if c[n].Words != want.Words || c[n].Top != want.Top {
+			t.Errorf("%s: %q with %q on top, want %q with %q", c[n].Title, c[n].Words, c[n].Top, want.Words, want.Top)
+		}
+	}
+	if h := v.Hours(); len(h) != 4 || !h[0].Equal(noon.Add(-24*time.Hour)) || !h[3].Equal(noon.Add(-6*time.Hour)) {
+		t.Errorf("the hours are %v", h)
+	}
+}

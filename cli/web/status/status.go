@@ -1,9 +1,10 @@
 // Package status is the page that says how the connector does: one sentence, then bots, gateways, the last day, the
-// newest verdicts and the machine. It has one action, to make a link code.
+// newest verdicts and the machine. It makes link codes, and does what fixes some of what it finds, after it has asked.
 //
 // Invariants:
 //
-//  1. No page holds a bot's token, a gateway's credential, an address with a credential in it, or what people wrote.
+//  1. No page holds a bot's token, a gateway's credential, an address with a credential in it, or what people wrote, but for the
+//     answer to a rotation: that shows the new secret, once.
 //  2. Everything is there without the script, which only keeps it fresh and copies commands.
 //  3. However many pages are open, the state is asked for once a second at most.
 package status
@@ -40,6 +41,9 @@ type Service interface {
 	Gateways(context.Context, struct{}) ([]manage.Gateway, error)
 	Gateway(context.Context, manage.Named) (manage.Gateway, error)
 	Link(context.Context, audit.Actor, manage.LinkFor) (manage.Link, error)
+	Replay(context.Context, audit.Actor, manage.Letters) (manage.Moved, error)
+	Rotate(context.Context, audit.Actor, manage.Named) (manage.Enrolled, error)
+	Release(context.Context, audit.Actor, manage.Scope) (manage.Grant, error)
 }
 
 // Machine is what the connector stands on.
@@ -86,6 +90,8 @@ func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handle
 	mux.Handle("GET "+page.Status+"{$}", guard(http.HandlerFunc(s.show)))
 	mux.Handle("GET /events", guard(http.HandlerFunc(s.events)))
 	mux.Handle("POST /link", guard(http.HandlerFunc(s.link)))
+	mux.Handle("GET /fix", guard(http.HandlerFunc(s.askFix)))
+	mux.Handle("POST /fix", guard(http.HandlerFunc(s.fix)))
 }
 
 // view is what a page shows, asked for at one moment.
@@ -117,6 +123,13 @@ func (s *Section) look(ctx context.Context) (view, error) {
 		s.seen, s.seenAt = v, now
 	}
 	return v, err
+}
+
+// forget has the next look ask anew: something was changed.
+func (s *Section) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seenAt = time.Time{}
 }
 
 // ask asks for everything that the page shows.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -41,6 +42,7 @@ type fake struct {
 	err       error
 	asked     int
 	linked    string
+	did       []string // what was replayed, rotated and released
 	by        audit.Actor
 }
 
@@ -85,6 +87,21 @@ func (f *fake) Link(_ context.Context, by audit.Actor, l manage.LinkFor) (manage
 	return f.link, nil
 }
 
+func (f *fake) Replay(_ context.Context, by audit.Actor, l manage.Letters) (manage.Moved, error) {
+	f.did, f.by = append(f.did, "replay "+l.Name), by
+	return manage.Moved{Count: 2, Left: 1}, f.err
+}
+
+func (f *fake) Rotate(_ context.Context, by audit.Actor, n manage.Named) (manage.Enrolled, error) {
+	f.did, f.by = append(f.did, "rotate "+n.Name), by
+	return manage.Enrolled{Env: map[string]string{"GATEWAY_RELAY_SECRET": "new-secret"}}, f.err
+}
+
+func (f *fake) Release(_ context.Context, by audit.Actor, s manage.Scope) (manage.Grant, error) {
+	f.did, f.by = append(f.did, fmt.Sprint("release ", s.Name, " ", s.Platform, " ", s.Chat)), by
+	return manage.Grant{}, f.err
+}
+
 // healthy is a connector with a bot and two gateways, of which one is away.
 func healthy() *fake {
 	return &fake{
@@ -101,12 +118,12 @@ func healthy() *fake {
 		},
 		gateways: []manage.Gateway{
 			{ID: "home", Instance: "home", Tenant: "home", State: manage.Connected, LastSeenAt: noon, Holds: &manage.Holdings{
-				People:  []manage.Binding{{Platform: "telegram", User: "4242", Instance: "home"}},
-				Grants:  []manage.Grant{{Platform: "telegram", Chat: "-1001", Instance: "home"}},
-				Rules:   manage.Rules{Principal: manage.Principal{Policy: relay.AnyOne}},
-				WakeURL: "https://wake.example/" + canary, Poke: &wake.Poke{At: noon.Add(-time.Minute), Status: 503},
+				People:    []manage.Binding{{Platform: "telegram", User: "4242", Instance: "home", Person: "Ann Lee"}, {Platform: "telegram", User: "7", Instance: "home"}},
+				Grants:    []manage.Grant{{Platform: "telegram", Chat: "-1001", Instance: "home"}},
+				Rules:     manage.Rules{Principal: manage.Principal{Policy: relay.AnyOne}},
+				WakeURL:   "https://wake.example/" + canary, Poke: &wake.Poke{At: noon.Add(-time.Minute), Status: 503},
 			}},
-			{ID: "küche", Instance: "küche", Tenant: "home", State: manage.Away, Holds: &manage.Holdings{Rules: manage.Rules{Principal: manage.Principal{Policy: relay.OwnerOnly}}}},
+			{ID: "küche", Name: "Küche oben", Instance: "küche", Tenant: "home", State: manage.Away, Holds: &manage.Holdings{Rules: manage.Rules{Principal: manage.Principal{Policy: relay.OwnerOnly}}}},
 			{ID: "old", Instance: "old", Tenant: "home", State: manage.Revoked},
 		},
 		link: manage.Link{
@@ -146,8 +163,8 @@ func TestThePage(t *testing.T) {
 	said := textOf(page)
 	for _, want := range []string{
 		"Everything works", "Telegram @our_bot", "✓ connected", "Since 3 hours ago", "Last event 2 minutes ago",
-		"home ✓ connected", "People Telegram 4242", "Chats Telegram chat -1001", "Hears everybody in its chats", "Last wake failed",
-		"küche ! never connected", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
+		"home ✓ connected", "People Telegram Ann Lee , Telegram 7", "Chats Telegram chat -1001", "Listens to everybody in its chats", "Last wake failed",
+		"Küche oben ! never connected", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
 		"Newest snapshot 9 hours ago", "20 GB free", "good for 20 days", "Version v1.2.3", "No message has come",
 	} {
 		if !strings.Contains(said, want) {
@@ -172,10 +189,10 @@ func TestTheSentence(t *testing.T) {
 				{Code: "HC101", Severity: finding.Fault, What: "The token is dead.", Why: "Nobody is heard.", Fix: "Ask @BotFather for another.", About: "telegram"},
 				{Code: "HC301", Severity: finding.Warning, What: "The disk is nearly full.", Fix: "hermes-connector backup x"},
 			}
-		}, "Telegram: The token is dead. Nobody is heard. Ask @BotFather for another. HC101 1 other thing is to be looked at The disk is nearly full. hermes-connector backup x HC301"},
+		}, "Telegram: The token is dead. Nobody is heard. Ask @BotFather for another. HC101 1 more finding The disk is nearly full. hermes-connector backup x HC301"},
 		"a warning of the database": {func(st *manage.Status) {
 			st.Findings = finding.DatabaseStopped.Alone("db", "no message is accepted: disk full", "make room")
-		}, "Db: no message is accepted: disk full " + finding.DatabaseStopped.Why + " make room HC314"},
+		}, "Db: no message is accepted: disk full " + finding.DatabaseStopped.Why + " Make room HC314"},
 		"what could not be looked at": {func(st *manage.Status) {
 			st.Findings = finding.NotLookedAt.Alone("the disk", "it is not known", "look")
 		}, "Everything works"},
@@ -204,8 +221,9 @@ func TestVerdicts(t *testing.T) {
 	}
 	f.decisions[29].Says, f.decisions[29].Change = "Nobody is linked to 4242.", "hermes-connector link home --user telegram:4242"
 	f.decisions[28].Hint = "no gateway fronts it"
+	f.decisions[27].Person = "Ann Lee"
 	page := get(newSection(f))
-	for _, want := range []string{"Nobody is linked to 4242.", `data-copy="hermes-connector link home --user telegram:4242"`, "no_binding: no gateway fronts it", "user15"} {
+	for _, want := range []string{"Nobody is linked to 4242.", `data-copy="hermes-connector link home --user telegram:4242"`, "no_binding: no gateway fronts it", "user15", "from <bdi>Ann Lee</bdi>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
@@ -282,6 +300,87 @@ func TestLink(t *testing.T) {
 	f.err = errors.New("disk " + canary)
 	if w := post(f, "home"); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), canary) {
 		t.Errorf("trouble: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestFixes: what one command fixes has a button, which asks; only the answer to that does it.
+func TestFixes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fix     string // of a finding; empty: change is a decision's
+		change  string
+		button  string
+		asks    string
+		did     string
+		answers string
+	}{
+		"a command among words": {
+			fix: "put the new secret into its .env; `hermes-connector gateway rotate home` prints another", button: "Make a new secret",
+			asks: "Make a new secret for home?", did: "rotate home", answers: "new-secret",
+		},
+		"a command and nothing else": {
+			fix: "hermes-connector buffer replay 'Küche oben'", button: "Deliver them after all",
+			asks: "Deliver to Küche oben what was given up?", did: "replay küche", answers: "2 messages wait for Küche oben again",
+		},
+		"what would change a decision": {
+			change: "hermes-connector chat release home telegram -1001", button: "Release it from home",
+			asks: "Release chat -1001 from home?", did: "release home telegram -1001", answers: "Chat -1001 is released",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := healthy()
+			if tc.fix != "" {
+				f.status.Findings = []finding.Finding{{What: "x", Fix: tc.fix}}
+			} else {
+				f.decisions = []gate.Decision{{Says: "x", Change: tc.change}}
+			}
+			s := newSection(f)
+			found := regexp.MustCompile(`href="(/fix[^"]*)">` + tc.button).FindStringSubmatch(get(s))
+			if found == nil {
+				t.Fatalf("no button %q", tc.button)
+			}
+			u, err := url.Parse(html.UnescapeString(found[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := serve(s, httptest.NewRequest("GET", u.String(), nil))
+			if !strings.Contains(asked.Body.String(), tc.asks) || len(f.did) > 0 {
+				t.Errorf("it asks %s, and did %q", textOf(asked.Body.String()), f.did)
+			}
+			form := make(url.Values)
+			for _, m := range regexp.MustCompile(`name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(asked.Body.String(), -1) {
+				form.Set(m[1], html.UnescapeString(m[2]))
+			}
+			post := func() *httptest.ResponseRecorder {
+				r := httptest.NewRequest("POST", "/fix", strings.NewReader(form.Encode()))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				return serve(s, r)
+			}
+			w := post()
+			if got := strings.Join(f.did, "; "); got != tc.did || f.by.Kind != audit.ActorWeb || !strings.Contains(w.Body.String(), tc.answers) {
+				t.Errorf("it did %q by %+v and says %d %s", got, f.by, w.Code, textOf(w.Body.String()))
+			}
+			f.err = &manage.Error{Why: manage.NotFound, Message: "no gateway is called that"}
+			if w := post(); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "no gateway is called that") {
+				t.Errorf("a refusal: %d %s", w.Code, w.Body)
+			}
+			f.err = errors.New("disk " + canary)
+			if w := post(); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), canary) || strings.Contains(w.Body.String(), "new-secret") {
+				t.Errorf("trouble: %d %s", w.Code, w.Body)
+			}
+		})
+	}
+	f := healthy()
+	f.status.Findings = []finding.Finding{{What: "x", Fix: "`hermes-connector gateway rotate old`, or `hermes-connector gateway rotate home2`, or hermes-connector gateway rotate home"}}
+	s := newSection(f)
+	if got := get(s); strings.Contains(got, "/fix?") {
+		t.Error("a button for a gateway that is not there")
+	}
+	for _, query := range []string{"", "do=rotate", "do=rotate&gateway=old", "do=rotate&gateway=nobody", "do=revoke&gateway=home", "do=release&gateway=home&platform=telegram&chat=-9", "do=release&gateway=küche&platform=telegram&chat=-1001"} {
+		r := httptest.NewRequest("POST", "/fix", strings.NewReader(query))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if w := serve(s, r); w.Code != http.StatusNotFound || len(f.did) > 0 {
+			t.Errorf("%s: %d, did %q", query, w.Code, f.did)
+		}
 	}
 }
 
@@ -399,10 +498,11 @@ func TestAStateThatCannotBeRead(t *testing.T) {
 func TestHowAHeadingBegins(t *testing.T) {
 	for want, f := range map[string]finding.Finding{
 		"Gateway home: it has never connected": {About: "gateway home", What: "it has never connected"},
+		"Telegram @our_bot: its token is dead": {About: "telegram:1", What: "its token is dead"},
 		"Über nichts":                          {What: "über nichts"},
 		"The clock is wrong":                   {What: "The clock is wrong"},
 	} {
-		if got := heading(f); got != want {
+		if got := (view{Status: healthy().status, labels: map[relay.PlatformID]string{"telegram": "Telegram"}}).heading(f); got != want {
 			t.Errorf("%+v: %q, want %q", f, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/words"
@@ -11,9 +12,40 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// Troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says. What
-// could not be looked at is not known to be wrong.
-func (v view) Troubles() (all []finding.Finding) {
+// trouble is a finding as the page shows it.
+type trouble struct {
+	finding.Finding
+	Heading string
+	Fixes   []Fix
+}
+
+// Troubles are what is wrong, the worst first.
+func (v view) Troubles() (all []trouble) {
+	for _, f := range v.wrong() {
+		all = append(all, trouble{f, v.heading(f), v.Fixes(f.Fix)})
+	}
+	return all
+}
+
+// heading is what was found, as doctor says it, as a heading begins. A bot goes by its name.
+func (v view) heading(f finding.Finding) string {
+	about := cmp.Or(f.Name, f.About)
+	for _, b := range v.Status.Bots {
+		if f.About == (relay.Bot{Platform: b.Platform, ID: b.ID}).String() {
+			about = v.Label(b.Platform)
+			if b.Name != "" {
+				about += " @" + bare(b.Name)
+			}
+		}
+	}
+	if about == "" {
+		return capital(f.What)
+	}
+	return capital(about + ": " + f.What)
+}
+
+// wrong is what was found, and, where nothing was, what the state itself says. What could not be looked at is not known to be wrong.
+func (v view) wrong() (all []finding.Finding) {
 	for _, f := range v.Status.Findings {
 		if f.Wrong() {
 			all = append(all, f)
@@ -81,7 +113,7 @@ func (v view) SeveralTenants() bool {
 // People are those whose messages a gateway gets.
 func (v view) People(h *manage.Holdings) (people []string) {
 	for _, b := range h.People {
-		people = append(people, v.Label(b.Platform)+" "+string(b.User))
+		people = append(people, v.Label(b.Platform)+" "+cmp.Or(b.Person, string(b.User)))
 	}
 	return people
 }

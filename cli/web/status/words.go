@@ -21,28 +21,35 @@ var funcs = template.FuncMap{
 	"counted":     manage.Counted,
 	"span":        span,
 	"size":        size,
-	"heading":     heading,
+	"capital":     capital,
+	"called":      called,
+	"hour":        func(t time.Time) string { return t.Local().Format("15:04") },
 	"class":       class,
 	"says":        says,
 	"hears":       hears,
 	"botLook":     func(s platforms.State) look { return botLooks[s] },
 	"gatewayLook": gatewayLook,
-	"bare":        func(name string) string { return strings.TrimPrefix(name, "@") },
+	"bare":        bare,
 	"isCommand":   func(fix string) bool { return strings.HasPrefix(fix, "hermes-connector ") },
 	"backticks":   func(text string) []string { return strings.Split(text, "`") },
 	"odd":         func(n int) bool { return n%2 == 1 },
 	"beyond":      func(most int, all []string) int { return max(0, len(all)-most) },
 }
 
-// heading is what was found, as doctor says it, as a heading begins.
-func heading(f finding.Finding) string {
-	words := f.What
-	if f.About != "" {
-		words = cmp.Or(f.Name, f.About) + ": " + f.What
-	}
+// capital is words as a sentence begins.
+func capital(words string) string {
 	first, n := utf8.DecodeRuneInString(words)
+	if n == 0 {
+		return ""
+	}
 	return string(unicode.ToUpper(first)) + words[n:]
 }
+
+// bare is the name of an account without the sign before it.
+func bare(name string) string { return strings.TrimPrefix(name, "@") }
+
+// called is what people call a gateway.
+func called(g manage.Gateway) string { return cmp.Or(g.Name, string(g.ID)) }
 
 // class is how bad a finding looks.
 func class(f finding.Finding) string {
@@ -66,9 +73,9 @@ func hears(p manage.Principal) string {
 	case relay.AnyOne:
 		return "everybody in its chats"
 	case relay.AllowList:
-		return "who is linked, and " + manage.Counted(len(p.Allow), "person", "people") + " on its list"
+		return "linked people, and " + manage.Counted(len(p.Allow), "person", "people") + " on its list"
 	}
-	return "only who is linked"
+	return "linked people only"
 }
 
 // span is a distance in time as one would say it, in steps so coarse that a page does not change with every second.

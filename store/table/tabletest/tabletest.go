@@ -104,7 +104,7 @@ func (b *batch) Settle(bool) error {
 
 func (b *batch) Done(stored bool) {
 	for _, note := range b.stored {
-		if stored {
+		if stored && note != nil {
 			note()
 		}
 	}

@@ -1,0 +1,231 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// plan is what the answers come to.
+type plan struct {
+	looked int         // how many looks at bots there were
+	name   string      // of the bot, for the last word
+	invite string      // where it is invited into a server; empty: nowhere
+	tokens []tokenFile // to be written
+	bot    []setting   // the table of a bot that is to be added; nil: none is
+	botID  relay.Bot   // of that table
+	added  string      // the network of a bot that gateways do not know yet
+
+	reach  string         // where gateways run, if that was asked
+	lines  []setting      // that connector.toml lacks
+	gone   []string       // the keys that it is not to have any more
+	draft  []byte         // connector.toml with those lines; nil: the file stays, or the person changes it
+	cfg    *config.Config // what will be configured, as far as setup writes it
+	start  string         // how the server is to run; empty: it runs
+	gate   string         // the gateway's name; empty: none is wanted now
+	env    string         // the .env file for its credentials; empty: they are printed
+	keep   bool           // its credentials are where they belong
+	byHand bool           // the person changes connector.toml
+}
+
+// tokenFile is a token that is to be kept in a file.
+type tokenFile struct {
+	path     string
+	token    relay.Secret
+	mode     os.FileMode
+	replaces bool // another token of the same table
+}
+
+// plan asks all there is to ask. Nothing is done meanwhile, so each answer can be taken back.
+func (s *setup) plan(ctx context.Context) (*plan, error) {
+	for {
+		p := &plan{cfg: s.cfg}
+		err := s.questions(ctx, p)
+		if err != errBack {
+			return p, err
+		}
+		s.again()
+	}
+}
+
+func (s *setup) questions(ctx context.Context, p *plan) error {
+	for _, ask := range []func(context.Context, *plan) error{
+		s.askBot, s.askReach, s.askWeb, s.askStart, s.compose, s.askGateway, s.agree,
+	} {
+		if err := ask(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge is what a text would mean as the configuration, when the files of pending are written.
+func (s *setup) judge(text []byte, pending []tokenFile) (*config.Config, error) {
+	tokens := make(map[string]relay.Secret)
+	for _, f := range pending {
+		tokens[f.path] = f.token
+	}
+	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Pending: tokens, Env: s.Env, Networks: s.Networks, DataDir: s.DataDir})
+}
+
+// has reports whether the configuration says something about a key.
+func (s *setup) has(path string) bool { return lineOf(s.text, path) > 0 }
+
+// compose is connector.toml as it will be, or what the person is to change in it.
+func (s *setup) compose(_ context.Context, p *plan) error {
+	if s.DataDir != "" {
+		p.lines = slices.Insert(p.lines, 0, setting{key: "data_dir", value: text(s.cfg.DataDir)})
+	} else if p.start == "service" && s.Root && !s.has("data_dir") {
+		if err := leftBehind(s.cfg.DataDir, systemData); err != nil {
+			return err
+		}
+		p.lines = slices.Insert(p.lines, 0, setting{key: "data_dir", value: text(systemData)})
+	}
+	p.lines, p.gone = lacking(s.text, p.lines, p.gone)
+	if len(p.lines)+len(p.gone)+len(p.bot) == 0 {
+		return nil
+	}
+	if p.byHand = !extendable(s.text, p.lines, p.gone); p.byHand {
+		return nil
+	}
+	draft := extended(s.text, p.lines, p.bot)
+	cfg, err := s.judge(draft, p.tokens)
+	if err == nil {
+		p.draft, p.cfg = draft, cfg
+	}
+	return err
+}
+
+// agree shows all that will be written, and asks whether it may be.
+func (s *setup) agree(ctx context.Context, p *plan) error {
+	if p.draft == nil && len(p.tokens) == 0 {
+		return nil
+	}
+	s.say("\nThis will be written:")
+	for _, f := range p.tokens {
+		if f.replaces {
+			s.say("\n  %s\n      the new token, in place of the one there", f.path)
+		} else {
+			s.say("\n  %s\n      the token, which only you can read", f.path)
+		}
+	}
+	if p.draft != nil {
+		added := strings.TrimPrefix(string(p.draft), string(s.text))
+		title := ""
+		if len(s.text) > 0 {
+			title = ", at its end"
+		}
+		s.say("\n  %s%s", s.file, title)
+		for line := range strings.Lines(strings.Trim(added, "\n")) {
+			s.say("      %s", strings.TrimRight(line, "\n"))
+		}
+	}
+	if p.env != "" && !p.keep {
+		s.say("\n  %s\n      the credentials of %s", p.env, p.gate)
+	}
+	switch ok, err := s.yesNo(ctx, "yes", "Write this?", "yes"); {
+	case err != nil:
+		return err
+	case !ok:
+		return errStopped
+	}
+	return nil
+}
+
+// write writes what the plan says, or waits until the person has.
+func (s *setup) write(ctx context.Context, p *plan) error {
+	s.shows(nil) // nothing more is asked
+	for _, f := range p.tokens {
+		put, which := create, "the token"
+		if f.replaces {
+			put, which = replace, "the new token"
+		}
+		if err := put(f.path, []byte(f.token.RevealString()+"\n"), f.mode); err != nil {
+			return fmt.Errorf("token file: %w", err)
+		}
+		s.say("✓ %s is in %s", which, f.path)
+		s.changed = true
+	}
+	if p.draft != nil {
+		mode := os.FileMode(0o644)
+		if st, err := os.Stat(s.file); err == nil {
+			mode = st.Mode().Perm()
+		}
+		path := s.file
+		if at, err := filepath.EvalSymlinks(path); err == nil {
+			path = at // a link stays one
+		}
+		if err := replace(path, p.draft, mode); err != nil {
+			return fmt.Errorf("configuration: %w", err)
+		}
+		s.say("✓ %s is written", s.file)
+		s.changed = true
+	}
+	if p.byHand {
+		if err := s.changedByHand(ctx, p); err != nil {
+			return err
+		}
+	}
+	if !s.changed {
+		return nil
+	}
+	var err error
+	s.text, s.cfg, err = s.read()
+	p.cfg = s.cfg
+	return err
+}
+
+// changedByHand says what is to be changed in connector.toml, and waits for it where somebody can do it.
+func (s *setup) changedByHand(ctx context.Context, p *plan) error {
+	s.say("\n%s is there already, and setup does not edit it. %s", s.file, terminal.Text(byHand(s.text, p.lines, p.gone, p.bot)))
+	if s.lines == nil {
+		return fmt.Errorf("make that change in %s, then start setup again, which continues where it left off; a running server takes it with hermes-connector reload%s", s.file, s.flagConfig())
+	}
+	s.say("Waiting until that is done. After Ctrl-C setup continues from here another time.")
+	s.show()
+	said := ""
+	return s.stopped(until(ctx, lookEvery, func() (bool, error) {
+		text, cfg, err := s.read()
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			s.say("! %s", terminal.Text(said))
+			s.show()
+		}
+		if err != nil {
+			return false, nil
+		}
+		lines, gone := lacking(text, p.lines, p.gone)
+		if len(lines)+len(gone) > 0 || p.bot != nil && !s.hosts(cfg, p.botID) {
+			return false, nil
+		}
+		s.changed = true
+		s.say("✓ %s has it", s.file)
+		return true, nil
+	}))
+}
+
+// hosts reports whether a bot is among those of a configuration.
+func (s *setup) hosts(cfg *config.Config, id relay.Bot) bool {
+	for _, b := range cfg.Bots {
+		if there, err := open(b.Network, b.Options); err == nil && there.ID() == id {
+			return true
+		}
+	}
+	return false
+}
+
+// stopped is err, or that the person ended a wait.
+func (s *setup) stopped(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errStopped
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+//go:build unix
+
+package terminal
+
+import (
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// Typist is a person at a terminal. The lines that they type are edited here and not by the terminal, so that of each line
+// only what may be seen is ever shown: not even for a moment, and not in what the terminal keeps.
+type Typist struct {
+	lines chan string
+	set   func(edited bool) // whether the terminal edits lines itself, and shows them
+
+	editor
+}
+
+// Sit makes a Typist of a terminal, at which nothing typed is shown until Show. A read from a terminal cannot be
+// interrupted, so nobody can wait for the goroutine: it ends with the input.
+func Sit(in, out *os.File) (*Typist, error) {
+	fd := int(in.Fd())
+	before, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return nil, err
+	}
+	ours := *before
+	ours.Lflag &^= unix.ECHO | unix.ICANON // not ISIG: Ctrl-C stays a signal
+	ours.Cc[unix.VMIN], ours.Cc[unix.VTIME] = 1, 0
+	t := &Typist{lines: make(chan string), editor: editor{out: out, may: nothing}, set: func(edited bool) {
+		to := ours
+		if edited {
+			to = *before
+		}
+		_ = unix.IoctlSetTermios(fd, setTermios, &to) // a terminal that went away shows nothing any more
+	}}
+	t.set(false)
+	go func() {
+		defer close(t.lines)
+		buf := make([]byte, 4096)
+		for {
+			n, err := in.Read(buf)
+			lines, end := t.typed(buf[:n])
+			for _, line := range lines {
+				t.lines <- line
+			}
+			if end || err != nil {
+				return
+			}
+		}
+	}()
+	return t, nil
+}
+
+// Lines are what is typed. The channel is closed at the end of the input.
+func (t *Typist) Lines() <-chan string { return t.lines }
+
+// Show shows what is typed from now on as long as the whole line may be seen, beginning with what is typed already. Nil:
+// nothing more is asked, and the terminal is as it was.
+func (t *Typist) Show(may func(line string) bool) {
+	t.set(may == nil)
+	if may == nil {
+		may = nothing
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.may = may
+	t.reveal()
+}
+
+func nothing(string) bool { return false }
+
+// editor makes lines of what is typed at a terminal.
+type editor struct {
+	mu     sync.Mutex // guards the fields below
+	out    io.Writer
+	may    func(line string) bool // whether a line may be seen
+	line   []byte
+	shown  int  // bytes of it
+	escape byte // what a sequence of an arrow key, say, began with; 0: there is none
+}
+
+// typed takes what was typed. end: it was the end of the input.
+func (e *editor) typed(keys []byte) (lines []string, end bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, b := range keys {
+		switch {
+		case e.sequence(b):
+		case b == '\n' || b == '\r':
+			lines = append(lines, string(e.line))
+			e.line, e.shown = e.line[:0], 0
+		case b == 0x04: // Ctrl-D
+			if len(e.line) == 0 {
+				return lines, true
+			}
+		case b == 0x7f || b == '\b':
+			e.erase()
+		case b == 0x15: // Ctrl-U
+			for len(e.line) > 0 {
+				e.erase()
+			}
+		case b >= ' ' || b == '\t':
+			e.line = append(e.line, b)
+			e.reveal()
+		}
+	}
+	return lines, false
+}
+
+// sequence reports whether b belongs to an escape sequence.
+func (e *editor) sequence(b byte) bool {
+	switch {
+	case b == 0x1b:
+		e.escape = b
+	case e.escape == 0x1b && (b == '[' || b == 'O'):
+		e.escape = b
+	case e.escape == 0x1b, e.escape != 0 && b >= '@' && b <= '~':
+		e.escape = 0
+	default:
+		return e.escape != 0
+	}
+	return true
+}
+
+// reveal shows what came to a line that may be seen, whole characters only.
+func (e *editor) reveal() {
+	if utf8.Valid(e.line) && e.may(string(e.line)) {
+		_, _ = e.out.Write(e.line[e.shown:]) // see Typist.set
+		e.shown = len(e.line)
+	}
+}
+
+// erase takes the last character back.
+func (e *editor) erase() {
+	_, size := utf8.DecodeLastRune(e.line)
+	e.line = e.line[:len(e.line)-size]
+	if e.shown > len(e.line) {
+		e.shown = len(e.line)
+		_, _ = io.WriteString(e.out, "\b \b")
+	}
+}
+
+// Prefix is what may be seen of an answer that must be one of words, in any case: no other line.
+func Prefix(words ...string) func(line string) bool {
+	return func(line string) bool {
+		for _, w := range words {
+			if len(line) <= len(w) && strings.EqualFold(w[:len(line)], line) {
+				return true
+			}
+		}
+		return false
+	}
+}

@@ -1,0 +1,192 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
+	"github.com/hermes-connector/hermes-connector/cli/words"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+)
+
+// Fix is what one command does and the page can do too: it asks first. Which, says Do, the name of the operation.
+type Fix struct {
+	Do      string
+	Gateway string
+	Name    string       // what people call the gateway
+	Grant   manage.Grant // of a release
+
+	// Button is what stands on the button, Question and Means are what is asked.
+	Button, Question, Means string
+}
+
+var (
+	doReplay  = ops.Replay.Name
+	doRotate  = ops.Rotate.Name
+	doRelease = ops.Release.Name
+)
+
+func replays(g manage.Gateway) Fix {
+	name := called(g)
+	return Fix{
+		Do: doReplay, Gateway: string(g.ID), Name: name, Button: "Deliver them after all", Question: "Deliver to " + name + " what was given up?",
+		Means: "Those messages go behind what waits for it, as many as fit.",
+	}
+}
+
+func rotates(g manage.Gateway) Fix {
+	name := called(g)
+	return Fix{
+		Do: doRotate, Gateway: string(g.ID), Name: name, Button: "Make a new secret", Question: "Make a new secret for " + name + "?",
+		Means: "The next page shows it, once, as lines for the gateway's .env. The old secret is good until the gateway comes with the new one, for a day at most.",
+	}
+}
+
+func releases(g manage.Gateway, of manage.Grant) Fix {
+	name := called(g)
+	return Fix{
+		Do: doRelease, Gateway: string(g.ID), Name: name, Grant: of, Button: "Release it from " + name,
+		Question: "Release " + of.Where() + " from " + name + "?",
+		Means:    "The gateway gets nothing more from there, and may not write there. Another one can then be given it.",
+	}
+}
+
+// Address is the page that asks.
+func (f Fix) Address() string {
+	q := url.Values{"do": {f.Do}, "gateway": {f.Gateway}}
+	for key, value := range map[string]string{"platform": string(f.Grant.Platform), "scope": string(f.Grant.Scope), "chat": string(f.Grant.Chat)} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	return "/fix?" + q.Encode()
+}
+
+// Fixes are those of the commands in a text: it is one, or has them in backticks.
+func (v view) Fixes(text string) (all []Fix) {
+	said := append(strings.Split(text, "`"), text)
+	offer := func(f Fix, op *ops.Row, args ...string) {
+		if slices.Contains(said, words.Line(op, args...)) {
+			all = append(all, f)
+		}
+	}
+	for _, g := range v.Gateways {
+		names := []string{string(g.ID)}
+		if g.Name != "" {
+			names = append(names, g.Name)
+		}
+		for _, name := range names {
+			offer(replays(g), ops.Replay.Row, name)
+			offer(rotates(g), ops.Rotate.Row, name)
+			if g.Holds == nil {
+				continue
+			}
+			for _, of := range g.Holds.Grants {
+				if of.Chat != "" {
+					offer(releases(g, of), ops.Release.Row, name, string(of.Platform), string(of.Chat))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// asked is the fix that a request names; false: there is no such gateway, or no such grant of it.
+func (s *Section) asked(ctx context.Context, q url.Values) (Fix, bool) {
+	g, err := s.o.Service.Gateway(ctx, manage.Named{Name: q.Get("gateway")})
+	if err != nil || g.State == manage.Revoked {
+		return Fix{}, false
+	}
+	switch q.Get("do") {
+	case doReplay:
+		return replays(g), true
+	case doRotate:
+		return rotates(g), true
+	case doRelease:
+		if g.Holds == nil {
+			return Fix{}, false
+		}
+		for _, of := range g.Holds.Grants {
+			if of.Platform == relay.PlatformID(q.Get("platform")) && of.Scope == relay.ScopeID(q.Get("scope")) && of.Chat == relay.ChatID(q.Get("chat")) {
+				return releases(g, of), true
+			}
+		}
+	}
+	return Fix{}, false
+}
+
+// nothingToFix answers a request for what cannot be done any more.
+func nothingToFix(w http.ResponseWriter) {
+	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is nothing to fix", "It was fixed meanwhile, or the gateway is gone."))
+}
+
+// ask shows what a fix does, with the button that does it.
+func (s *Section) askFix(w http.ResponseWriter, r *http.Request) {
+	f, ok := s.asked(r.Context(), r.URL.Query())
+	if !ok {
+		nothingToFix(w)
+		return
+	}
+	page.Answer(w, http.StatusOK, page.Page{Title: f.Button, Here: page.Status, Main: templates.HTML("ask", f)})
+}
+
+// fix does it.
+func (s *Section) fix(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	_ = r.ParseForm() // one that cannot be read names no fix
+	f, ok := s.asked(r.Context(), r.PostForm)
+	if !ok {
+		nothingToFix(w)
+		return
+	}
+	done, err := s.do(r.Context(), f)
+	if refused, ok := errors.AsType[*manage.Error](err); ok {
+		page.Answer(w, http.StatusConflict, page.Words(page.Status, "That was not done", refused.Message+words.Help(refused)))
+		return
+	}
+	if err != nil {
+		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "That was not done", "It could not be stored. hermes-connector doctor says why."))
+		return
+	}
+	s.forget()
+	page.Answer(w, http.StatusOK, page.Page{Title: done.Title, Here: page.Status, Main: templates.HTML("done", done)})
+}
+
+// done is what became of a fix. Lines are for the gateway's .env, and are shown this once.
+type done struct {
+	Title, Words string
+	Lines        []string
+}
+
+func (s *Section) do(ctx context.Context, f Fix) (done, error) {
+	by := page.Actor(ctx)
+	switch f.Do {
+	case doReplay:
+		m, err := s.o.Service.Replay(ctx, by, manage.Letters{Name: f.Gateway})
+		d := done{Title: manage.Counted(m.Count, "message waits", "messages wait") + " for " + f.Name + " again"}
+		if m.Left > 0 {
+			d.Words = manage.Counted(m.Left, "message stays", "messages stay") + " with the dead letters: there is no more room."
+		}
+		if m.Oversize > 0 {
+			d.Words += " " + manage.Counted(m.Oversize, "message is", "messages are") + " too large for any gateway."
+		}
+		return d, err
+	case doRotate:
+		e, err := s.o.Service.Rotate(ctx, by, manage.Named{Name: f.Gateway})
+		return done{
+			Title: f.Name + " has a new secret", Lines: e.EnvLines(),
+			Words: "Put these lines into the gateway's .env in place of the old ones, and start it again. They are shown this once.",
+		}, err
+	default:
+		g := f.Grant
+		_, err := s.o.Service.Release(ctx, by, manage.Scope{Name: f.Gateway, Platform: g.Platform, Scope: g.Scope, Chat: g.Chat})
+		where := g.Where()
+		return done{Title: strings.ToUpper(where[:1]) + where[1:] + " is released", Words: "A gateway that it is claimed for gets what people write there."}, err
+	}
+}
