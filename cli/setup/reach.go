@@ -10,11 +10,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
+	"github.com/hermes-connector/hermes-connector/cli/proxy"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
@@ -263,29 +265,10 @@ func proxyLines(address, local string) string {
 	if u, err := url.Parse(address); err == nil {
 		host = u.Hostname()
 	}
-	return fmt.Sprintf(`
-For Caddy (/etc/caddy/Caddyfile), which gets the certificate by itself:
+	return "\n" + indented(proxy.For("Caddyfile", host, local)) + "\nOr:\n\n" + indented(proxy.For("nginx.conf", host, local))
+}
 
-  %[1]s {
-      reverse_proxy %[2]s
-  }
-
-Or for nginx, with a certificate of yours (ssl_certificate, ssl_certificate_key):
-
-  server {
-      listen 443 ssl;
-      server_name %[1]s;
-      location / {
-          proxy_pass http://%[2]s;
-          proxy_http_version 1.1;
-          proxy_set_header Upgrade $http_upgrade;
-          proxy_set_header Connection "upgrade";
-          proxy_set_header Host $host;
-          proxy_set_header X-Forwarded-For $remote_addr;
-          proxy_set_header X-Forwarded-Proto $scheme;
-          proxy_read_timeout 1h;
-          client_max_body_size 30m;
-      }
-  }
-`, host, local)
+// indented sets text off from what is said.
+func indented(text string) string {
+	return regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(text, "  $1")
 }
