@@ -63,6 +63,7 @@ type DB struct {
 	Routes       *Routes
 	Commands     *Commands
 	People       *People
+	Labels       *Labels
 	Pending      *Pendings
 	Authors      *authors.Log
 	Capabilities *capability.Records
@@ -98,7 +99,7 @@ func Open(path string, o Options) (*DB, error) {
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log}
 	r := &table.DB{Now: func() time.Time { return o.Now().UTC() }}
 	db.records = r
-	db.People = &People{db: db}
+	db.People, db.Labels = &People{db: db}, &Labels{db}
 	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
 	db.Seen, db.Audit = dedupe.New(r, o.Log), audit.New(r)
