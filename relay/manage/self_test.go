@@ -56,6 +56,7 @@ func TestSelf(t *testing.T) {
 			"platform": "raven", "chatId": "nest", "instanceId": "home", "tenant": "home", "grantedAt": "2026-11-21T12:00:00Z",
 		}},
 		"principal": map[string]any{"instanceId": "home", "policy": "owner-only", "allow": []any{}},
+		"quiet":     map[string]any{"instanceId": "home", "hours": "", "zone": ""},
 		"relevance": map[string]any{"pigeon": policy("pigeon", false), "raven": policy("raven", true)},
 		"missing": []any{
 			"Chats on raven belong to this gateway, but nobody linked to it on raven is a member of them, so none of their messages is delivered.",
