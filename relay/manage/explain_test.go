@@ -112,6 +112,9 @@ func TestEveryVerdictIsASentence(t *testing.T) {
 		gate.OtherBot:      "hermes-connector gateway policy home --platform pigeon --allow-bots",
 		gate.PromptForeign: `hermes-connector link home --user 'pigeon:o'\''neil'`,
 	}
+	if also := all[len(all)-1].Also; also != "hermes-connector chat claim home pigeon loft" {
+		t.Errorf("of a chat that nobody holds it says %q too, want how to claim it", also)
+	}
 	for _, d := range all[:len(all)-1] {
 		if strings.Contains(d.Says, "_") || len(strings.Fields(d.Says)) < 3 || d.Change != change[d.Reason] {
 			t.Errorf("%s: %q, changed by %q; want a sentence, and %q", d.Reason, d.Says, d.Change, change[d.Reason])

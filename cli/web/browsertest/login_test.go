@@ -124,7 +124,7 @@ func TestOtherPages(t *testing.T) {
 
 	// A name that somebody pointed here.
 	b.open(strings.Replace(p.site, "127.0.0.1", rebound, 1)+"/", http.StatusForbidden)
-	for _, host := range []string{"example.net", "127.0.0.2", "", "localhost.example.net"} {
+	for _, host := range []string{"example.net", "0.0.0.0", "", "localhost.example.net"} {
 		req, err := http.NewRequest(http.MethodGet, p.site+"/login", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -1,12 +1,13 @@
 // Package browsertest looks at the web pages with a real Chromium: the program runs as people run it, in a process of
-// its own, a gateway dials its door, and a browser opens the pages. A screenshot of every state is put into a temporary
-// folder whose name is printed.
+// its own, a gateway dials its door, and a browser opens the pages. A screenshot of every state is put into the folder that
+// -pictures names, or a temporary one; its name is printed.
 //
 // Where there is no Chromium the tests are skipped, and so they are in the quick form of the tests (testdata/long).
 package browsertest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,8 @@ const within = 5 * time.Minute
 
 // rebound is a name that is not ours, and that the browser is told is this machine.
 const rebound = "rebound.example"
+
+var keepIn = flag.String("pictures", "", "the folder of the screenshots; empty: a temporary one")
 
 // Set once, by TestMain.
 var (
@@ -55,8 +58,14 @@ func run(m *testing.M) int {
 	if chromium == "" {
 		return m.Run()
 	}
+	flag.Parse()
 	var err error
-	if pictures, err = os.MkdirTemp("", "hermes-connector-pages-"); err != nil {
+	if pictures = *keepIn; pictures != "" {
+		err = os.MkdirAll(pictures, 0o700)
+	} else {
+		pictures, err = os.MkdirTemp("", "hermes-connector-pages-")
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -28,7 +28,8 @@
       before = day;
       if (message.id === fresh) message.before(element('li', 'New', 'new'));
     }
-    if (!document.hidden) localStorage.setItem(place, moment([...log.querySelectorAll('.message')].at(-1)));
+    const last = [...log.querySelectorAll('.message')].at(-1);
+    if (!document.hidden) localStorage.setItem(place, JSON.stringify([last?.id, moment(last)]));
   };
   // put shows an element in place of the one with its id, or behind all messages.
   const put = html => {
@@ -42,9 +43,11 @@
       if (focused) text.focus({preventScroll: true});
     }
   };
-  // keep runs change, and stays at the bottom if the page was there.
+  // The page stays at the bottom if it is there, whatever comes, loads late or is turned.
+  let follow = true;
+  addEventListener('scroll', () => { follow = atBottom(); });
+  new ResizeObserver(() => { if (follow) bottom(); }).observe(document.body);
   const keep = change => {
-    const follow = atBottom();
     change();
     marks();
     if (follow) bottom();
@@ -136,7 +139,7 @@
     if (m.trouble) {
       m.shown.append(element('p', m.trouble, 'bad'), button('Try again', 'Try again', send), ' ', button('Remove', 'Remove', () => { drop(m); send(); }));
     } else {
-      m.shown.append(element('p', 'sending …', 'dim'));
+      m.shown.append(element('p', 'not sent yet', 'dim'));
     }
     if (!m.shown.isConnected) $('unsent').append(m.shown);
   };
@@ -170,7 +173,6 @@
       }
     }
     sending = false;
-    if (atBottom()) bottom();
   }
   const grow = () => {
     if (CSS.supports('field-sizing', 'content')) return;
@@ -210,10 +212,11 @@
   }
 
   form.classList.add('live');
-  const seen = localStorage.getItem(place);
-  if (seen !== null) fresh = [...log.querySelectorAll('.bot')].find(message => moment(message) > seen)?.id ?? '';
+  const [seen, at] = JSON.parse(localStorage.getItem(place) ?? '[]'); // the message that was seen last may be gone
+  if (at !== undefined) fresh = [...log.querySelectorAll($(seen) ? `#${CSS.escape(seen)} ~ .bot` : '.bot')].find(message => $(seen) || moment(message) > at)?.id ?? '';
   grow();
   marks();
+  follow = !fresh;
   if (fresh) log.querySelector('.new').scrollIntoView({block: 'center'});
   else bottom();
 })();

@@ -39,12 +39,21 @@ func (v view) Charts() []chart {
 		top = delay(longest)
 		took24 = "at most " + top + ", the average of " + span(slotFor)
 	}
-	each := " in all, at most %d in " + span(slotFor)
-	mostOf := func(values []float64) int { return int(slices.Max(values)) }
+	messages := func(title string, all int, values []float64) chart {
+		top, words := int(slices.Max(values)), "none"
+		if all > 0 {
+			words = fmt.Sprintf("%d in all, at most %d in %s", all, top, span(slotFor))
+		}
+		return chart{title, words, number(top), outline(values), n - 1}
+	}
+	waits := "nothing"
+	if most > 0 {
+		waits = "at most " + strconv.Itoa(most)
+	}
 	return []chart{
-		{"Messages in", fmt.Sprintf("%d"+each, allIn, mostOf(in)), number(mostOf(in)), outline(in), n - 1},
-		{"Messages out", fmt.Sprintf("%d"+each, allOut, mostOf(out)), number(mostOf(out)), outline(out), n - 1},
-		{"Waiting", "at most " + strconv.Itoa(most), number(most), outline(waiting), n - 1},
+		messages("Messages in", allIn, in),
+		messages("Messages out", allOut, out),
+		{"Waiting", waits, number(most), outline(waiting), n - 1},
 		{"Delivery delay", took24, top, outline(took), n - 1},
 	}
 }

@@ -81,7 +81,7 @@ func TestWhatChartsSay(t *testing.T) {
 	v.lines[slots-1], v.lines[40] = line{In: 3, Waiting: 2}, line{In: 17, Delay: 1500 * time.Millisecond}
 	c := v.Charts()
 	for n, want := range []chart{
-		{Words: "20 in all, at most 17 in 10 minutes", Top: "17"}, {Words: "0 in all, at most 0 in 10 minutes"},
+		{Words: "20 in all, at most 17 in 10 minutes", Top: "17"}, {Words: "none"},
 		{Words: "at most 2", Top: "2"}, {Words: "at most 1.5 s, the average of 10 minutes", Top: "1.5 s"},
 	} {
 		if c[n].Words != want.Words || c[n].Top != want.Top {
