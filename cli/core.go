@@ -191,6 +191,7 @@ func (c *core) openOperator(ctx context.Context, self admin.Server, own, known s
 	}
 	srv := &http.Server{
 		Handler:           admin.Handler(c.service, c.db, self),
+		ConnContext:       admin.WithPeer,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -218,7 +219,7 @@ func listenKnown(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // others may look whether a server runs
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
-	return admin.Listen(ctx, path)
+	return admin.ListenShared(ctx, path)
 }
 
 // serveMetrics lets run serve the metrics on l.

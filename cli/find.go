@@ -54,14 +54,19 @@ func (a *app) knownSockets() []string {
 // find looks for the running server: at the socket in the command's own data folder first, else at those that are known.
 func (a *app) find(ctx context.Context) (f found, err error) {
 	cfg, faults := config.Glimpse(a.source())
+	var denied error // why this user may not use the data folder; as one of a service's group they may use its known socket
 	asked := target{file: abs(config.File(a.source())), decided: a.configGiven()}
 	if cfg != nil {
-		if err := ownData(cfg); err != nil {
-			return f, err
-		}
+		denied = ownData(cfg)
 		asked.dataDir, asked.given, asked.there = cfg.DataDir, cfg.DataDirGiven, files.Exists(cfg.Database())
-		if f.client, err = admin.Dial(ctx, cfg.Socket()); err != nil && !errors.Is(err, admin.ErrNoServer) {
-			return f, err
+		if denied == nil {
+			f.client, denied = admin.Dial(ctx, cfg.Socket())
+		}
+		if errors.Is(denied, admin.ErrNoServer) {
+			denied = nil
+		}
+		if denied != nil && (a.dataDir != "" || os.Geteuid() == 0) {
+			return f, denied
 		}
 	}
 	if len(faults) == 0 {
@@ -72,6 +77,9 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 	}
 	others, closed := a.others(ctx)
 	o, err := pick(asked, others, closed)
+	if o == nil && denied != nil {
+		return f, denied
+	}
 	if o == nil || len(faults) > 0 && o.server.Config != asked.file { // with faults it is not known what is meant
 		return f, cmp.Or(a.unless(f, faults), err)
 	}
@@ -106,8 +114,8 @@ type target struct {
 }
 
 // pick is which of the servers at the known sockets a command means whose own data folder has none; nil: no server. What
-// is not clear is an error that names both folders. closed: there is a socket that this user may not use.
-func pick(a target, running []other, closed bool) (*other, error) {
+// is not clear is an error that names both folders. closed is why a server could not be asked which it is.
+func pick(a target, running []other, closed error) (*other, error) {
 	for i, o := range running {
 		if o.server.DataDir == a.dataDir || !a.given && a.file != "" && o.server.Config == a.file { // a service has its data folder from elsewhere
 			return &running[i], nil
@@ -117,8 +125,8 @@ func pick(a target, running []other, closed bool) (*other, error) {
 	switch {
 	case a.decided:
 		return nil, nil
-	case len(running) == 0 && closed && open:
-		return nil, errors.New("a server runs here as another user: run this command as that user (sudo -u USER), or say with --config or --data-dir which data is meant")
+	case len(running) == 0 && closed != nil && open:
+		return nil, fmt.Errorf("a server runs here that cannot be asked (%w): run this command as the server's user (sudo -u USER), or say with --config or --data-dir which data is meant", closed)
 	case len(running) == 0:
 		return nil, nil
 	case len(running) == 1 && open:
@@ -182,8 +190,8 @@ type other struct {
 	client *admin.Client
 }
 
-// others are the servers that answer at the known sockets; closed: there is one that this user may not use.
-func (a *app) others(ctx context.Context) (all []other, closed bool) {
+// others are the servers that answer at the known sockets; closed is why one could not be asked, such as another user's.
+func (a *app) others(ctx context.Context) (all []other, closed error) {
 	for _, path := range a.knownSockets() {
 		if path == "" {
 			continue
@@ -195,7 +203,9 @@ func (a *app) others(ctx context.Context) (all []other, closed bool) {
 				all = append(all, o)
 			}
 		}
-		closed = closed || err != nil && !errors.Is(err, admin.ErrNoServer)
+		if err != nil && !errors.Is(err, admin.ErrNoServer) {
+			closed = err
+		}
 	}
 	return all, closed
 }

@@ -18,25 +18,25 @@ func TestWhichServerIsMeant(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asked   target
 		running []other
-		closed  bool
+		closed  error
 		want    string // a data folder; empty: no server
 		says    []string
 	}{
-		"nobody runs, nobody said":            {target{dataDir: "/d"}, nil, false, "", nil},
-		"one runs, nobody said":               {target{dataDir: "/d"}, both[1:], false, "/srv/b", nil},
-		"one runs, and old data lies here":    {target{dataDir: "/d", there: true}, both[1:], false, "/srv/b", nil},
-		"two run, nobody said":                {target{dataDir: "/d"}, both, false, "", []string{"/srv/a (/etc/a.toml) and /srv/b", "--config or --data-dir"}},
-		"a folder that is a server's":         {target{dataDir: "/srv/b", given: true}, both, false, "/srv/b", nil},
-		"a file that is a server's":           {target{dataDir: "/d", file: "/etc/a.toml"}, both, false, "/srv/a", nil},
-		"that file, named for the command":    {target{dataDir: "/d", file: "/etc/a.toml", decided: true}, both, false, "/srv/a", nil},
-		"that file, but a folder was written": {target{dataDir: "/d", file: "/etc/a.toml", given: true}, both[:1], false, "", []string{"/srv/a", "/d (/etc/a.toml)"}},
-		"another file, with data":             {target{dataDir: "/d", file: "/x.toml", there: true}, both[1:], false, "", []string{"/srv/b", "/d (/x.toml)", "--config"}},
-		"another file, of which nothing came": {target{dataDir: "/d", file: "/x.toml"}, both[1:], false, "/srv/b", nil},
-		"another file, named":                 {target{dataDir: "/d", file: "/x.toml", decided: true}, both, false, "", nil},
-		"a folder was written":                {target{dataDir: "/d", given: true}, both[1:], false, "", []string{"/srv/b", "/d"}},
-		"another user's server":               {target{dataDir: "/d"}, nil, true, "", []string{"sudo -u"}},
-		"another user's, and my own data":     {target{dataDir: "/d", given: true}, nil, true, "", nil},
-		"another user's, and one of mine":     {target{dataDir: "/d"}, both[1:], true, "/srv/b", nil},
+		"nobody runs, nobody said":            {target{dataDir: "/d"}, nil, nil, "", nil},
+		"one runs, nobody said":               {target{dataDir: "/d"}, both[1:], nil, "/srv/b", nil},
+		"one runs, and old data lies here":    {target{dataDir: "/d", there: true}, both[1:], nil, "/srv/b", nil},
+		"two run, nobody said":                {target{dataDir: "/d"}, both, nil, "", []string{"/srv/a (/etc/a.toml) and /srv/b", "--config or --data-dir"}},
+		"a folder that is a server's":         {target{dataDir: "/srv/b", given: true}, both, nil, "/srv/b", nil},
+		"a file that is a server's":           {target{dataDir: "/d", file: "/etc/a.toml"}, both, nil, "/srv/a", nil},
+		"that file, named for the command":    {target{dataDir: "/d", file: "/etc/a.toml", decided: true}, both, nil, "/srv/a", nil},
+		"that file, but a folder was written": {target{dataDir: "/d", file: "/etc/a.toml", given: true}, both[:1], nil, "", []string{"/srv/a", "/d (/etc/a.toml)"}},
+		"another file, with data":             {target{dataDir: "/d", file: "/x.toml", there: true}, both[1:], nil, "", []string{"/srv/b", "/d (/x.toml)", "--config"}},
+		"another file, of which nothing came": {target{dataDir: "/d", file: "/x.toml"}, both[1:], nil, "/srv/b", nil},
+		"another file, named":                 {target{dataDir: "/d", file: "/x.toml", decided: true}, both, nil, "", nil},
+		"a folder was written":                {target{dataDir: "/d", given: true}, both[1:], nil, "", []string{"/srv/b", "/d"}},
+		"another user's server":               {target{dataDir: "/d"}, nil, admin.ErrDenied, "", []string{"sudo -u"}},
+		"another user's, and my own data":     {target{dataDir: "/d", given: true}, nil, admin.ErrDenied, "", nil},
+		"another user's, and one of mine":     {target{dataDir: "/d"}, both[1:], admin.ErrDenied, "/srv/b", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := pick(tc.asked, tc.running, tc.closed)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
 // jsonFlag adds --json to c.
@@ -151,4 +152,11 @@ func join[S ~string](all []S) string {
 		texts[i] = string(s)
 	}
 	return strings.Join(texts, ", ")
+}
+
+// warn writes warnings, a line each.
+func warn(w io.Writer, warnings []string) {
+	for _, warning := range warnings {
+		_, _ = fmt.Fprintln(w, "!", terminal.Plain(finding.Local(warning)))
+	}
 }

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -137,6 +139,66 @@ func personOf(flag, raw string) (p store.Person, err error) {
 	return store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)}, nil
 }
 
+func newPeopleCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "list [NAME]", Short: "List who is linked to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.complete([]string{"NAME"})}
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		all, err := a.people(cmd.Context(), pos)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, all, func(w io.Writer) {
+			if len(all) == 0 {
+				a.say("Nobody is linked. Next: hermes-connector link NAME")
+				return
+			}
+			rows := [][]any{{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
+			for _, p := range all {
+				direct := "yes"
+				if p.DirectTo != p.Instance {
+					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
+				}
+				rows = append(rows, []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
+			}
+			table(w, narrow(rows))
+		})
+	}
+	return group("people", "Show whose messages go where, name them, and change it", c, a.peopleName(), a.peopleDirect())
+}
+
+// instances are the names of gateways, one of each instance: those of one instance hold the same.
+func (a *app) instances(ctx context.Context) (names []string, err error) {
+	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
+	var asked []relay.InstanceID
+	for _, g := range gateways {
+		if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
+			asked, names = append(asked, g.Instance), append(names, string(g.ID))
+		}
+	}
+	return names, err
+}
+
+// people are who is linked to the named gateways, or to any.
+func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, error) {
+	all := []manage.Binding{}
+	if len(names) == 0 {
+		var err error
+		if names, err = a.instances(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		g, err := ask(ctx, a, ops.Gateway, manage.Named{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if g.Holds != nil {
+			all = append(all, g.Holds.People...)
+		}
+	}
+	return all, nil
+}
+
 func (a *app) gatewayAccess() *cobra.Command {
 	c := command(a, ops.SetPrincipal, "Show or set who may talk to a gateway in its group chats")
 	c.Long = `Shows or sets who may talk to a gateway in the group chats that it has (hermes-connector chat list):
@@ -169,6 +231,21 @@ func (a *app) gatewayAccess() *cobra.Command {
 		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", terminal.Plain(set.Name), verb, terminal.Plain(heard(p)), p.Policy)
 		warn(w, p.Warnings)
 	})
+}
+
+// heard is whom a gateway hears in the chats it was granted.
+func heard(p manage.Principal) string {
+	switch p.Policy {
+	case relay.AnyOne:
+		return "anyone"
+	case relay.AllowList:
+		all := "its people"
+		for _, a := range p.Allow {
+			all += ", " + string(a.Platform) + ":" + string(a.User)
+		}
+		return all
+	}
+	return "its people only"
 }
 
 func (a *app) gatewayPolicy() *cobra.Command {
@@ -219,4 +296,22 @@ func (a *app) gatewayPolicy() *cobra.Command {
 		})
 		warn(w, r.Warnings)
 	})
+}
+
+// policyLine is a policy in a line.
+func policyLine(r manage.Relevance) string {
+	out := string(r.Platform) + ": all messages of people"
+	if r.RequireAddress {
+		out = string(r.Platform) + ": what is addressed to the bot"
+		if len(r.Free) > 0 {
+			out += ", and all of " + join(r.Free)
+		}
+	}
+	if r.AllowBots {
+		out += "; other bots too"
+	}
+	if r.OwnerMustAddress {
+		out += "; its people must address it too"
+	}
+	return out + "; context " + string(r.Context)
 }

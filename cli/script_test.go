@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -40,6 +41,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("RUNTIME_DIRECTORY", filepath.Join(e.WorkDir, "run")) // no server but its own is found
 			e.Setenv("TELEGRAM_TEST_API", filepath.Join(os.Getenv(partnersEnv), "telegram-test-api"))
+			now := time.Now().UTC()
+			e.Setenv("NIGHT", now.Add(-time.Hour).Format("15:04")+"-"+now.Add(12*time.Hour).Format("15:04")) // hours that have begun
 			e.Values["server"] = &running{}
 			if installed() { // an empty file comes before this machine's own, which no script must reach
 				xdg := filepath.Join(e.WorkDir, ".xdg")

@@ -46,7 +46,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 	f.StringVar(&o.CertFile, "cert-file", "", "with --secure tls: the certificate's `file`")
 	f.StringVar(&o.KeyFile, "key-file", "", "with --secure tls: its key's `file`")
 	f.StringVar(&o.PublicURL, "public-url", "", "the `URL` that gateways dial, when a proxy stands in front")
-	f.StringVar(&o.Web, "web", "", "who may open the web pages: here (in a browser on this machine) or no")
+	f.StringVar(&o.Web, "web", "", "what may open the web pages: here (this machine), lan (other machines, too, over https) or no")
 	f.BoolVar(&install, "service", false, "install and start a systemd service")
 	f.BoolVar(&serve, "serve", false, "run the server in this window")
 	f.StringVar(&o.Gateway, "gateway", "", "make credentials of a gateway of that `NAME`")
@@ -62,7 +62,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 		}
 	}
 	for flag, values := range map[string][]string{
-		"platform": guided, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"}, "web": {"here", "no"},
+		"platform": guided, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"}, "web": {"here", "lan", "no"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // they exist
 	}

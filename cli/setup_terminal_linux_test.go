@@ -142,7 +142,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	ask.types(t, setupToken+"\n")
 	ask.sees(t, `type 1, 2 or 3`)
 	ask.types(t, "here\n")
-	ask.sees(t, `here\n(?s:.*)Who may open them\?[^>]*> `)
+	ask.sees(t, `here\n(?s:.*)What may open them\?[^>]*> `)
 	ask.types(t, "back\n")
 	ask.sees(t, `Where do your gateways run\?[^>]*> `)
 	if made, _ := filepath.Glob(filepath.Join(home, "*")); len(made) != 1 { // the gateway's .env, which was there

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -101,6 +102,39 @@ func readRooms(t *testing.T, root string) map[string]*room {
 		t.Fatalf("%d packages, %v", len(rooms), err)
 	}
 	return rooms
+}
+
+// maxSetting is in how many files a setting of a gateway may stand: what it is, its record, its operation and who carries
+// that out, the command, its words, and what heeds it.
+const maxSetting = 9
+
+// TestASettingStandsInFewFiles takes quiet hours for all settings of a gateway: what each layer needs of them is made from
+// the record and the table of operations, so that nobody has to write them down once more.
+func TestASettingStandsInFewFiles(t *testing.T) {
+	set, in := token.NewFileSet(), make(map[string]bool)
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "tools" || path != ".." && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err == nil {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok && strings.Contains(id.Name, "Quiet") {
+					in[path] = true
+				}
+				return true
+			})
+		}
+		return err
+	})
+	if err != nil || len(in) < 3 || len(in) > maxSetting {
+		t.Errorf("quiet hours stand in %d files, %v; want at most %d: %v", len(in), err, maxSetting, slices.Sorted(maps.Keys(in)))
+	}
 }
 
 // nothing imports nothing: what other packages have is not needed to see what the files of one name of one another.

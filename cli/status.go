@@ -163,6 +163,9 @@ func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
 	}
 	table(w, narrow(rows))
 	for _, i := range all {
+		for _, note := range i.Notes {
+			_, _ = fmt.Fprintf(w, "  %s: %s, %s\n", nameOr(i.Name, i.ID), terminal.Plain(note.Says), manage.Counted(i.Backlog, "message waits", "messages wait"))
+		}
 		for _, warning := range i.Warnings {
 			_, _ = fmt.Fprintf(w, "! %s: %s\n", nameOr(i.Name, i.ID), terminal.Plain(finding.Local(warning)))
 		}

@@ -4,15 +4,18 @@ import (
 	"embed"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/proxy"
 )
 
 // helpFiles are the help topics: one markdown file each, which is read there, on the project's page and in a terminal. A terminal shows
 // a topic as it stands in its file. So its lines have 80 characters at most, but for code and tables; lists stand where a table would not
-// fit; a link to another topic is [words](TOPIC.md), and a link to a file of the project is an address. A topic is text of
-// ours: what people or networks named never passes through here.
+// fit; a link to another topic is [words](TOPIC.md), and a link to a file of the project is an address; a line that only links to a
+// file of cli/proxy shows that file in a terminal. A topic is text of ours: what people or networks named never passes through here.
 //
 //go:embed help/*.md
 var helpFiles embed.FS
@@ -38,8 +41,14 @@ func helpText(name string) (string, bool) {
 		return "", false
 	}
 	b, err := helpFiles.ReadFile("help/" + name + ".md")
-	return string(b), err == nil
+	return proxyFile.ReplaceAllStringFunc(string(b), func(line string) string {
+		text, _ := proxy.Files.ReadFile(proxyFile.FindStringSubmatch(line)[1]) // that it is there is tested
+		return "```\n" + string(text) + "```"
+	}), err == nil
 }
+
+// proxyFile is a line that is a link to a file of cli/proxy.
+var proxyFile = regexp.MustCompile(`(?m)^\[.*\]\(\.\./proxy/(.*)\)$`)
 
 // topics lists the help topics.
 func topics() string {

@@ -85,13 +85,13 @@ func (c *cursors) stop() {
 
 // remind makes the writer store what waits. It only queues, and waits for nothing.
 func (db *DB) remind() {
-	_ = db.records.File.Push(db.overdue()) // closed: the stop stores it
+	_ = db.records.File.Push(db.cursors.overdue()) // closed: the stop stores it
 }
 
 // overdue is an op with which the cursors that wait are stored though nothing else is.
-func (db *DB) overdue() *boltfile.Op {
+func (c *cursors) overdue() *boltfile.Op {
 	return &boltfile.Op{Run: func(boltfile.Batch) error {
-		db.cursors.due = true
+		c.due = true
 		return nil
 	}}
 }

@@ -128,14 +128,17 @@ func namesOf(t *bolt.Tx, who Person) (Names, error) {
 // Shown is the instance's name as people read it: the one it was given, or its id.
 func (i Instance) Shown() string { return cmp.Or(i.Label, string(i.ID)) }
 
-// Rename gives an instance the name that people know it by, besides its id, which stays: credentials, links, grants and
+// Labels are the names that instances were given. All methods: any goroutine.
+type Labels struct{ db *DB }
+
+// Give gives an instance the name that people know it by, besides its id, which stays: credentials, links, grants and
 // buffers hang on that. Its id, or nothing, takes the name back. ErrExists: the name is another instance's or gateway's,
 // in whatever tenant: whoever types a name names no tenant. ErrNotFound: no such instance, or it was revoked.
-func (db *DB) Rename(ctx context.Context, row *audit.Entry, id relay.InstanceID, label string) error {
+func (l *Labels) Give(ctx context.Context, row *audit.Entry, id relay.InstanceID, label string) error {
 	if label == string(id) {
 		label = ""
 	}
-	return db.change(ctx, row, "rename instance", func(t *tx) error {
+	return l.db.change(ctx, row, "rename instance", func(t *tx) error {
 		i, err := t.liveInstance(id)
 		if err != nil {
 			return err
@@ -165,9 +168,9 @@ func (t *tx) unnamed(name string, id relay.InstanceID) error {
 	return nil
 }
 
-// Labelled is the instance that was given that name. ErrNotFound: none was.
-func (db *DB) Labelled(ctx context.Context, name string) (Instance, error) {
-	return table.Get(ctx, db.records, "instance", func(t *bolt.Tx) (Instance, error) {
+// Find is the instance that was given that name. ErrNotFound: none was.
+func (l *Labels) Find(ctx context.Context, name string) (Instance, error) {
+	return table.Get(ctx, l.db.records, "instance", func(t *bolt.Tx) (Instance, error) {
 		for _, i := range table.Readable[Instance](t, BucketInstances) {
 			if i.Label == name && name != "" {
 				return i, nil

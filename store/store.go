@@ -15,8 +15,8 @@
 //     an instance is enrolled again, or a backup is restored.
 //  5. An entry leaves a lane only by being dropped, or by moving to the dead letters or, when
 //     damaged, to the quarantine.
-//  6. Entries of a lane are handed out in the order they were accepted. What is remembered of lanes (order.go) is
-//     what the newest commit has.
+//  6. Entries of a lane are handed out in the order they were accepted. What is remembered of lanes (order.go), of seen
+//     marks and of records (recent.go) is what the newest commit has, and bounded but for the lanes' entries.
 //  7. An event is stored once per bot, however often it is handed in within three days.
 //  8. A file or record that is not what was written is refused, or set aside, and named (damage.go); it is
 //     never replaced or skipped in silence. All records are looked at whenever the file is opened
@@ -62,7 +62,9 @@ type DB struct {
 	Codes        *Codes
 	Routes       *Routes
 	Commands     *Commands
+	Notices      *Notices
 	People       *People
+	Labels       *Labels
 	Pending      *Pendings
 	Authors      *authors.Log
 	Capabilities *capability.Records
@@ -98,8 +100,9 @@ func Open(path string, o Options) (*DB, error) {
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log}
 	r := &table.DB{Now: func() time.Time { return o.Now().UTC() }}
 	db.records = r
-	db.People = &People{db: db}
+	db.People, db.Labels = &People{db: db}, &Labels{db}
 	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
+	db.Notices = &Notices{db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
 	db.Seen, db.Audit = dedupe.New(r, o.Log), audit.New(r)
 	fo := o.File()
@@ -141,7 +144,7 @@ func (db *DB) now() time.Time { return db.records.Now() }
 // refuses new ones, and lets go of the file.
 func (db *DB) Close() error {
 	db.cursors.stop()
-	err := db.records.File.Close(db.overdue())
+	err := db.records.File.Close(db.cursors.overdue())
 	switch {
 	case err == nil:
 		return nil

@@ -27,17 +27,20 @@ type ToldFinding struct {
 
 func toldKey() []byte { return table.Key("findings") }
 
-// Told is what the operator was told; the zero value: nothing.
-func (db *DB) Told(ctx context.Context) (Told, error) {
-	return table.Get(ctx, db.records, "what the operator was told", func(t *bolt.Tx) (Told, error) {
+// Notices are what the operator was told. Its methods: any goroutine.
+type Notices struct{ db *DB }
+
+// Told is what they were told; the zero value: nothing.
+func (ns *Notices) Told(ctx context.Context) (Told, error) {
+	return table.Get(ctx, ns.db.records, "what the operator was told", func(t *bolt.Tx) (Told, error) {
 		told, _, err := table.Load[Told](t, bucketTold, toldKey())
 		return told, err
 	})
 }
 
-// SetTold stores what the operator was told, in place of what they were told before.
-func (db *DB) SetTold(ctx context.Context, told Told) error {
-	return db.change(ctx, nil, "what the operator was told", func(t *tx) error {
+// SetTold stores what they were told, in place of what they were told before.
+func (ns *Notices) SetTold(ctx context.Context, told Told) error {
+	return ns.db.change(ctx, nil, "what the operator was told", func(t *tx) error {
 		return t.PutChanged(bucketTold, toldKey(), told)
 	})
 }

@@ -2,12 +2,12 @@
 // Unix socket to a running server, or straight to a Service in the same process. Both ways carry out one
 // row of relay/ops, so a command does the same whether or not a server runs.
 //
-// It is no management API for others: whoever can open the socket is the operator, and only the
-// owner of the socket can (mode 0600).
+// It is no management API for others: whoever can open the socket is the operator. Only its owner and root can (mode 0600),
+// and, where a service has a folder for that, the group of that folder (mode 0660).
 //
 // Invariants:
 //
-//  1. The socket is never connectable by anyone but its owner, from its first moment on.
+//  1. The socket is never connectable by anyone else, from its first moment on.
 //  2. Only the process that holds the database listens, so a socket file that it finds is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
 //  4. Every change is made in the name of the user who ran the command.
@@ -29,7 +29,7 @@ import (
 // maxArgs bounds a request, in bytes.
 const maxArgs = 1 << 20
 
-// actorHeader carries the name of the user who ran the command. It is believed: only the socket's owner can send it.
+// actorHeader carries the name of the user who ran the command. It is believed of the socket's owner and of root.
 const actorHeader = "Hermes-Connector-User"
 
 // Server is who listens on a socket. Paths are absolute.
@@ -57,7 +57,7 @@ func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 		if err != nil {
 			raw = nil // malformed
 		}
-		result, err := op.Carry(r.Context(), svc, operator(r.Header.Get(actorHeader)), raw)
+		result, err := op.Carry(r.Context(), svc, operator(caller(r)), raw)
 		if err == nil {
 			answer(w, http.StatusOK, result)
 			return

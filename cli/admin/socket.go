@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -41,9 +42,21 @@ func short(path string) (usable string, release func(), err error) {
 	return usable, func() { _ = dir.Close() }, nil
 }
 
-// Listen makes the admin socket. The caller holds the database, so a socket that is already
+// Listen makes the admin socket, for this user alone. The caller holds the database, so a socket that is already
 // there belongs to a process that died, and is replaced. Closing the listener removes it.
-func Listen(ctx context.Context, path string) (net.Listener, error) {
+func Listen(ctx context.Context, path string) (net.Listener, error) { return listen(ctx, path, 0o600) }
+
+// ListenShared is Listen for a socket that the group of its folder may use too, if the folder lets that group in and
+// nobody else (mode 0750): so the unit of a service makes it.
+func ListenShared(ctx context.Context, path string) (net.Listener, error) {
+	mode := fs.FileMode(0o600)
+	if st, err := os.Stat(filepath.Dir(path)); err == nil && st.Mode().Perm()&0o017 == 0o010 && files.Group(st) == os.Getegid() {
+		mode = 0o660
+	}
+	return listen(ctx, path, mode)
+}
+
+func listen(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	st, err := os.Lstat(path)
 	switch {
 	case err == nil && st.Mode().Type() != fs.ModeSocket:
@@ -61,14 +74,14 @@ func Listen(ctx context.Context, path string) (net.Listener, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		// Before the bind: the file is born with this mode (Linux), not changed after others
 		// could have connected. Where it means nothing it fails, and the mode set below counts.
-		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) })
+		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), uint32(mode)) })
 	}}
 	l, err := lc.Listen(ctx, "unix", usable)
 	if err != nil {
 		release()
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		release()
 		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), l.Close())
 	}
@@ -91,10 +104,23 @@ func (l *listener) Close() error {
 // whose folder is the same user's: a service's.
 func foreign(path string) error {
 	who := files.Anothers(path)
-	if who == "" || os.Geteuid() == 0 && files.Anothers(filepath.Dir(path)) == who {
+	if who == "" || os.Geteuid() == 0 && files.Anothers(filepath.Dir(path)) == who || ofMyGroup(path) {
 		return nil
 	}
 	return fmt.Errorf("%s belongs to the user %s: run this command as that user", path, who)
+}
+
+// ofMyGroup reports whether a socket is open to a group of this user's, in a folder that root alone can have given to the
+// socket's owner: a service's.
+func ofMyGroup(path string) bool {
+	socket, err := os.Lstat(path)
+	folder, err2 := os.Lstat(filepath.Dir(path))
+	above, err3 := os.Lstat(filepath.Dir(filepath.Dir(path)))
+	groups, err4 := os.Getgroups()
+	return errors.Join(err, err2, err3, err4) == nil && socket.Mode() == fs.ModeSocket|0o660 &&
+		slices.Contains(append(groups, os.Getegid()), files.Group(socket)) &&
+		folder.IsDir() && files.Owner(folder) == files.Owner(socket) &&
+		above.IsDir() && files.Owner(above) == 0 && above.Mode().Perm()&0o022 == 0
 }
 
 // dialError sorts why a socket could not be reached.

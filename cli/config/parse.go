@@ -64,7 +64,7 @@ func (p *parser) parse(data []byte) bool {
 	at, what := Place{File: p.file}, ""
 	if pe, ok := errors.AsType[*unstable.ParserError](err); ok { // Highlight is an excerpt of the file, which may hold a token
 		at.Line, what = p.ast.Shape(p.ast.Range(pe.Highlight)).Start.Line, ": "+withoutCodes(pe.Message)
-		if strings.HasPrefix(pe.Message, "expected newline but got") || strings.HasSuffix(pe.Message, "at start of value") {
+		if strings.HasPrefix(pe.Message, "expected newline but got") || strings.HasPrefix(pe.Message, "expected keyword") || strings.HasSuffix(pe.Message, "at start of value") {
 			what += `; a text stands in quotes, such as "127.0.0.1:8787"`
 		}
 	}

@@ -157,6 +157,8 @@ func (s *setup) login(ctx context.Context) error {
 	}
 	s.say("\nThe web pages. This link logs you in, once, before %s (hermes-connector web%s makes another):\n", l.ExpiresAt.Local().Format("15:04"), s.flagConfig())
 	s.show()
-	_, err = fmt.Fprintf(s.Out, "  %s\n", l.URL)
+	if _, err = fmt.Fprintf(s.Out, "  %s\n", l.URL); err == nil && l.Fingerprint != "" {
+		s.say("\nThe certificate is the server's own, so the browser warns of it, once. Continue there if it shows this SHA-256 fingerprint:\n  %s", l.Fingerprint)
+	}
 	return err
 }

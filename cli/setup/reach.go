@@ -10,15 +10,17 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
+	"github.com/hermes-connector/hermes-connector/cli/proxy"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// The answers to where gateways run, to how their connections are protected, and to who may open the pages.
+// The answers to where gateways run, to how their connections are protected, and to what may open the web pages.
 var (
 	reaches = []option{
 		{"here", "on this machine (127.0.0.1)"},
@@ -26,8 +28,9 @@ var (
 		{"internet", "anywhere, over the internet"},
 	}
 	webs = []option{
-		{"here", "I do, in a browser on this machine (127.0.0.1:" + webPort + ")"},
-		{"no", "nobody: no pages"},
+		{"here", "a browser on this machine (127.0.0.1:" + webPort + ")"},
+		{"lan", "phones and other machines, too, over https; the server makes the certificate, and browsers warn of it once"},
+		{"no", "nothing: no web pages"},
 	}
 	secures = []option{
 		{"tailscale", "Tailscale Serve encrypts them"},
@@ -77,7 +80,7 @@ func (s *setup) askReach(ctx context.Context, p *plan) error {
 // webPort is where the pages are.
 const webPort = "8788"
 
-// askWeb asks who may open the web pages. Where nobody can be asked, there are none without a flag.
+// askWeb asks what may open the web pages. Where nobody can be asked, there are none without a flag.
 func (s *setup) askWeb(ctx context.Context, p *plan) error {
 	if s.Web == "" && (s.has("web.listen") || sectioned(s.text)) {
 		return nil
@@ -87,10 +90,11 @@ func (s *setup) askWeb(ctx context.Context, p *plan) error {
 		given = cmp.Or(given, "no")
 	}
 	who, err := s.ask(ctx, question{
-		flag: "web", given: given, text: "There are web pages that show what works, and let you chat with your gateways. Who may open them?", def: "here", options: webs,
+		flag: "web", given: given, text: "The web pages show what works and let you chat with your gateways. What may open them?", def: "here", options: webs,
 	})
-	if err == nil && who == "here" {
-		p.lines = append(p.lines, setting{"web", "listen", text(net.JoinHostPort("127.0.0.1", webPort))})
+	host := map[string]string{"here": "127.0.0.1", "lan": "0.0.0.0"}[who]
+	if host != "" {
+		p.lines = append(p.lines, setting{"web", "listen", text(net.JoinHostPort(host, webPort))})
 	}
 	return err
 }
@@ -261,29 +265,10 @@ func proxyLines(address, local string) string {
 	if u, err := url.Parse(address); err == nil {
 		host = u.Hostname()
 	}
-	return fmt.Sprintf(`
-For Caddy (/etc/caddy/Caddyfile), which gets the certificate by itself:
+	return "\n" + indented(proxy.For("Caddyfile", host, local)) + "\nOr:\n\n" + indented(proxy.For("nginx.conf", host, local))
+}
 
-  %[1]s {
-      reverse_proxy %[2]s
-  }
-
-Or for nginx, with a certificate of yours (ssl_certificate, ssl_certificate_key):
-
-  server {
-      listen 443 ssl;
-      server_name %[1]s;
-      location / {
-          proxy_pass http://%[2]s;
-          proxy_http_version 1.1;
-          proxy_set_header Upgrade $http_upgrade;
-          proxy_set_header Connection "upgrade";
-          proxy_set_header Host $host;
-          proxy_set_header X-Forwarded-For $remote_addr;
-          proxy_set_header X-Forwarded-Proto $scheme;
-          proxy_read_timeout 1h;
-          client_max_body_size 30m;
-      }
-  }
-`, host, local)
+// indented sets text off from what is said.
+func indented(text string) string {
+	return regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(text, "  $1")
 }

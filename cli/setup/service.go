@@ -73,9 +73,9 @@ func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit st
 		commands = append(commands, []string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData})
 	}
 	commands = append(commands,
-		[]string{"chmod", "0755", systemConfig}, // no secret lies there but in the folder of tokens
-		[]string{"chown", "-R", "root:" + systemUser, tokens},
-		[]string{"chmod", "-R", "u=rwX,g=rX,o=", tokens},
+		[]string{"chmod", "0755", systemConfig},                        // no secret lies there but in the folder of tokens
+		[]string{"chown", "-R", systemUser + ":" + systemUser, tokens}, // not its group's, which may give commands
+		[]string{"chmod", "-R", "u=rwX,go=", tokens},
 	)
 	if !packaged {
 		if strings.HasPrefix(d.program, "/home/") || strings.HasPrefix(d.program, "/root/") || strings.HasPrefix(d.program, "/tmp/") {
@@ -115,7 +115,7 @@ func (s *setup) service(ctx context.Context) error {
 		return err
 	}
 	if s.Root {
-		if err := os.MkdirAll(tokens, 0o750); err != nil {
+		if err := os.MkdirAll(tokens, 0o700); err != nil {
 			return fmt.Errorf("service: %w", err)
 		}
 	}

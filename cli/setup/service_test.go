@@ -30,7 +30,7 @@ func TestPlan(t *testing.T) {
 		},
 		"the system's": {
 			d: system, unit: "ExecStart=/usr/local/bin/hc serve --config /etc/hermes-connector/connector.toml",
-			commands: "useradd|install -d -m 0700|chmod 0755 /etc/hermes-connector|chown -R root:hermes-connector /t|chmod -R u=rwX,g=rX,o= /t|systemctl daemon-reload|systemctl enable --now",
+			commands: "useradd|install -d -m 0700|chmod 0755 /etc/hermes-connector|chown -R hermes-connector:hermes-connector /t|chmod -R u=rwX,go= /t|systemctl daemon-reload|systemctl enable --now",
 		},
 		"the system's, with a package": {
 			d: system, haveUser: true, packaged: true,

@@ -39,7 +39,7 @@ type Flags struct {
 	Secure              string // in the network: tls, tailscale or plain
 	CertFile, KeyFile   string
 	PublicURL           string
-	Web                 string // who may open the web pages: here, lan or no
+	Web                 string // what may open the web pages: here, lan or no
 	Start               string // how the server is to run: here, service or no
 	Gateway, EnvFile    string
 	Wait                time.Duration // how long the gateway and its person are waited for where nobody can be asked

@@ -134,7 +134,7 @@ func TestConversations(t *testing.T) {
 				"  1  Telegram\n  2  Discord\n[1] > ", "",
 				"ask for one\nThe token", colons,
 				"Where do your gateways run?", "",
-				"Who may open them?", "no",
+				"What may open them?", "no",
 				"How should the server run?", "no",
 				"What should it be called?", "no",
 				"listen = \"127.0.0.1:8787\"\n      \n      [[bots]]\n      platform = \"telegram\"\n      token_file = \"telegram.token\"\n\nWrite this?\n" + writes, "y",
@@ -150,7 +150,7 @@ func TestConversations(t *testing.T) {
 				"paste that here", "Done! Here is it.|Use this token:|" + dots + "|Keep it secure.",
 				"https://example.net/invite\n\nPress Enter when the bot has joined.\n", "",
 				"Where do your gateways run?", "here",
-				"Who may open them?", "",
+				"What may open them?", "",
 				"How should the server run?", "3",
 				"type 1 or 2\n", "no",
 				"What should it be called?", "a b",
@@ -176,11 +176,11 @@ func TestConversations(t *testing.T) {
 				"Where do your gateways run?", "lan",
 				"How should they be protected?", "back",
 				"Where do your gateways run?", "",
-				"Who may open them?", "back",
+				"What may open them?", "back",
 				"Where do your gateways run?", "",
-				"Who may open them?", "no",
+				"What may open them?", "no",
 				"How should the server run?", "back",
-				"Who may open them?", "no",
+				"What may open them?", "no",
 				"How should the server run?", "no",
 				"What should it be called?", "back",
 				"How should the server run?", "no",
@@ -220,7 +220,7 @@ func TestConversations(t *testing.T) {
 				"Where do your gateways run?", colons,
 				"type 1, 2 or 3\n", colons + "|" + colons,
 				"type 1, 2 or 3\n", "here",
-				"Who may open them?", "here",
+				"What may open them?", "here",
 			},
 		},
 		"a file without a section gets more lines": {
@@ -301,10 +301,42 @@ func TestTheNetworkIsAskedOnce(t *testing.T) {
 		for _, answer := range []string{dots, "", "here", "back", "back", "done", "here"} {
 			p.types(answer)
 		}
-		p.sees("Who may open them?")
+		p.sees("What may open them?")
 		if p.asked != 1 {
 			t.Errorf("the network was asked %d times", p.asked)
 		}
+		if err := p.leaves(); err != errStopped {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTheLinesComeByHand: setup waits until a file that it does not edit has the lines, says what is wrong with it once,
+// and continues.
+func TestTheLinesComeByHand(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "connector.toml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * lookEvery) // of the bubble's time
+		synctest.Wait()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		write("[delivery]\nwindow = 2\n")
+		p := sitting(t, dir, nil)
+		for _, answer := range []string{colons, "no", "no", "yes"} {
+			p.types(answer)
+		}
+		p.sees("At its end:\n\n  [[bots]]\n  platform = \"telegram\"\n  token_file = \"telegram.token\"\n\nWaiting until that is done.")
+		write("[delivery]\nwindow = 2\n[[bots]]\nplatform = telegram\n")
+		if n := strings.Count(p.said.String(), "a text stands in quotes"); n != 1 {
+			t.Errorf("the fault is said %d times:\n%s", n, p.said.String())
+		}
+		p.said.Reset()
+		write("[delivery]\nwindow = 2\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n")
+		p.sees("connector.toml has it\n")
 		if err := p.leaves(); err != errStopped {
 			t.Error(err)
 		}
@@ -345,6 +377,7 @@ func TestScripts(t *testing.T) {
 		"nowhere":               {flags: Flags{Reach: "moon"}, fails: "--reach: want one of: here, lan, internet"},
 		"the invitation, once":  {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: dots, shows: "https://example.net/invite\n", file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"discord\"\ntoken_file = \"discord.token\"\n"},
 		"the code of that link": {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: dots, shows: "\n▀▀▀▀▀"},
+		"pages for phones":      {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "lan"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"0.0.0.0:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
 		"pages":                 {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "here"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"127.0.0.1:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

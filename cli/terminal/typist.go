@@ -85,7 +85,7 @@ type editor struct {
 	escape byte // what a sequence of an arrow key, say, began with; 0: there is none
 }
 
-// typed takes what was typed. end: it was the end of the input.
+// typed takes what was typed, or pasted: of what comes together only whole is shown what may be seen. end: it was the end of the input.
 func (e *editor) typed(keys []byte) (lines []string, end bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,6 +93,7 @@ func (e *editor) typed(keys []byte) (lines []string, end bool) {
 		switch {
 		case e.sequence(b):
 		case b == '\n' || b == '\r':
+			e.reveal()
 			lines = append(lines, string(e.line))
 			e.line, e.shown = e.line[:0], 0
 		case b == 0x04: // Ctrl-D
@@ -107,9 +108,9 @@ func (e *editor) typed(keys []byte) (lines []string, end bool) {
 			}
 		case b >= ' ' || b == '\t':
 			e.line = append(e.line, b)
-			e.reveal()
 		}
 	}
+	e.reveal()
 	return lines, false
 }
 

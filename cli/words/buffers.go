@@ -47,8 +47,9 @@ func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) findin
 // nearlyFull is from how many percent of its room on a buffer is said to fill up.
 const nearlyFull = 80
 
-// ofRoom is that the room for what waits for an instance is nearly taken.
-func ofRoom(i manage.InstanceStatus, lane store.Lane, most store.Limits) finding.List {
+// ofRoom is that the room for what waits for an instance is nearly taken. end is the command that ends the wait; empty: there
+// is none.
+func ofRoom(i manage.InstanceStatus, lane store.Lane, most store.Limits, end string) finding.List {
 	entries, bytes := share(int64(lane.Entries), int64(most.MaxEntries)), share(lane.Bytes, most.MaxBytes)
 	if max(entries, bytes) < nearlyFull {
 		return nil
@@ -58,7 +59,9 @@ func ofRoom(i manage.InstanceStatus, lane store.Lane, most store.Limits) finding
 		what, setting = fmt.Sprintf("%d %% of its room for waiting messages is taken: %d of %d KiB", bytes, lane.Bytes>>10, most.MaxBytes>>10), "max_bytes"
 	}
 	help := "start the gateway"
-	if i.State == manage.Connected {
+	if end != "" {
+		help = "that they wait is wanted: `" + end + "` ends it"
+	} else if i.State == manage.Connected {
 		help = "it is connected: if that does not get less, look at the gateway's log"
 	}
 	return finding.BacklogFilling.Alone("gateway "+string(i.ID), what, help+"; a larger "+setting+" under [delivery] and a restart of the server give more room")

@@ -80,7 +80,12 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 	name := string(i.ID)
 	add := func(k *finding.Kind, what, fix string) { out = append(out, k.Of("gateway "+name, what, fix)) }
 	warn := func(words string) { i.Warnings = append(i.Warnings, words) }
-	out = ofRoom(*i, its.Lane, seen.Limits)
+	note, end, wanted := meant(its.Instance, seen.Now)
+	if wanted {
+		i.Notes = append(i.Notes, note)
+	}
+	_, _, lately := meant(its.Instance, seen.Now.Add(-longWaiting))
+	out = ofRoom(*i, its.Lane, seen.Limits, end)
 	if i.Warning == "copied_credential" {
 		add(finding.Copied, "two programs dial with its credential and push each other out", copied(i.ID))
 		warn("two programs dial with its credential and push each other out: " + copied(i.ID))
@@ -98,10 +103,10 @@ func ofInstance(i *manage.InstanceStatus, its manage.SeenInstance, seen manage.S
 		add(finding.FilesUnfetched, "it took many messages with files and fetched none of them", how)
 		warn("its gateway took many messages with files and fetched none of them: " + how)
 	}
-	if its.WakeFault != "" {
-		add(finding.WakeUnusable, its.WakeFault, "name a usable wake URL in the gateway's .env and start it again")
+	if its.Instance.WakeFault != "" {
+		add(finding.WakeUnusable, its.Instance.WakeFault, "name a usable wake URL in the gateway's .env and start it again")
 	}
-	if i.State != manage.Connected && i.Backlog > 0 && seen.Now.Sub(i.OldestAt) >= longWaiting {
+	if i.State != manage.Connected && !wanted && !lately && i.Backlog > 0 && seen.Now.Sub(i.OldestAt) >= longWaiting {
 		kind, what := finding.GatewayAway, "it has never connected"
 		if !i.LastSeenAt.IsZero() {
 			what = "it has not been here since " + finding.Stamp(i.LastSeenAt)

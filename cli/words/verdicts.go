@@ -44,7 +44,8 @@ func (p phrase) accepted() (words, change string) {
 	case gate.Taken:
 		return "delivered to " + to + " at " + finding.Stamp(d.DeliveredAt), ""
 	case gate.Waits:
-		return "waiting for " + to + " (" + p.wait() + ")", ""
+		_, end, _ := meant(p.Instance, p.Now)
+		return "waiting for " + to + " (" + p.wait() + ")", end
 	case gate.Dead:
 		reason := p.Dead
 		words = "given up for " + to + ": " + gaveUp(reason)
@@ -60,17 +61,25 @@ func (p phrase) accepted() (words, change string) {
 }
 
 // wait is what a message waits for.
-func (p phrase) wait() string {
+func (p phrase) wait() (words string) {
 	seen := p.Instance.LastSeenAt
+	note, _, wanted := meant(p.Instance, p.Now)
 	switch {
 	case p.Unserved.Bots != nil:
 		return p.d.Hint
+	case p.State == manage.Connected && wanted:
+		return note.Says
 	case p.State == manage.Connected:
 		return "connected; it has not taken the message yet"
 	case seen.IsZero():
-		return "it has never connected"
+		words = "it has never connected"
+	default:
+		words = string(p.State) + " since " + finding.Stamp(seen)
 	}
-	return string(p.State) + " since " + finding.Stamp(seen)
+	if wanted {
+		words += ", and " + note.Says
+	}
+	return words
 }
 
 // gaveUp says why a message is a dead letter.

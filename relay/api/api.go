@@ -102,10 +102,10 @@ type route struct {
 }
 
 // byPath are all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint, each is
-// an operation of the table.
+// an operation of the table; one that is not named here takes its arguments as they are.
 func byPath() map[string]route {
 	all := map[string]route{"/relay/identity/": {[]string{http.MethodGet, http.MethodPost}, (*API).identity}}
-	for op, do := range map[*ops.Row]handler{
+	own := map[*ops.Row]handler{
 		ops.EnrollByToken.Row: (*API).enroll,
 		ops.Provision.Row:     (*API).provision,
 		ops.SetRelevance.Row:  asks(relevance, declare),
@@ -116,9 +116,15 @@ func byPath() map[string]route {
 		ops.SetDMDefault.Row:  asks(bind, ops.SetDMDefault.Do),
 		ops.Deprovision.Row:   asks(named, deprovision),
 		ops.Self.Row:          byManager((*API).self),
-	} {
-		method, path, _ := strings.Cut(op.Route, " ")
-		all[path] = route{[]string{method}, do}
+	}
+	for _, op := range ops.All() {
+		if method, path, ok := strings.Cut(op.Route, " "); ok {
+			do := own[op]
+			if do == nil {
+				do = plain(op)
+			}
+			all[path] = route{[]string{method}, do}
+		}
 	}
 	return all
 }

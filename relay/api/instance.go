@@ -2,6 +2,9 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -21,6 +24,25 @@ func asks[In, Out any](read func(name string, b *body) In, do func(context.Conte
 			return nil, b.err
 		}
 		return do(ctx, a.svc, c.actor, in)
+	})
+}
+
+// plain is a route whose body is the operation's arguments, but for their name: that is the caller's instance.
+func plain(op *ops.Row) handler {
+	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
+		b, err := readBody(r, bodyTime)
+		if err != nil {
+			return nil, err
+		}
+		maps.DeleteFunc(b.members, func(member string, _ json.RawMessage) bool { return strings.EqualFold(member, "name") })
+		if b.members["name"], err = json.Marshal(c.instance); err != nil {
+			return nil, err
+		}
+		args, err := json.Marshal(b.members)
+		if err != nil {
+			return nil, err
+		}
+		return op.Carry(ctx, a.svc, c.actor, args)
 	})
 }
 

@@ -123,6 +123,34 @@ func TestPrincipal(t *testing.T) {
 	}
 }
 
+// TestQuiet: what a body calls itself changes nothing, however it is spelled (invariant 1).
+func TestQuiet(t *testing.T) {
+	r := newRig(t, identity.Options{})
+	hours := map[string]any{"hours": "22:00-07:00", "zone": "UTC"}
+	want := map[string]any{"instanceId": "gw", "hours": "22:00-07:00", "zone": "UTC", "now": "2026-11-21T12:00:00Z"}
+	for _, body := range []map[string]any{hours, with(hours, map[string]any{"name": "other"}), with(hours, map[string]any{"NAME": "other", "Name": "other", "zzname": 1}), {}, {"hours": nil}} {
+		resp := r.call("POST", "/manage/quiet", r.gw("gw"), body)
+		resp.want(t, http.StatusOK, "")
+		if diff := cmp.Diff(want, resp.body); diff != "" {
+			t.Errorf("answer (-want +got):\n%s", diff)
+		}
+	}
+	if i, err := store.Only(r.db.Instances(t.Context(), "other")); err != nil || !i.Quiet.IsZero() {
+		t.Errorf("the instance the body names: %v, %v; want it untouched", i.Quiet, err)
+	}
+	for says, body := range map[string]map[string]any{
+		`hours: "night": want two times of day such as 22:00-07:00`:                                                                             {"hours": "night"},
+		`zone: "Europe/Bonn" is no time zone that this machine knows: want one such as Europe/Berlin (if it knows none, its tzdata is missing)`: with(hours, map[string]any{"zone": "Europe/Bonn"}),
+		`zone: a time zone goes with times only, such as 22:00-07:00`:                                                                           {"zone": "UTC"},
+	} {
+		r.call("POST", "/manage/quiet", r.gw("gw"), body).want(t, http.StatusBadRequest, says)
+	}
+	r.call("POST", "/manage/quiet", r.gw("gw"), map[string]any{"hours": "off"}).want(t, http.StatusOK, "")
+	if i, err := store.Only(r.db.Instances(t.Context(), "gw")); err != nil || !i.Quiet.IsZero() {
+		t.Errorf("ended: %v, %v", i.Quiet, err)
+	}
+}
+
 func TestDMDefault(t *testing.T) {
 	r := newRig(t, identity.Options{})
 	resp := r.call("POST", "/manage/dm-default", r.gw("gw"), map[string]any{"platform": "pigeon", "userId": "ann", "instanceId": "other"})

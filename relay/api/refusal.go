@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -58,7 +59,7 @@ func asRefusal(err error) (r *refusal, ok bool) {
 	case manage.Exists:
 		return refuse(http.StatusConflict, "already exists"), true
 	case manage.Usage:
-		return refuse(http.StatusBadRequest, refused.Field+": "+refused.Message), true
+		return refuse(http.StatusBadRequest, strings.TrimPrefix(refused.Field+": "+refused.Message, ": ")), true
 	}
 	return nil, false
 }

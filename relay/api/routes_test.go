@@ -136,6 +136,13 @@ func samples() map[string]sample {
 			required: []string{"policy"},
 			wrong:    map[string]wrong{"policy": {1, "policy: want a string"}, "allow": {people, "allow: more than 1000"}},
 		},
+		"quiet": {
+			method: "POST", path: "/manage/quiet", bearer: gw,
+			body: always(map[string]any{"hours": "22:00-07:00", "zone": "Europe/Berlin"}),
+			wrong: map[string]wrong{
+				"hours": {7, "hours: want a string"}, "zone": {[]any{}, "zone: want a string"},
+			},
+		},
 		"dm-default": {
 			method: "POST", path: "/manage/dm-default", bearer: gw,
 			body:     always(map[string]any{"platform": "pigeon", "userId": "ann"}),

@@ -130,7 +130,7 @@ func TestOnlyWhatIsUrgentIsTaken(t *testing.T) {
 		wantPushed(t, s, 2, 5, 1, 4)
 		mustAck(t, s, 4, true)
 		wantPushed(t, s, 2, 5, 1, 4)
-		time.Sleep(turnQuiet)
+		time.Sleep(turnSilent)
 		wantPushed(t, s, 2, 5, 1, 4, 3)
 		mustAck(t, s, 3, true)
 		s.hush(true)

@@ -194,7 +194,7 @@ func TestOnlyThePoisonousPartIsBuried(t *testing.T) {
 				synctest.Wait()
 				given := s.seen()
 				if len(given) == n {
-					time.Sleep(turnQuiet)
+					time.Sleep(turnSilent)
 					continue
 				}
 				if strings.Contains(s.given[n], said[1]) {
@@ -234,7 +234,7 @@ func TestWhatCannotBeGivenAsOneIsGivenOneByOne(t *testing.T) {
 				s := connect(t, l)
 				wantGiven(t, s, said[0])
 				mustAck(t, s, 1, true)
-				time.Sleep(turnQuiet)
+				time.Sleep(turnSilent)
 				wantGiven(t, s, said[0], said[2])
 				if why, _ := m.reason(ids(2)[0]); why != store.DeadPoison || len(m.dead) != 1 {
 					t.Errorf("dead letters: %v, want the second", m.dead)

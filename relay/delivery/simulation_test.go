@@ -69,7 +69,7 @@ func (u *turn) over(at time.Time) bool {
 	if u == nil {
 		return true
 	}
-	quiet := turnQuiet
+	quiet := turnSilent
 	if u.ended {
 		quiet = turnEnds
 	}
@@ -501,7 +501,7 @@ func (w *world) fault(rt *rapid.T) {
 // wait lets time pass, in which forwards count as taken, or are good for nothing any more.
 func (w *world) wait(rt *rapid.T) {
 	w.look()
-	time.Sleep(rapid.SampledFrom([]time.Duration{time.Second, turnEnds, forwardLife + time.Second, turnQuiet, forwardLasts}).Draw(rt, "for"))
+	time.Sleep(rapid.SampledFrom([]time.Duration{time.Second, turnEnds, forwardLife + time.Second, turnSilent, forwardLasts}).Draw(rt, "for"))
 	synctest.Wait()
 	if w.live == nil {
 		return
@@ -736,7 +736,7 @@ func (w *world) drain() {
 	w.widen(w.rt)
 	for w.check(); len(w.waiting) > 0; w.check() {
 		if len(w.inFlight) == 0 && len(w.forwards()) == 0 {
-			time.Sleep(turnQuiet)
+			time.Sleep(turnSilent)
 			continue
 		}
 		if len(w.inFlight) == 0 {

@@ -24,8 +24,8 @@ const (
 	// turnEnds is how long nothing must have been heard when something was that usually ends a turn: while a turn goes on,
 	// gateways type every two seconds.
 	turnEnds = 3 * time.Second
-	// turnQuiet is how long a turn goes on without a sign of life.
-	turnQuiet = 45 * time.Second
+	// turnSilent is how long a turn goes on without a sign of life.
+	turnSilent = 45 * time.Second
 	// turnMost is how long a turn is waited for.
 	turnMost = 10 * time.Minute
 )
@@ -91,7 +91,7 @@ func (p *Pump) beginTurnLocked(c Conversation) {
 
 // listenLocked waits for the end of the conversation's turn. lane.mu must be held.
 func (p *Pump) listenLocked(c Conversation, t *talk) {
-	wait := turnQuiet
+	wait := turnSilent
 	if t.ends {
 		wait = turnEnds
 	}

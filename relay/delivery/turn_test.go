@@ -55,13 +55,13 @@ func TestHowATurnEnds(t *testing.T) {
 		during func(s *socket)
 		want   time.Duration
 	}{
-		"in silence":             {func(*socket) {}, turnQuiet},
+		"in silence":             {func(*socket) {}, turnSilent},
 		"its end is heard":       {func(s *socket) { s.pump.Heard(in("a"), Final) }, turnEnds},
 		"it is closed":           {func(s *socket) { s.pump.Heard(in("a"), Said); s.pump.Heard(in("a"), Closed) }, turnEnds},
-		"it is put off":          {func(s *socket) { s.pump.Heard(in("a"), Closed) }, turnQuiet},
-		"nothing final was said": {func(s *socket) { s.pump.Heard(in("a"), Said) }, turnQuiet},
-		"elsewhere":              {func(s *socket) { s.pump.Heard(in("b"), Final) }, turnQuiet},
-		"after a sign of life":   {func(s *socket) { time.Sleep(40 * time.Second); s.pump.Heard(in("a"), Alive) }, 40*time.Second + turnQuiet},
+		"it is put off":          {func(s *socket) { s.pump.Heard(in("a"), Closed) }, turnSilent},
+		"nothing final was said": {func(s *socket) { s.pump.Heard(in("a"), Said) }, turnSilent},
+		"elsewhere":              {func(s *socket) { s.pump.Heard(in("b"), Final) }, turnSilent},
+		"after a sign of life":   {func(s *socket) { time.Sleep(40 * time.Second); s.pump.Heard(in("a"), Alive) }, 40*time.Second + turnSilent},
 		"after more than its end": {func(s *socket) {
 			s.pump.Heard(in("a"), Final)
 			for range 5 { // it goes on after all
@@ -109,7 +109,7 @@ func TestWhatIsSaidLiveIsGivenAtOnce(t *testing.T) {
 		say("urgent@a/x#5")
 		wantPushed(t, s, 1, 4, 5)
 		mustAck(t, s, 5, true)
-		time.Sleep(turnQuiet)
+		time.Sleep(turnSilent)
 		wantGiven(t, s, "hi@a/x#1", "hi@b/y#4", "urgent@a/x#5", lines("hi@a/y#2", "hi@a/y#3"))
 		mustAck(t, s, 3, true)
 		say("hi@a/x#6") // into the turn
@@ -136,7 +136,7 @@ func TestAGatewayThatWokeHasABacklog(t *testing.T) {
 		wantPushed(t, s, 1)
 		mustAck(t, s, 1, true)
 		wantPushed(t, s, 1)
-		time.Sleep(turnQuiet)
+		time.Sleep(turnSilent)
 		wantPushed(t, s, 1, 2)
 		lose(t, s)
 	})
@@ -190,7 +190,7 @@ func TestWhatIsBuriedMeanwhileHoldsNothingUp(t *testing.T) {
 		if err := m.Bury(t.Context(), "i1", ids(2)[0], "overflow"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(turnQuiet)
+		time.Sleep(turnSilent)
 		wantPushed(t, s, 1, 3)
 	}, "hi@a/x", "hi@a/y", "hi@a/x")
 }
@@ -204,7 +204,7 @@ func TestAnotherBotsConversationWaitsForBoth(t *testing.T) {
 		wantPushed(t, s, 2, 1)
 		mustAck(t, s, 1, true)
 		wantPushed(t, s, 2, 1)
-		time.Sleep(turnQuiet)
+		time.Sleep(turnSilent)
 		wantPushed(t, s, 2, 1, 3)
 	}, "strange@a/x", "hi@a/x", "strange@a/y")
 }

@@ -21,7 +21,7 @@ func (b *bench) link(t *testing.T, user relay.UserID, i relay.InstanceID, label 
 	if err := b.db.Bind(t.Context(), nil, store.Binding{Platform: "telegram", User: user, Instance: i, BoundAt: b.now}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.db.Rename(t.Context(), nil, i, label); err != nil {
+	if err := b.db.Labels.Give(t.Context(), nil, i, label); err != nil {
 		t.Fatal(err)
 	}
 	b.now = b.now.Add(1)

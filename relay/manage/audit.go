@@ -48,7 +48,7 @@ func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", "a limit of %d shows nothing", q.Limit)
 	}
-	of, err := s.db.Labelled(ctx, q.Name)
+	of, err := s.db.Labels.Find(ctx, q.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}

@@ -72,6 +72,10 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 			_, err := w.SetPrincipal(ctx, operator, manage.SetPrincipal{Name: "home", Policy: relay.AnyOne})
 			return err
 		}, []manage.AuditRow{{Action: "principal", Detail: "any"}}, false},
+		{"quiet hours", func(ctx context.Context, w *world) error {
+			_, err := w.SetQuiet(ctx, operator, manage.SetQuiet{Name: "home", Hours: "22:00-07:00", Zone: "Europe/Berlin"})
+			return err
+		}, []manage.AuditRow{{Action: "quiet", Detail: "22:00-07:00 Europe/Berlin"}}, false},
 		{"principal list", func(ctx context.Context, w *world) error {
 			_, err := w.SetPrincipal(ctx, operator, manage.SetPrincipal{Name: "home", Policy: relay.AllowList, Allow: []store.Person{
 				{Platform: "pigeon", User: "ann"}, {Platform: "raven", User: "bea"},

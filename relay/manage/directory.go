@@ -26,7 +26,7 @@ func (d directory) instance(ctx context.Context, name string) (store.Instance, e
 	}
 	switch g, err := store.Only(d.db.Gateways(ctx, relay.GatewayID(name))); {
 	case errors.Is(err, store.ErrNotFound):
-		inst, err := d.db.Labelled(ctx, name)
+		inst, err := d.db.Labels.Find(ctx, name)
 		if errors.Is(err, store.ErrNotFound) {
 			err = noGateway(name)
 		}
@@ -91,7 +91,7 @@ func (d directory) gateway(ctx context.Context, name string) (store.Gateway, err
 	if listed != nil {
 		return g, listed
 	}
-	of, err := d.db.Labelled(ctx, name)
+	of, err := d.db.Labels.Find(ctx, name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return g, err
 	}

@@ -182,7 +182,7 @@ func (s *gateways) enrollable(ctx context.Context, e Enroll) error {
 	if e.Name == "" {
 		return nil
 	}
-	if i, err := s.db.Labelled(ctx, e.Name); !errors.Is(err, store.ErrNotFound) {
+	if i, err := s.db.Labels.Find(ctx, e.Name); !errors.Is(err, store.ErrNotFound) {
 		return cmp.Or(err, error(refuse(Exists, "%q is the name that %q was given", e.Name, i.ID)))
 	}
 	g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(e.Name)))

@@ -164,7 +164,7 @@ func (l *lookout) instance(ctx context.Context, i relay.InstanceID) (store.Insta
 
 // explain finds out where the event of d is, and puts d into words.
 func (l *lookout) explain(ctx context.Context, d *gate.Decision) error {
-	v := Verdict{Only: l.only(), Revoked: !l.live[d.Instance]}
+	v := Verdict{Only: l.only(), Revoked: !l.live[d.Instance], Now: l.history.set.Now()}
 	switch {
 	case d.Reason == gate.Undecided:
 		d.State = gate.Waits

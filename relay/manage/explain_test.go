@@ -70,6 +70,18 @@ func TestExplainNeverSaysDeliveredOfWhatWaits(t *testing.T) {
 	if diff := cmp.Diff(want, explained(t, w)); diff != "" {
 		t.Errorf("explain (-want +got):\n%s", diff)
 	}
+	const off = ` -> hermes-connector gateway quiet `
+	for n, i := range map[int]string{0: "home", 3: "near", 4: "new"} {
+		w.quiet(t, i, "11:00-13:00")
+		want[n] = map[int]string{
+			0: `waiting: waiting for "home" (away since ` + hm + `, and quiet until 13:00 (UTC))` + off + `home off`,
+			3: `waiting: waiting for "near" (quiet until 13:00 (UTC))` + off + `near off`,
+			4: `waiting: waiting for "new" (it has never connected, and quiet until 13:00 (UTC))` + off + `new off`,
+		}[n]
+	}
+	if diff := cmp.Diff(want, explained(t, w)); diff != "" {
+		t.Errorf("explain in quiet hours (-want +got):\n%s", diff)
+	}
 	if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "new"}); err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +111,9 @@ func TestEveryVerdictIsASentence(t *testing.T) {
 		gate.NotAddressed:  "hermes-connector gateway policy home --platform pigeon --free loft",
 		gate.OtherBot:      "hermes-connector gateway policy home --platform pigeon --allow-bots",
 		gate.PromptForeign: `hermes-connector link home --user 'pigeon:o'\''neil'`,
+	}
+	if also := all[len(all)-1].Also; also != "hermes-connector chat claim home pigeon loft" {
+		t.Errorf("of a chat that nobody holds it says %q too, want how to claim it", also)
 	}
 	for _, d := range all[:len(all)-1] {
 		if strings.Contains(d.Says, "_") || len(strings.Fields(d.Says)) < 3 || d.Change != change[d.Reason] {

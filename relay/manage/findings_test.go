@@ -72,6 +72,31 @@ func TestFindings(t *testing.T) {
 			w.put(t, "home", "e1")
 			w.now = noon.Add(25 * time.Hour)
 		}, []string{"HC402 gateway home"}},
+		"silent for a day, in its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-14:00")
+			w.now = noon.Add(25 * time.Hour)
+		}, nil},
+		"silent for a day, after its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-13:00")
+			w.now = noon.Add(25*time.Hour + 5*time.Minute)
+		}, []string{"HC402 gateway home"}},
+		"away in its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-13:00")
+			w.now = noon.Add(time.Hour - time.Second)
+		}, nil},
+		"away for a moment after its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-13:00")
+			w.now = noon.Add(time.Hour + 4*time.Minute)
+		}, nil},
+		"away for minutes after its quiet hours": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.put(t, "home", "e1")
+			w.quiet(t, "home", "12:00-13:00")
+			w.now = noon.Add(time.Hour + 5*time.Minute)
+		}, []string{"HC417 gateway home"}},
 		"away for minutes while a message waits": {func(t *testing.T, w *world, _ *server, _ *bird) {
 			w.put(t, "home", "e1")
 			w.now = noon.Add(5 * time.Minute)
@@ -335,6 +360,8 @@ func TestABacklogThatFillsUp(t *testing.T) {
 			}
 			live.connected = "home"
 			says(t, w.found(t, finding.BacklogFilling).Fix, "log", tc.helps)
+			w.quiet(t, "home", "12:00-13:00")
+			says(t, w.found(t, finding.BacklogFilling).Fix, "hermes-connector gateway quiet home off", tc.helps)
 		})
 	}
 }

@@ -12,15 +12,15 @@ import (
 
 // Holdings are what an instance was given, and what it said of itself.
 type Holdings struct {
-	People    []Binding         `json:"people"`
-	Grants    []Grant           `json:"grants"`
-	Principal Principal         `json:"principal"`
-	Policies  []Relevance       `json:"policies"` // those that were set, by platform
-	Identity  bool              `json:"identityUrl"`
-	WakeURL   string            `json:"wakeUrl,omitempty"`
-	Poke      *wake.Poke        `json:"poke,omitempty"` // how the newest wake poke went; nil: none since the start
-	Waiting   int               `json:"waiting"`        // entries not acknowledged
-	Gateways  []relay.GatewayID `json:"gateways"`       // that serve it too, revoked ones left out
+	People   []Binding         `json:"people"`
+	Grants   []Grant           `json:"grants"`
+	Policies []Relevance       `json:"policies"` // those that were set, by platform
+	Identity bool              `json:"identityUrl"`
+	WakeURL  string            `json:"wakeUrl,omitempty"`
+	Poke     *wake.Poke        `json:"poke,omitempty"` // how the newest wake poke went; nil: none since the start
+	Waiting  int               `json:"waiting"`        // entries not acknowledged
+	Gateways []relay.GatewayID `json:"gateways"`       // that serve it too, revoked ones left out
+	Rules
 }
 
 // holdings are what the instance of a gateway has.
@@ -32,7 +32,7 @@ func (s *gateways) holdings(ctx context.Context, g store.Gateway) (*Holdings, er
 	if err != nil {
 		return nil, err
 	}
-	h := &Holdings{Principal: principal(i), Policies: []Relevance{}, WakeURL: i.WakeURL, Gateways: []relay.GatewayID{}}
+	h := &Holdings{Rules: s.rules(i), Policies: []Relevance{}, WakeURL: i.WakeURL, Gateways: []relay.GatewayID{}}
 	for _, p := range s.set.Networks {
 		if _, set := i.Relevance[p.Name]; set {
 			h.Policies = append(h.Policies, shown(i, p.Name))

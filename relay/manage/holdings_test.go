@@ -46,14 +46,18 @@ func TestWhatAGatewayHolds(t *testing.T) {
 	must(second(w.Claim(t.Context(), system, manage.Scope{Name: "home", Platform: "pigeon", Chat: "loft"})))
 	must(second(w.SetPrincipal(t.Context(), system, manage.SetPrincipal{Name: "home", Policy: relay.AnyOne})))
 	must(second(w.SetRelevance(t.Context(), system, manage.SetRelevance{Name: "home", Platform: "pigeon", AllowBots: new(true)})))
+	must(second(w.SetQuiet(t.Context(), system, manage.SetQuiet{Name: "home", Hours: "12:30-13:30", Zone: "Europe/Berlin"})))
 	must(second(w.Identity(t.Context(), system, manage.Named{Name: "home"})))
 	w.put(t, "home", "e1", "e2")
 	g, err := w.Gateway(t.Context(), manage.Named{Name: "home"})
 	must(err)
 	want := &manage.Holdings{
-		People:    []manage.Binding{{Platform: "pigeon", User: "ann", Instance: "home", Tenant: "home", BoundAt: noon, DMDefault: true, DirectTo: "home"}},
-		Grants:    []manage.Grant{{Platform: "pigeon", Chat: "loft", Instance: "home", Tenant: "home", GrantedAt: noon}},
-		Principal: manage.Principal{Instance: "home", Policy: relay.AnyOne, Allow: []store.Person{}},
+		People: []manage.Binding{{Platform: "pigeon", User: "ann", Instance: "home", Tenant: "home", BoundAt: noon, DMDefault: true, DirectTo: "home"}},
+		Grants: []manage.Grant{{Platform: "pigeon", Chat: "loft", Instance: "home", Tenant: "home", GrantedAt: noon}},
+		Rules: manage.Rules{
+			Principal: manage.Principal{Instance: "home", Policy: relay.AnyOne, Allow: []store.Person{}},
+			Quiet:     manage.Quiet{Instance: "home", Hours: "12:30-13:30", Zone: "Europe/Berlin", Now: noon, Until: noon.Add(30 * time.Minute)},
+		},
 		Policies: []manage.Relevance{{
 			Instance: "home", Platform: "pigeon", RequireAddress: true, Free: []relay.ChatID{}, AllowBots: true, Context: relay.ContextGranted,
 		}},

@@ -43,7 +43,7 @@ func (s *people) Rename(ctx context.Context, by audit.Actor, r Rename) (Renamed,
 	if err != nil {
 		return Renamed{}, err
 	}
-	err = s.db.Rename(ctx, row(by, "rename", i, i.Shown()+" to "+r.To), i.ID, r.To)
+	err = s.db.Labels.Give(ctx, row(by, "rename", i, i.Shown()+" to "+r.To), i.ID, r.To)
 	if errors.Is(err, store.ErrExists) {
 		err = refuse(Exists, "another gateway is called %q", r.To).try("gateways")
 	}

@@ -151,7 +151,7 @@ func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id re
 	g, err = store.Only(s.db.Gateways(ctx, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if _, err := s.db.Labelled(ctx, string(id)); !errors.Is(err, store.ErrNotFound) { // another goes by that name
+		if _, err := s.db.Labels.Find(ctx, string(id)); !errors.Is(err, store.ErrNotFound) { // another goes by that name
 			return g, false, err
 		}
 		g.Instance = cmp.Or(p.Instance, p.AssertedInstance, relay.InstanceID(id))

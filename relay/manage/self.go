@@ -17,12 +17,12 @@ type Self struct {
 	Gateways  []Gateway                      `json:"gateways"` // revoked ones are left out
 	Bound     []BoundUser                    `json:"boundUsers"`
 	Scopes    []Grant                        `json:"scopes"`
-	Principal Principal                      `json:"principal"`
 	Relevance map[relay.PlatformID]Relevance `json:"relevance"` // per hosted or declared platform
 	WakeURL   bool                           `json:"wakeUrl"`   // one is registered
 	Backlog   int                            `json:"backlog"`
 	Dead      int                            `json:"dead"`
 	Missing   []string                       `json:"missing"` // sentences about what keeps messages away
+	Rules
 }
 
 // BoundUser is a person whose messages go to the instance.
@@ -49,7 +49,7 @@ func (s *gateways) Self(ctx context.Context, n Named) (Self, error) {
 	}
 	out := Self{
 		Instance: i.ID, Tenant: i.Tenant, State: s.state(i), WakeURL: i.WakeURL != "",
-		Principal: principal(i), Relevance: make(map[relay.PlatformID]Relevance),
+		Rules: s.rules(i), Relevance: make(map[relay.PlatformID]Relevance),
 		Gateways: []Gateway{},
 	}
 	gateways, err := s.Gateways(ctx, struct{}{})

@@ -56,6 +56,7 @@ func TestSelf(t *testing.T) {
 			"platform": "raven", "chatId": "nest", "instanceId": "home", "tenant": "home", "grantedAt": "2026-11-21T12:00:00Z",
 		}},
 		"principal": map[string]any{"instanceId": "home", "policy": "owner-only", "allow": []any{}},
+		"quiet":     map[string]any{"instanceId": "home", "hours": "", "zone": ""},
 		"relevance": map[string]any{"pigeon": policy("pigeon", false), "raven": policy("raven", true)},
 		"missing": []any{
 			"Chats on raven are granted, but nobody linked on raven can see them, so nothing of them is delivered.",

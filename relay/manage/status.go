@@ -67,6 +67,13 @@ type InstanceStatus struct {
 	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
 	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
 	Poke       *wake.Poke       `json:"poke,omitempty"`     // how the newest wake poke went; nil: none since the start
+	Notes      []Note           `json:"notes,omitempty"`    // why messages wait although nothing is wrong
+}
+
+// Note says why messages for an instance wait although nothing is wrong: somebody wants it so.
+type Note struct {
+	Word string `json:"note"` // of a closed set: "quiet"
+	Says string `json:"says"` // behind "it is"
 }
 
 // Status looks at bots and instances. Instances whose gateways are all revoked appear only while
@@ -130,7 +137,7 @@ func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, ou
 		ID: i.ID, Name: i.Label, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
 		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i), Revoked: !live,
 	}
-	its := SeenInstance{Lane: lane, WakeFault: i.WakeFault}
+	its := SeenInstance{Instance: i, Lane: lane}
 	if s.set.Poke != nil {
 		st.Poke = s.set.Poke(i.ID)
 	}

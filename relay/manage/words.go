@@ -28,6 +28,7 @@ type Verdict struct {
 	Dead     store.DeadReason // why the event was given up for it; empty: it was not
 	Revoked  bool             // no gateway can serve the instance
 	Unserved Unserved         // the event waits because of it
+	Now      time.Time
 }
 
 // Unserved are bots that the gateway of an instance does not serve: nil where there is none.
@@ -53,12 +54,12 @@ type Seen struct {
 
 // SeenInstance is what there is to say of an instance.
 type SeenInstance struct {
+	Instance   store.Instance
 	Lane       store.Lane
 	Dead       map[store.DeadReason]int // its dead letters
-	WakeFault  string
-	Waiting    Unserved // of whose bots messages wait
-	People     Unserved // on whose networks people are bound to it
-	NotFetched bool     // it took messages with files, and fetches none
+	Waiting    Unserved                 // of whose bots messages wait
+	People     Unserved                 // on whose networks people are bound to it
+	NotFetched bool                     // it took messages with files, and fetches none
 }
 
 // SeenGateway is what there is to say of a credential, and of the dials in its name.

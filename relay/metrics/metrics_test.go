@@ -91,7 +91,7 @@ func full() *source {
 		status: manage.Status{
 			Version: "v1", Ready: true, Running: true,
 			Instances: []manage.InstanceStatus{
-				{ID: "attic", Tenant: "home", State: manage.Asleep, Backlog: 2, OldestAt: now.Add(-time.Minute), Dead: 1, LastSeenAt: now.Add(-2 * time.Minute)},
+				{ID: "attic", Tenant: "home", State: manage.Asleep, Backlog: 2, OldestAt: now.Add(-time.Minute), Dead: 1, LastSeenAt: now.Add(-2 * time.Minute), Notes: []manage.Note{{Word: "quiet", Says: "quiet until 07:00"}}},
 				{ID: "kids", Tenant: "flat", State: manage.Connected, Warning: "copied_credential"},
 			},
 		},
@@ -192,6 +192,7 @@ func TestEverythingIsShown(t *testing.T) {
 		`hermes_connector_instance_dead_letters` + attic:             1,
 		`hermes_connector_instance_dead_letters` + kids:              0,
 
+		`hermes_connector_instance_note{instance_id="attic",note="quiet",tenant="home"}`:                  1,
 		`hermes_connector_instance_warning{instance_id="kids",tenant="flat",warning="copied_credential"}`: 1,
 	}
 	for _, state := range []string{"starting", "connecting", "connected", "degraded", "bad_credentials", "stopped"} {

@@ -129,6 +129,11 @@ func showInstance(p page, i manage.InstanceStatus) {
 		add("instance_last_seen_age_seconds", "Seconds since a gateway of the instance last connected or left; absent until the first.",
 			age(i.LastSeenAt))
 	}
+	for _, n := range i.Notes {
+		p.add(gauge(prefix+"instance_note",
+			"1 while messages for an instance wait because somebody wants it so, as the label says.", "tenant", "instance_id", "note"),
+			1, string(i.Tenant), string(i.ID), n.Word)
+	}
 	if i.Warning != "" {
 		p.add(gauge(prefix+"instance_warning",
 			"1 while an operator should look at an instance, for the reason that the label names.", "tenant", "instance_id", "warning"),

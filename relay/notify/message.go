@@ -6,7 +6,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // maxLines is how many findings a message spells out.
@@ -93,5 +92,3 @@ func (i Item) text() string {
 
 // shown is the words of a finding, in one line, with this machine's clock.
 func shown(words string) string { return relay.Shown(finding.Local(words)) }
-
-var _ Records = (*store.DB)(nil)

@@ -58,7 +58,7 @@ type Monitor interface {
 	Beat(ctx context.Context, m Message) error
 }
 
-// Records are what the operator was told. *store.DB satisfies it.
+// Records are what the operator was told. *store.Notices satisfies it.
 type Records interface {
 	Told(ctx context.Context) (store.Told, error)
 	SetTold(ctx context.Context, t store.Told) error

@@ -84,10 +84,10 @@ type rig struct {
 
 func (r *rig) SetTold(ctx context.Context, t store.Told) error {
 	r.writes++
-	return r.db.SetTold(ctx, t)
+	return r.db.Notices.SetTold(ctx, t)
 }
 
-func (r *rig) Told(ctx context.Context) (store.Told, error) { return r.db.Told(ctx) }
+func (r *rig) Told(ctx context.Context) (store.Told, error) { return r.db.Notices.Told(ctx) }
 
 // is sets what is wrong.
 func (r *rig) is(all ...finding.Finding) {

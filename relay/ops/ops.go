@@ -15,6 +15,8 @@ package ops
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -50,8 +52,26 @@ func (o Op[A, R]) formerly(command string) Op[A, R] {
 	return o
 }
 
-// ErrMalformed is the refusal of arguments that cannot be read.
+// ErrMalformed is the refusal of arguments that cannot be read at all.
 var ErrMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
+
+// malformed is the refusal of arguments that err says cannot be read.
+func malformed(err error) *manage.Error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok || wrong.Field == "" {
+		return ErrMalformed
+	}
+	want := "an object"
+	switch wrong.Type.Kind() {
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Slice:
+		want = "a list"
+	}
+	return &manage.Error{Why: manage.Usage, Field: wrong.Field, Message: "want " + want}
+}
 
 // Words are the words of the command, and the arguments and flags that stand behind them.
 func (r *Row) Words() (words, args []string) { return Split(r.Command) }
@@ -100,8 +120,8 @@ func look[A, R any](name, command, route string, do func(*manage.Service, contex
 func enter[A, R any](r *Row, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
 	r.Carry = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
 		var args A
-		if json.Unmarshal(raw, &args) != nil {
-			return nil, ErrMalformed
+		if err := json.Unmarshal(raw, &args); err != nil {
+			return nil, malformed(err)
 		}
 		return do(svc, ctx, by, args)
 	}

@@ -15,6 +15,7 @@ var (
 	Revoke       = change("revoke", "gateway revoke NAME", "", (*manage.Service).Revoke)
 	Identity     = change("identity", "gateway identity NAME", "", (*manage.Service).Identity)
 	DropIdentity = change("drop-identity", "gateway identity NAME --revoke", "", (*manage.Service).DropIdentity)
+	SetQuiet     = change("quiet", "gateway quiet NAME [22:00-07:00|off]", "POST /manage/quiet", (*manage.Service).SetQuiet)
 	Self         = look("self", "", "GET /manage/self", (*manage.Service).Self)
 	Deprovision  = change("deprovision", "", "POST /manage/deprovision", (*manage.Service).Deprovision)
 

@@ -96,6 +96,9 @@ func TestMarksAreASet(t *testing.T) {
 					t.Errorf("seen %v, remembered %v, %v; want %v", has(x, m), seen, sure, want)
 				}
 			}
+			if dice.IntN(20) > 0 { // it reads everything
+				return nil
+			}
 			anew := &Marks{}
 			anew.Load(x)
 			if !reflect.DeepEqual(anew.known.days, ms.known.days) || anew.known.n != ms.known.n || ms.known.n != len(model) {

@@ -38,7 +38,7 @@ func Foreign(path string) error {
 			if err != nil {
 				return err
 			}
-			if why := foreign(st.Mode(), Owner(st), group(st), os.Geteuid()); why != "" {
+			if why := foreign(st.Mode(), Owner(st), Group(st), os.Geteuid()); why != "" {
 				return fmt.Errorf("%s %s", at.what, why)
 			}
 		}
@@ -80,7 +80,8 @@ func other(owner, me int) string {
 	return id // of a container's user, say
 }
 
-func group(st fs.FileInfo) int {
+// Group is the number of the group that a file belongs to; -1: not known.
+func Group(st fs.FileInfo) int {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Gid)
 	}

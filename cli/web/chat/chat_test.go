@@ -293,6 +293,8 @@ func TestStandings(t *testing.T) {
 	for want, st := range map[string]manage.InstanceStatus{
 		"home is connected.": {State: manage.Connected},
 		"home is asleep, and wakes when you write. 1 message waits.":                 {State: manage.Asleep, Backlog: 1},
+		"home is connected. It is quiet until 07:00. 1 message waits.":               {State: manage.Connected, Backlog: 1, Notes: []manage.Note{{Word: "quiet", Says: "quiet until 07:00"}}},
+		"home is asleep. It is quiet until 07:00.":                                   {State: manage.Asleep, Notes: []manage.Note{{Word: "quiet", Says: "quiet until 07:00"}}},
 		"home has never connected. What you write waits for it. 2 messages wait.":    {State: manage.Away, Backlog: 2},
 		"home was revoked. Nothing can be sent to it.":                               {State: manage.Away, Revoked: true},
 		"home is away since " + finding.Stamp(at) + ". What you write waits for it.": {State: manage.Away, LastSeenAt: at},

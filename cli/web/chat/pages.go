@@ -54,12 +54,17 @@ func howIs(i manage.InstanceStatus) (h how) {
 		return how{"bad", name + " was revoked. Nothing can be sent to it."}
 	case i.State == manage.Connected:
 		h = how{"good", name + " is connected."}
+	case i.State == manage.Asleep && len(i.Notes) > 0:
+		h = how{"good", name + " is asleep."}
 	case i.State == manage.Asleep:
 		h = how{"good", name + " is asleep, and wakes when you write."}
 	case i.LastSeenAt.IsZero():
 		h = how{"warn", name + " has never connected. What you write waits for it."}
 	default:
 		h = how{"warn", name + " is away since " + finding.Stamp(i.LastSeenAt) + ". What you write waits for it."}
+	}
+	for _, n := range i.Notes {
+		h.Words += " It is " + n.Says + "."
 	}
 	if i.Backlog == 1 {
 		h.Words += " 1 message waits."

@@ -120,10 +120,10 @@ func healthy() *fake {
 			{ID: "home", Instance: "home", Tenant: "home", State: manage.Connected, LastSeenAt: noon, Holds: &manage.Holdings{
 				People:    []manage.Binding{{Platform: "telegram", User: "4242", Instance: "home", Person: "Ann Lee"}, {Platform: "telegram", User: "7", Instance: "home"}},
 				Grants:    []manage.Grant{{Platform: "telegram", Chat: "-1001", Instance: "home"}},
-				Principal: manage.Principal{Policy: relay.AnyOne},
+				Rules:     manage.Rules{Principal: manage.Principal{Policy: relay.AnyOne}},
 				WakeURL:   "https://wake.example/" + canary, Poke: &wake.Poke{At: noon.Add(-time.Minute), Status: 503},
 			}},
-			{ID: "küche", Name: "Küche oben", Instance: "küche", Tenant: "home", State: manage.Away, Holds: &manage.Holdings{Principal: manage.Principal{Policy: relay.OwnerOnly}}},
+			{ID: "küche", Name: "Küche oben", Instance: "küche", Tenant: "home", State: manage.Away, Holds: &manage.Holdings{Rules: manage.Rules{Principal: manage.Principal{Policy: relay.OwnerOnly}}}},
 			{ID: "old", Instance: "old", Tenant: "home", State: manage.Revoked},
 		},
 		link: manage.Link{

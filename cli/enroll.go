@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+)
+
+func newEnrollCmd(a *app) *cobra.Command {
+	var args manage.Enroll
+	c := command(a, ops.Enroll, "Make credentials for a new gateway")
+	c.Args, c.ValidArgsFunction = cobra.MaximumNArgs(1), nil // it is a new name
+	c.Long = `Makes a gateway and prints its credentials as the lines of its .env file. The credentials are
+shown this once, and gateways of every age take them.
+
+With --token the command makes no gateway yet, and prints a single-use token. A gateway of August
+2026 or newer turns the token into credentials by itself:
+
+  hermes gateway enroll --token TOKEN
+
+For that the gateway must know where to prove who it is: from GATEWAY_RELAY_URL and
+GATEWAY_RELAY_IDP_TOKEN_URL, which are printed too unless [identity] in the configuration names
+another service. A gateway that has these two lines needs no token: it gets fresh credentials at
+every start. Without NAME any gateway may use the token, and the second line expires with it.`
+	c.Example = "  hermes-connector enroll home >> ~/.hermes/.env\n" +
+		"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
+		"  hermes-connector enroll attic --token"
+	c.Flags().StringVar(&args.Tenant, "tenant", "", "isolation domain (default home)")
+	c.Flags().StringVar(&args.WakeURL, "wake-url", "", "`URL` to GET when messages wait and the gateway is away")
+	tokenOnly := c.Flags().Bool("token", false, "print a single-use enrollment token")
+	a.maker(c.Command)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		if len(pos) > 0 {
+			args.Name = pos[0]
+		} else if !*tokenOnly {
+			return usageError{errors.New("a gateway needs a name: hermes-connector enroll NAME")}
+		}
+		if *tokenOnly {
+			return show(cmd.Context(), a, ops.EnrollToken, args, *c.asJSON, a.printToken)
+		}
+		return newCredentials(cmd.Context(), c, args, "enrolled", afterEnroll)
+	}
+	return c.Command
+}
+
+// printToken prints the token and the .env lines on stdout and everything else on stderr.
+func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
+	whom := cmp.Or(string(t.Gateway), "any new gateway")
+	a.say("✓ an enrollment token for %s%s; good once, until %s:\n", whom, ofTenant(t.Tenant), clock(t.ExpiresAt))
+	_, _ = fmt.Fprintln(w, t.Token)
+	if t.IdentityURL == "" {
+		a.say(`
+On the gateway's machine: hermes gateway enroll --token TOKEN --connector-url URL
+The gateway must be able to prove who it is, as [identity] in the configuration demands.`)
+		return
+	}
+	a.say("\nPut these lines into ~/.hermes/.env on the gateway's machine:\n")
+	_, _ = fmt.Fprintln(w, a.below()+strings.Join(t.EnvLines(), "\n"))
+	if t.Gateway == "" {
+		a.say(`
+Then run there: hermes gateway enroll --token TOKEN
+The second line expires with the token; an enrolled gateway goes on without that line.`)
+	} else {
+		a.say(`
+Then restart the gateway: it gets its credentials by itself at every start, and the token is not needed.
+Or get the credentials once and for all, and run there: hermes gateway enroll --token TOKEN
+The second line is a secret; hermes-connector gateway identity %s --revoke revokes the URL in it.`, t.Gateway)
+	}
+	a.say("Gateways older than August 2026 can do neither: they take the lines that hermes-connector enroll NAME prints.")
+	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
+}
+
+// warnLocal says so when other machines cannot reach what a gateway is told to dial, or may know it by another name.
+func (a *app) warnLocal(dialed string) {
+	if u, err := url.Parse(dialed); err == nil && u.Port() == "0" {
+		a.say("! The port is not known until the server runs: write the one that hermes-connector serve prints into GATEWAY_RELAY_URL, or name one as listen.")
+	} else if err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
+		a.say("! %s can be reached from this machine only. For a gateway on another one: hermes-connector setup --reach lan (or internet).", dialed)
+	} else if err == nil && u.Scheme == "http" && u.Hostname() == netaddr.Address().String() {
+		a.say("! %s is this machine's address in its network. Where gateways know it by another name, set public_url.", dialed)
+	}
+}
+
+// ofTenant names a tenant that is not the one everybody has.
+func ofTenant(t relay.TenantID) string {
+	if t == relay.DefaultTenant {
+		return ""
+	}
+	return " (tenant " + string(t) + ")"
+}
+
+// below is what goes before lines that are appended to a file: its last line may not be ended.
+func (a *app) below() string {
+	if f, ok := a.stdout.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+			return "\n"
+		}
+	}
+	return ""
+}
+
+func clock(t time.Time) string { return t.Local().Format("15:04:05") }
+
+// newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr, with what is
+// next at the end.
+func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled], args A, done string, next func(manage.Enrolled) string) error {
+	a := c.app
+	e, err := ask(ctx, a, c.op, args)
+	if err != nil {
+		return err
+	}
+	err = a.print(*c.asJSON, e, func(w io.Writer) {
+		a.say("✓ gateway %s %s%s. Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, ofTenant(e.Tenant))
+		_, _ = fmt.Fprintln(w, a.below()+strings.Join(e.EnvLines(), "\n"))
+		a.say("\nThe secret is not shown again. %s", terminal.Text(next(e)))
+		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
+			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
+		}
+		a.warnLocal(e.URL)
+	})
+	if err != nil {
+		return fmt.Errorf("the credentials are made, but could not be printed (hermes-connector gateway rotate %s makes new ones): %w", e.Gateway, err)
+	}
+	return nil
+}
+
+// afterEnroll is what is next when there is a new gateway.
+func afterEnroll(e manage.Enrolled) string {
+	return "Next: hermes-connector link " + string(e.Instance) +
+		"\nDoes that gateway run a bot of its own already? Then first: hermes-connector help moving"
+}
+
+// afterRotate is what is next when a gateway has a new secret, and how long the old one is good.
+func afterRotate(e manage.Enrolled) string {
+	next := "Next: put these lines into the gateway's .env in place of the old ones, and restart it."
+	if e.OldUntil.IsZero() {
+		return next
+	}
+	return "The old one works until the gateway dials with the new one, at the latest until " +
+		e.OldUntil.Local().Format("2 January at 15:04") + ".\n" + next
+}
