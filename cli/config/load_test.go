@@ -104,6 +104,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 		Wake:     Wake{Cooldown: time.Minute},
 		Replies:  Replies{Unbound: unbound},
 		Notify:   Notify{Format: notify.Text},
+		Web:      Web{Login: 30 * 24 * time.Hour},
 		Media:    Media{MaxTotal: 512 << 20, Keep: time.Hour, FetchTimeout: 30 * time.Second},
 		Backup:   Backup{Nightly: true, Keep: 3, Dir: filepath.Join(dir, ".local/share/hermes-connector/snapshots")},
 		Vault:    Vault{KeyFile: filepath.Join(dir, ".local/share/hermes-connector/vault.key")},
@@ -180,6 +181,12 @@ keep = "2h"
 allow = ["10.2.0.0/16"]
 fetch_timeout = "10s"
 
+[web]
+listen = "127.0.0.1:8788"
+public_url = "https://pages.example.net"
+login = "2d"
+trust_header = "remote-user"
+
 [metrics]
 listen = "127.0.0.1:9464"
 
@@ -230,6 +237,7 @@ passphrase_file = "pass"
 			MaxTotal: 1 << 30, Keep: 2 * time.Hour, Allow: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}, FetchTimeout: 10 * time.Second,
 		},
 		MetricsListen: "127.0.0.1:9464",
+		Web:           Web{Listen: "127.0.0.1:8788", URL: "https://pages.example.net", Login: 48 * time.Hour, TrustHeader: "remote-user"},
 		Backup: Backup{
 			Dir: "/mnt/stick", Keep: 7, Recipient: "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		},
