@@ -1,6 +1,7 @@
 package boltfile
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -34,13 +35,26 @@ func create(path string, o Options) error {
 
 // inPages copies the file from a page at a time. bbolt writes its first pages in one piece, and what comes in one piece
 // the kernel may keep in one: then each commit's meta page would be written back, or counted, with its neighbours.
-// Its bytes are not all in memory at once: a fresh server's heap would be let grow to twice that.
+// Its bytes are not all in memory at once: a fresh server's heap would be let grow to twice that. What is empty stays a
+// hole, as where bbolt lets a file grow.
 func inPages(to *os.File, from string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
-	// Not as files: those would be copied in larger pieces.
-	_, err = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{in}, make([]byte, PageSize))
+	page, empty := make([]byte, PageSize), make([]byte, PageSize)
+	at := int64(0)
+	for err == nil {
+		n, end := io.ReadFull(in, page)
+		if !bytes.Equal(page[:n], empty[:n]) {
+			_, err = to.WriteAt(page[:n], at)
+		}
+		at += int64(n)
+		if errors.Is(end, io.EOF) || errors.Is(end, io.ErrUnexpectedEOF) {
+			err = errors.Join(err, to.Truncate(at))
+			break
+		}
+		err = errors.Join(err, end)
+	}
 	return errors.Join(err, in.Close())
 }
