@@ -82,11 +82,14 @@ var checks = []check{
 	{"17 drafts", working(checkDrafts)},
 }
 
-// Run puts a platform through all checks, each as a subtest on a harness of its own. open may use
-// its t for cleanup and to fail.
+// Run puts a platform through all checks, each as a subtest on a harness of its own; all but the first run side by side.
+// open may use its t for cleanup and to fail.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name != checks[0].name { // which counts goroutines
+				t.Parallel() // most of a check is waiting
+			}
 			h := open(t)
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
