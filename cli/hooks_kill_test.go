@@ -23,12 +23,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 // TestKilledWhileCalled kills the binary again and again, before, while and after it takes in what networks post.
 // A network says a thing until it is answered with success, and then the next: each thing arrives, in order, and a
 // kill makes at most one of a network's deliveries arrive twice.
 func TestKilledWhileCalled(t *testing.T) {
+	t.Parallel()
 	const kills = 6
 	p := newPosted(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -54,7 +56,7 @@ func TestKilledWhileCalled(t *testing.T) {
 	}
 	for range kills {
 		select {
-		case <-time.After(time.Duration(20+rand.IntN(300)) * time.Millisecond):
+		case <-time.After(time.Duration(20+rand.IntN(long.Pick(100, 300))) * time.Millisecond): // what gathers is drained by turns
 		case <-ctx.Done():
 		}
 		p.kill()

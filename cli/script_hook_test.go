@@ -78,6 +78,9 @@ func hook(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(conn.SetDeadline(time.Now().Add(patience)))
 	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: relay.example.net\r\nConnection: close\r\n%s\r\n%s", args[0], args[1], headers.String(), body)
 	ts.Check(err)
+	if flags["declared"] != "" { // nothing more comes: else the server waits for it before it hangs up
+		ts.Check(conn.(*net.TCPConn).CloseWrite())
+	}
 	answer, err := io.ReadAll(conn)
 	ts.Check(err)
 	_, _ = ts.Stdout().Write([]byte(strings.ReplaceAll(string(answer), "\r\n", "\n")))

@@ -95,11 +95,11 @@ func (b *setupAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// poll answers with what is not confirmed, at the latest when the poll's time is over.
+// poll answers with what is not confirmed, at the latest when the poll's time is over. A second of it takes 20 ms.
 func (b *setupAPI) poll(r *http.Request) []map[string]any {
 	offset, _ := strconv.Atoi(r.FormValue("offset"))
 	seconds, _ := strconv.Atoi(r.FormValue("timeout"))
-	over := time.After(time.Duration(seconds) * time.Second)
+	over := time.After(time.Duration(seconds) * 20 * time.Millisecond)
 	for {
 		b.mu.Lock()
 		left := slices.DeleteFunc(slices.Clone(b.updates), func(u map[string]any) bool { return u["update_id"].(int) < offset })
