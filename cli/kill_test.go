@@ -50,6 +50,7 @@ var (
 //
 //	go test ./cli -run TestKill -kill.cycles 1000 -timeout 2h -v
 func TestKill(t *testing.T) {
+	t.Parallel()
 	seed := *killSeed
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -40,6 +40,7 @@ var neighbourhood = flag.Duration("neighbours", 10*time.Second, "how long each p
 // in quiet times; none is lost, doubled, declined or changed. Their photos and files come through, what they
 // posted in the web chat and set as reactions stays, and who is away is poked.
 func TestNeighbours(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))) // Discord's ids begin in 2015
 		w := newStreet(t)

@@ -203,6 +203,7 @@ func (p *presser) dispatch(t *testing.T, what string, d fields) {
 // TestPassthroughOfTheBinary: a slash command reaches a gateway that acknowledges nothing as Discord's request without
 // its token, is in nobody's way, and comes once more, and never a third time, however often the program is killed.
 func TestPassthroughOfTheBinary(t *testing.T) {
+	t.Parallel()
 	d := newPresser(t)
 	b := newVictim(t, 1)
 	d.config(t, b, "forward")

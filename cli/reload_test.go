@@ -252,6 +252,7 @@ func until(t *testing.T, what string, cond func() bool) {
 // configurations in between. Another bot and the gateways notice nothing, a bot never has two connections, and no
 // message of any bot is lost or comes twice.
 func TestReloadUnderLoad(t *testing.T) {
+	t.Parallel()
 	api := newAviary(t)
 	n := &nest{t: t, dir: t.TempDir()}
 	n.configure(api.url, "1001", "1002")

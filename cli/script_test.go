@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the binary as people do. HOME is an empty folder, and nothing is configured.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	scripts, err := filepath.Glob(filepath.Join("..", "testdata", "script", "*.txtar"))
 	for _, file := range scripts {
 		if text, err := os.ReadFile(file); err != nil || regexp.MustCompile(`(?m)^stop\b`).Match(text) {

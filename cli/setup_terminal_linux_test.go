@@ -117,6 +117,7 @@ func (s *terminal) all() string {
 // TestSetupAtATerminal goes from nothing to the first answered message with one command and an interruption, and
 // edits no file.
 func TestSetupAtATerminal(t *testing.T) {
+	t.Parallel()
 	api := newSetupAPI("pibot")
 	t.Cleanup(api.Close)
 	home := t.TempDir()
@@ -199,6 +200,7 @@ func TestSetupAtATerminal(t *testing.T) {
 // TestSetupOverADeadToken: another token takes the place of the stored one, when the person agrees and
 // not before that; the configuration stays.
 func TestSetupOverADeadToken(t *testing.T) {
+	t.Parallel()
 	api := newSetupAPI("pibot")
 	t.Cleanup(api.Close)
 	home := t.TempDir()

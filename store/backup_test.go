@@ -34,6 +34,7 @@ func backupOf(t *testing.T, db *DB) []byte {
 }
 
 func TestBackupWhileItIsUsed(t *testing.T) {
+	t.Parallel()
 	c := newClock()
 	db := openTest(t, Options{Now: c.now})
 	enroll(t, db, "i1")

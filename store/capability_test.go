@@ -147,6 +147,7 @@ func TestExpiredCapabilitiesGoWithoutAWriteOfTheirOwn(t *testing.T) {
 
 // TestOfOneInstanceSoManyCapabilitiesAreKept: the oldest go, those that expired before the others, and nobody else's.
 func TestOfOneInstanceSoManyCapabilitiesAreKept(t *testing.T) {
+	t.Parallel()
 	clock := newClock()
 	db := openTest(t, Options{Now: clock.now})
 	enroll(t, db, "home", "kids")

@@ -154,6 +154,7 @@ func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
 // TestRestoreSaysWhatItCouldNotCarry: where it cannot be told what was delivered, a message comes twice
 // rather than not at all.
 func TestRestoreSaysWhatItCouldNotCarry(t *testing.T) { // invariants 7 and 8
+	t.Parallel()
 	c := newClock()
 	path, backup := wentOn(t, c)
 	former := read(t, path)
@@ -249,6 +250,7 @@ func TestRestoreOverANewerVersions(t *testing.T) {
 
 // TestRestoreCarriesManyMarks: more than go into one transaction, over days, and none that are past their time.
 func TestRestoreCarriesManyMarks(t *testing.T) {
+	t.Parallel()
 	c := newClock()
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{Now: c.now})

@@ -49,6 +49,7 @@ func currentOf(t *testing.T, db *DB, p relay.PlatformID, c relay.ChatID) relay.C
 }
 
 func TestOldIdsAreTranslated(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		moves [][2]relay.ChatID
 		want  map[relay.ChatID]relay.ChatID
@@ -92,6 +93,7 @@ func TestOldIdsAreTranslated(t *testing.T) {
 
 // TestTranslationsOfAnySequence compares with a map in which every word renames all it knows.
 func TestTranslationsOfAnySequence(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { // whose database is closed at its end
 			rnd := rand.New(rand.NewPCG(seed, 3))
@@ -120,6 +122,7 @@ func TestTranslationsOfAnySequence(t *testing.T) {
 }
 
 func TestHowLongOldIdsAreTranslated(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		make func(t *testing.T, db *DB)
 		gone func(t *testing.T, db *DB)

@@ -9,6 +9,7 @@ import (
 )
 
 func TestLinkCodes(t *testing.T) {
+	t.Parallel()
 	c := newClock()
 	ann, bob := Person{"loop", "ann"}, Person{"loop", "bob"}
 	mac := []byte{0, 1, 2}

@@ -27,6 +27,7 @@ func openCopy(t *testing.T, content []byte) *DB {
 }
 
 func TestAcknowledgedWritesSurviveACrash(t *testing.T) { // invariant 1
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
 	const producers = 8

@@ -117,6 +117,7 @@ func TestCursorRidesWithTheNextWrite(t *testing.T) {
 
 // TestCursorIsNeverPastAnEvent: whatever is accepted and dropped, and whenever the process dies.
 func TestCursorIsNeverPastAnEvent(t *testing.T) { // invariant 1
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1")

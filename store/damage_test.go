@@ -105,6 +105,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 }
 
 func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
+	t.Parallel()
 	for name, touch := range map[string]func(db *DB, b relay.BufferID) error{
 		"by the pump": func(db *DB, _ relay.BufferID) error {
 			e, ok, err := db.Lanes.Next(t.Context(), "i1", 0)
@@ -336,6 +337,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 
 // TestWhatIsSetAside: what can be missing without harm to others is moved out of the way, and named.
 func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
+	t.Parallel()
 	for _, tc := range []struct {
 		b string
 		k []byte

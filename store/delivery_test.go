@@ -103,6 +103,7 @@ func TestAccept(t *testing.T) {
 }
 
 func TestNextDeliveryGoesThroughTheLaneInOrder(t *testing.T) { // invariant 6
+	t.Parallel()
 	db := openTest(t, Options{})
 	enroll(t, db, "i", "i1", "i2") // neighbours whose names begin alike
 	var want []string
@@ -166,6 +167,7 @@ func TestDrop(t *testing.T) { // invariant 5
 }
 
 func TestOverflow(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		limits     Limits
 		sizes      []int

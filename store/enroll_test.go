@@ -16,6 +16,7 @@ import (
 )
 
 func TestEnrollByToken(t *testing.T) { // invariant 11
+	t.Parallel()
 	c := newClock()
 	life := 15 * time.Minute
 	for name, tc := range map[string]struct {
@@ -130,6 +131,7 @@ func TestEnrollmentTokenIsUsedOnce(t *testing.T) { // invariant 11
 }
 
 func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants 3 and 11
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
 	ctx := ctxOf(t)

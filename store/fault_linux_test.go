@@ -175,6 +175,7 @@ func TestFullDisk(t *testing.T) { // invariants 1 and 2
 
 // TestFullDiskAgainAndAgain: every rollback leaves a sound file, whatever was being written.
 func TestFullDiskAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	synctest.Test(t, func(t *testing.T) {
 		db, d := onDisk(t, path, Options{Limits: Limits{MaxEntries: 20}})
@@ -285,6 +286,7 @@ func TestBrokenDisk(t *testing.T) { // invariants 1 and 2
 // TestUnreadablePage: bbolt reads through a mapping, where a page that the disk does not give back
 // is a fault, which would end the process with a page of stacks.
 func TestUnreadablePage(t *testing.T) { // invariant 2
+	t.Parallel()
 	read := func(t *testing.T, db *DB) error {
 		_, _, err := db.Lanes.Next(ctxOf(t), "i1", 0)
 		return err

@@ -208,6 +208,7 @@ func TestDamagedFilesAndEntries(t *testing.T) {
 // TestEveryBitOfAFilesRecord: damage to a record never lets it say something else: it is set aside, and made anew of
 // its entry.
 func TestEveryBitOfAFilesRecord(t *testing.T) {
+	t.Parallel()
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	acceptFiles(t, db, "e1", []relay.InstanceID{"i1"}, "abcdef0123456789")

@@ -224,6 +224,7 @@ func tryFile(t *testing.T, path string, content []byte) {
 }
 
 func TestFlippedBytes(t *testing.T) { // invariant 8
+	t.Parallel()
 	good := sound(t)
 	used := usedBytes(t, good)
 	path := filepath.Join(t.TempDir(), "test.db")

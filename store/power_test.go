@@ -349,6 +349,7 @@ func TestLostPagesOfAnyBucket(t *testing.T) { // invariant 8
 }
 
 func TestPowerCutAtTheFirstStart(t *testing.T) {
+	t.Parallel()
 	// The name appears when the file is whole and synced. Before that, the leftover may hold
 	// anything; and a file system that orders nothing may show the name of a leftover only.
 	path := filepath.Join(t.TempDir(), "whole.db")

@@ -258,6 +258,7 @@ func TestBindings(t *testing.T) {
 }
 
 func TestClaim(t *testing.T) {
+	t.Parallel()
 	type g struct {
 		inst  relay.InstanceID
 		scope relay.ScopeID

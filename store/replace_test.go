@@ -134,6 +134,7 @@ func sizeOf(t *testing.T, path string) int64 {
 }
 
 func TestCompaction(t *testing.T) { // invariant 13
+	t.Parallel()
 	path, lane := bloatedFile(t)
 	before := sizeOf(t, path)
 	closeChecked(t, reopen(t, path, Options{})) // not unless it is asked for
@@ -171,6 +172,7 @@ func TestCompaction(t *testing.T) { // invariant 13
 
 // TestSizeStaysFlat: a backlog makes the file grow once; what comes after it uses its pages.
 func TestSizeStaysFlat(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1")

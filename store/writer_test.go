@@ -297,6 +297,7 @@ func TestFailedCommit(t *testing.T) { // invariant 2
 }
 
 func TestFullDatabase(t *testing.T) {
+	t.Parallel()
 	db := openTest(t, Options{MaxSize: 4 << 20, Limits: Limits{MaxEntries: 1 << 20}})
 	enroll(t, db, "i1")
 	var err error

@@ -21,6 +21,7 @@ const (
 
 // TestBadDays: invariant 3 of package gateway, against everything that can make a bot begin sessions, for three days.
 func TestBadDays(t *testing.T) {
+	t.Parallel()
 	greet := func(ctx context.Context, c *websocket.Conn) {
 		_ = write(ctx, c, obj{"op": 10, "d": obj{"heartbeat_interval": 41250}})
 		_, _, _ = c.Read(ctx)

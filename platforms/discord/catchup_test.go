@@ -175,6 +175,7 @@ func TestCatchUpIsBounded(t *testing.T) {
 // TestCatchUpSpendsNothingOnWhatIsKnown: however much of what it looks through is known
 // already or was written by the bot, everything that was missed arrives, and nothing is handed in twice.
 func TestCatchUpSpendsNothingOnWhatIsKnown(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ known, own, missed, want int }{
 		"a busy minute before":     {451, 0, 100, 100},
 		"more than the limit":      {maxMissed + 77, 0, 100, 100},

@@ -271,6 +271,7 @@ func TestEndpointAnswers(t *testing.T) {
 // each in no time at all, and whoever comes then is told to try again. What is never stored loses its placeholder
 // before its token ends.
 func TestTheAnswerWaitsForNothing(t *testing.T) {
+	t.Parallel()
 	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Bot) {
 		in := newTestInbox()
 		stalled := make(chan struct{})
@@ -504,6 +505,7 @@ func TestAnOrderlyStopKeepsWhatCameOverHTTP(t *testing.T) {
 
 // TestUnreadableOverHTTP: it is kept without its token, and Discord is told that all is well.
 func TestUnreadableOverHTTP(t *testing.T) {
+	t.Parallel()
 	f, in := newFakeDiscord(), newTestInbox()
 	f.serve(t)
 	var log platformtest.Log

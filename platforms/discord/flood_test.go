@@ -18,6 +18,7 @@ import (
 // TestAFloodCostsOthersNothing: beside what other tenants ask for as fast as they
 // can, guests' messages, each of which needs a look-up, and what home says wait as when all is quiet.
 func TestAFloodCostsOthersNothing(t *testing.T) {
+	t.Parallel()
 	quietGuests, quietHome := beside(t, 0)
 	for tenants := range 3 {
 		guests, home := beside(t, 2*tenants+1)

@@ -45,6 +45,7 @@ var manyInteractions = flag.Int("interactions", 400, "how many interactions Test
 // some over HTTP, on a network that is slow, breaks, refuses and lies about what it did; the gateway answers in every way it can, twice at once.
 // Nobody is left looking at "thinking…", and no answer is put in the place of another.
 func TestInteractions(t *testing.T) {
+	t.Parallel()
 	const worlds = 4
 	for seed := range uint64(worlds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { someInteractions(t, seed, *manyInteractions/worlds) })

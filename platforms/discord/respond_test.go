@@ -193,6 +193,7 @@ func TestDiscardAndSettle(t *testing.T) {
 }
 
 func TestAcknowledge(t *testing.T) {
+	t.Parallel()
 	const route = "POST /interactions/:id/:token/callback"
 	for name, tc := range map[string]struct {
 		kind    discordgo.InteractionType

@@ -49,6 +49,7 @@ func onServer(t *testing.T, serve http.HandlerFunc) *Bot {
 
 // TestTooLargeIsSaidBeforeTheEnd: Discord says so without reading the rest.
 func TestTooLargeIsSaidBeforeTheEnd(t *testing.T) {
+	t.Parallel()
 	p := onServer(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.CopyN(io.Discard, r.Body, 4096)
 		reply(w, http.StatusRequestEntityTooLarge, obj{"code": 40005, "message": "Request entity too large"})

@@ -19,6 +19,7 @@ import (
 )
 
 func TestWhoReceives(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		set  func(r *rig)
 		say  local.Message

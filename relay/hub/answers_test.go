@@ -262,6 +262,7 @@ func TestEveryStrangersPlaceholderGoes(t *testing.T) {
 
 // What makes room for others is discarded: its answer will not find it. What is answered, or may be, is left alone.
 func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
+	t.Parallel()
 	r, p := newMoodyRig(t)
 	r.enroll("home", "ann")
 	for n := range 256 {

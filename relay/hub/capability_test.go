@@ -199,6 +199,7 @@ func (p *truthful) Thinking(_ context.Context, c platforms.Capability) (bool, er
 // TestNoAnswerIsPutInThePlaceOfAnother, however many come at once, in whatever way, over a network that loses answers
 // and over restarts.
 func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
@@ -325,6 +326,7 @@ func (c *counted) CurrentChat(ctx context.Context, p relay.PlatformID, chat rela
 // TestAFollowUpIsDeclinedInTheSameWords whatever is in its way, and after the same questions where there is no
 // capability, whyever: a gateway cannot tell one reason from another, nor what others hold.
 func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
+	t.Parallel()
 	const want = `{"type":"outbound_result","requestId":"r","result":{"success":false,"error":"follow_up declined: no capability for this session"}}`
 	ask := relay.FollowUp{Session: "s", Kind: slashKind, Content: "x"}
 	mine := capability.Record{Event: "i1", Instance: "home", Chat: "@ann", Sessions: []relay.SessionKey{"s"}}

@@ -63,6 +63,7 @@ func answers(s *stage) {
 }
 
 func TestMayClaim(t *testing.T) {
+	t.Parallel()
 	green := relay.Place{Platform: tell, Scope: "park", Chat: "green"}
 	rose := relay.Place{Platform: tell, Scope: "park", Chat: "rose", Parent: "green"}
 	park := relay.Place{Platform: tell, Scope: "park"}

@@ -102,6 +102,7 @@ func TestAnOldGatewayIsKnownAfterARestart(t *testing.T) {
 }
 
 func TestWhatShowsThatAGatewayFetches(t *testing.T) {
+	t.Parallel()
 	for name, does := range map[string]func(*gallery, *gateway){
 		"a newer op":  func(_ *gallery, home *gateway) { home.do(relay.Request{Action: relay.Typing{Chat: "@ann"}}) },
 		"one not its": func(_ *gallery, home *gateway) { home.do(relay.Request{Action: relay.Typing{Chat: "elsewhere"}}) },

@@ -29,6 +29,7 @@ import (
 // stops the database's writer, so that commits queue up, until "go". What a gateway reads, and
 // whether its instance counts as asleep, must fit what it said.
 func TestFlipOnTheSocket(t *testing.T) {
+	t.Parallel()
 	for name, steps := range map[string]string{
 		"an event in the flip window":   "append grown going_idle ack connect",
 		"the same socket wakes":         "append grown going_idle hello ack",

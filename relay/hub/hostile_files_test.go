@@ -143,6 +143,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // TestNeighboursOfFiles is TestHostileNeighbours beside gateways that send files and ask questions all the time.
 func TestNeighboursOfFiles(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", "uploads all the time", "sends from slow servers", "asks all the time"} {
 		t.Run("beside "+name, func(t *testing.T) {
 			files := &allFiles{}

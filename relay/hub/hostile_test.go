@@ -147,6 +147,7 @@ func (r *rig) torment(ctx context.Context, do func(context.Context, net.Conn)) (
 // are owed is lost, late beyond patience, or out of order. With -hostile.measure it prints what
 // it costs them. How hostile gateways end is TestHostileGatewaysAreClosed in relay/session.
 func TestHostileNeighbours(t *testing.T) {
+	t.Parallel()
 	kinds := hostiles()
 	names := []string{""}
 	for name := range kinds {

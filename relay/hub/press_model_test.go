@@ -32,6 +32,7 @@ type modelled struct {
 // step, also right after the commit of a press. Of each prompt at most one press is delivered, the first that counts;
 // what was answered loses its buttons at once, what is open never does; and what came to nothing left nothing on the disk.
 func TestPressesAgainstAModel(t *testing.T) {
+	t.Parallel()
 	for part := range long.Pick(1, 2) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()

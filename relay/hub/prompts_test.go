@@ -25,6 +25,7 @@ const (
 // TestWhoMayPress: the press reaches the instance that asked, from its own people and from whom it admits where it
 // holds the chat, and nobody else.
 func TestWhoMayPress(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		asks   relay.InstanceID
 		chat   relay.ChatID
@@ -335,6 +336,7 @@ func TestPromptIDs(t *testing.T) {
 
 // TestMaxOpen: one more closes the oldest, and those past their time count for nothing.
 func TestMaxOpen(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newSalon(t, store.Options{})
 		for n := range 10 { // soon over

@@ -59,6 +59,7 @@ func (r *rig) talked(chat relay.ChatID) {
 
 // Issue 9, point 10: text for a thread landed in its parent, with success.
 func TestTheThreadInTheMetadataDecides(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		prepare func(r *rig)
 		chat    relay.ChatID

@@ -142,6 +142,7 @@ func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 }
 
 func TestEgress(t *testing.T) {
+	t.Parallel()
 	const declined = "loopback egress declined: target is not an approved destination for this connection"
 	for name, tc := range map[string]struct {
 		set  func(r *rig)

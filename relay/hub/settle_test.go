@@ -297,6 +297,7 @@ func TestAPlainEventIsItsFrame(t *testing.T) {
 
 // TestWhatDoesNotFitIsGivenUpInOrder: told content first, then context, and never what was said.
 func TestWhatDoesNotFitIsGivenUpInOrder(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		text    int // bytes
 		content bool

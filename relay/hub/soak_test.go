@@ -53,6 +53,7 @@ func (s *soak) now() time.Time { return s.began.Add(time.Since(s.began) * soakSp
 // TestSoak keeps ten flapping gateways going, in simulated days, and asks that nothing is lost,
 // that order is kept, and that goroutines, memory and the file end as they were.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	s := &soak{began: time.Now(), modes: make(map[string]int)}
 	s.r = newRigOn(t, store.Options{Now: s.now}, func(p *local.Loopback) platforms.Bot { return p })
 	for i := range soakGateways {

@@ -15,6 +15,7 @@ import (
 
 // TestWhoIsSpokenToByName gets the message alone and without the name, if they may have it; else the name is words.
 func TestWhoIsSpokenToByName(t *testing.T) {
+	t.Parallel()
 	delivered, left := gate.Delivered, gate.NotNamed
 	for name, tc := range map[string]struct {
 		say  local.Message

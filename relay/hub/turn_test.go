@@ -130,6 +130,7 @@ func TestAForwardedMessageComesByItself(t *testing.T) {
 
 // TestWhatEndsATurn: what a gateway does in the chat where the turn runs.
 func TestWhatEndsATurn(t *testing.T) {
+	t.Parallel()
 	const soon, silence = 3 * time.Second, 45 * time.Second
 	notify := relay.Metadata{Notify: true}
 	for name, tc := range map[string]struct {

@@ -35,6 +35,7 @@ const (
 // histories, and in every world of them the oracle is asked about the same: an event's verdicts,
 // and who may act where.
 func TestRandomWorlds(t *testing.T) {
+	t.Parallel()
 	parts, worldsOfOne := long.Pick(1, 8), long.Pick(50, 126)
 	want := int64(parts * histories * worldsOfOne)
 	var worlds, delivered, acted, touched, reacted, pressed, reads, refused, sent atomic.Int64
