@@ -187,7 +187,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	again.sees(t, `https://t.me/pibot\?start=`) // above the code: the code is what stays on a small screen
 	code := again.sees(t, `/link (\S+)\n`)
 	api.say("/link " + code[1])
-	again.sees(t, fmt.Sprintf(`telegram:%d is linked to home(?s:.*)  http://[^ ]*/login\?code=(?s:.*)The server runs in this window`, setupUser))
+	again.sees(t, fmt.Sprintf(`✓ Ann \(telegram:%d\) is linked to home(?s:.*)  http://[^ ]*/login\?code=(?s:.*)The server runs in this window`, setupUser))
 	api.say("hello")
 	if !api.answered("echo: hello") {
 		t.Fatalf("the first message was not answered:\n%s", again.all())
