@@ -158,7 +158,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	again.sees(t, `Which chat network[^>]*> `)
 	for _, answer := range []string{setupToken, "", "", "1", "", env} {
 		again.types(t, answer+"\n")
-		again.sees(t, `\(back: the question before\) [^>]*> $`)
+		again.sees(t, `\(or type back\) [^>]*> $`)
 	}
 	again.types(t, "yes\n")
 	again.sees(t, `connector.toml is written(?s:.*)the server runs(?s:.*)Waiting until home dials`)
@@ -226,7 +226,7 @@ func TestSetupOverADeadToken(t *testing.T) {
 		s.sees(t, `knows the bot as @pibot(?s:.*)Continue with it\?[^>]*> `)
 		for _, answer := range []string{"1", "no", "no"} {
 			s.types(t, answer+"\n")
-			s.sees(t, `\(back: the question before\) [^>]*> $`)
+			s.sees(t, `\(or type back\) [^>]*> $`)
 		}
 		holds(token, dead)
 		return s
