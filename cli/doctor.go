@@ -68,7 +68,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 			}
 		}
 	}
-	o := doctor.Options{Config: cfg, Faults: shown, Offline: offline, Server: f.client, Guest: a.guest()}
+	o := doctor.Options{Config: cfg, Faults: shown, Offline: offline, Server: f.client, Guest: a.guest(), Check: "hermes-connector check" + a.meant()}
 	if cfg != nil {
 		o.Limits, o.Start = bufferLimits(cfg), "`"+a.startCommand(cfg)+"`"
 		others, _ := a.others(ctx)
@@ -131,14 +131,18 @@ func (a *app) startCommand(cfg *config.Config) string {
 	if c := service.Start(a.file(cfg)); c != "" {
 		return c
 	}
-	c := serveCommand
+	return serveCommand + a.meant()
+}
+
+// meant are the flags by which another command means the same configuration.
+func (a *app) meant() (flags string) {
 	if a.configPath != "" {
-		c += " --config " + a.configPath
+		flags += " --config " + a.configPath
 	}
 	if a.dataDir != "" {
-		c += " --data-dir " + a.dataDir
+		flags += " --data-dir " + a.dataDir
 	}
-	return c
+	return flags
 }
 
 // wrong is how many of them say that something is wrong.

@@ -150,8 +150,8 @@ func (a *app) gatewayRevoke() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		goes := losses(g.Holds)
-		question := fmt.Sprintf("Revoke %s? Its credentials end at once", nameOr(g.Name, g.ID))
+		name, goes := nameOr(g.Name, g.ID), losses(g.Holds) // its name ends with it
+		question := fmt.Sprintf("Revoke %s? Its credentials end at once", name)
 		if goes != "" {
 			question += ". Also removed: " + goes
 		}
@@ -162,7 +162,7 @@ func (a *app) gatewayRevoke() *cobra.Command {
 			return err
 		}
 		return a.print(*c.asJSON, g, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", nameOr(g.Name, g.ID))
+			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", name)
 			if goes != "" {
 				_, _ = fmt.Fprintf(w, "  also removed: %s\n", goes)
 			}

@@ -134,7 +134,7 @@ PERSON is their id, or @ and the name of their account.`
 func personOf(flag, raw string) (p store.Person, err error) {
 	platform, user, ok := strings.Cut(raw, ":")
 	if !ok || platform == "" || user == "" {
-		return p, usageError{fmt.Errorf("%s wants PLATFORM:PERSON, such as telegram:4242, not %q", flag, raw)}
+		return p, usageError{fmt.Errorf("%s wants PLATFORM:PERSON, such as telegram:4242 or telegram:@ann, not %q", flag, raw)}
 	}
 	return store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)}, nil
 }

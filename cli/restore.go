@@ -163,7 +163,7 @@ func tellContent(w io.Writer, head string, c restore.Content) {
 		lines = append(lines, "gateways: "+join(c.Gateways))
 	}
 	if c.Bindings > 0 {
-		lines = append(lines, fmt.Sprintf("bindings: %d", c.Bindings))
+		lines = append(lines, fmt.Sprintf("links of people: %d", c.Bindings))
 	}
 	if c.Grants > 0 {
 		lines = append(lines, fmt.Sprintf("claimed chats: %d", c.Grants))

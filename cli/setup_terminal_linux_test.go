@@ -159,7 +159,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	again.sees(t, `Which chat network[^>]*> `)
 	for _, answer := range []string{setupToken, "", "", "1", "", env} {
 		again.types(t, answer+"\n")
-		again.sees(t, `\(back: the question before\) [^>]*> $`)
+		again.sees(t, `\(or type back\) [^>]*> $`)
 	}
 	again.types(t, "yes\n")
 	again.sees(t, `connector.toml is written(?s:.*)the server runs(?s:.*)Waiting until home dials`)
@@ -188,7 +188,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	again.sees(t, `https://t.me/pibot\?start=`) // above the code: the code is what stays on a small screen
 	code := again.sees(t, `/link (\S+)\n`)
 	api.say("/link " + code[1])
-	again.sees(t, fmt.Sprintf(`telegram:%d is linked to home(?s:.*)  http://[^ ]*/login\?code=(?s:.*)The server runs in this window`, setupUser))
+	again.sees(t, fmt.Sprintf(`✓ Ann \(telegram:%d\) is linked to home(?s:.*)  http://[^ ]*/login\?code=(?s:.*)The server runs in this window`, setupUser))
 	api.say("hello")
 	if !api.answered("echo: hello") {
 		t.Fatalf("the first message was not answered:\n%s", again.all())
@@ -228,7 +228,7 @@ func TestSetupOverADeadToken(t *testing.T) {
 		s.sees(t, `knows the bot as @pibot(?s:.*)Continue with it\?[^>]*> `)
 		for _, answer := range []string{"1", "no", "no"} {
 			s.types(t, answer+"\n")
-			s.sees(t, `\(back: the question before\) [^>]*> $`)
+			s.sees(t, `\(or type back\) [^>]*> $`)
 		}
 		holds(token, dead)
 		return s

@@ -48,6 +48,8 @@ type Options struct {
 	Limits store.Limits // of each gateway's buffer
 	// Start is the fix when no server runs: how the one of this configuration is started.
 	Start string
+	// Check is the command that checks this configuration.
+	Check string
 	// Service makes a Service over db, a copy. v may be another vault than the one that sealed what is in it.
 	Service func(db *store.DB, v *vault.Vault) (*manage.Service, error)
 	// Bots makes the configured bots, which do nothing until they are asked.
@@ -84,7 +86,7 @@ func look(ctx context.Context, o Options) Report {
 		o.Now = time.Now
 	}
 	o.machine = o.machine.orReal()
-	o.machine.guest = o.Guest
+	o.machine.guest, o.machine.start = o.Guest, o.Start
 	found := o.ofConfiguration()
 	if o.Config == nil {
 		if !slices.ContainsFunc(found, finding.Finding.Wrong) { // what is not looked at is all
@@ -224,9 +226,9 @@ func (o *Options) ofConfiguration() (out finding.List) {
 		case f.Starts:
 			out.Add(finding.SnapshotFailed, o.Config.Backup.Dir, "no snapshot can be made: "+f.What, "name another folder as dir under [backup]")
 		case strings.HasPrefix(f.What, config.OtherToken):
-			out.Add(finding.OtherKind, about, f.What, "put the right bot's token there, or change its platform; `hermes-connector check` then checks it again")
+			out.Add(finding.OtherKind, about, f.What, "put the right bot's token there, or change its platform; `"+o.Check+"` then checks it again")
 		default:
-			out.Add(finding.BadConfiguration, about, f.What, "fix it there; `hermes-connector check` then checks it again")
+			out.Add(finding.BadConfiguration, about, f.What, "fix it there; `"+o.Check+"` then checks it again")
 		}
 	}
 	return out

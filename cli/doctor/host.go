@@ -43,7 +43,7 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return finding.DataMissing.Alone(dir, "there is no data folder",
-			"`hermes-connector serve` makes it; if there was one before, check data_dir in the configuration, and the disk it is on")
+			m.start+" makes it; if there was one before, check data_dir in the configuration, and the disk it is on")
 	case err != nil:
 		return finding.NotLookedAt.Alone(dir, "the data folder cannot be read: "+reason(err), m.instead())
 	case !st.IsDir():

@@ -14,6 +14,7 @@ type machine struct {
 	may    func(path string) error             // whether this process may write there
 	boxed  func() bool                         // whether this is a container of the server's own, with a network of its own as a rule
 	guest  string                              // as in Options
+	start  string                              // as in Options
 	copies []string                            // folders for a copy of the database; the first that is there is taken
 }
 

@@ -51,7 +51,7 @@ func newHouse(t *testing.T) Options {
 	}
 	bots := func() ([]platforms.Bot, error) { return []platforms.Bot{&bird{}}, nil }
 	o := Options{
-		Config: cfg, Bots: bots, Now: time.Now, Start: "hermes-connector serve",
+		Config: cfg, Bots: bots, Now: time.Now, Start: "`hermes-connector serve`", Check: "hermes-connector check",
 		Service: func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
 			all, err := bots()
 			return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,

@@ -28,7 +28,7 @@ func (s *setup) link(ctx context.Context, p *plan) error {
 		return err
 	}
 	for _, who := range before {
-		s.say("✓ %s is linked to %s", who, name)
+		s.say("✓ %s is linked to %s", called(who), name)
 	}
 	s.linked = len(before) > 0
 	networks, added := s.without(before, p.added)
@@ -44,21 +44,21 @@ func (s *setup) link(ctx context.Context, p *plan) error {
 		if err != nil {
 			return err
 		}
-		who := ""
+		var who *manage.Binding
 		inTime, cancel := context.WithDeadline(ctx, l.ExpiresAt)
 		err = until(inTime, lookEvery, func() (bool, error) {
 			now, err := s.people(inTime, name)
 			for _, p := range now {
-				if !slices.Contains(before, p) {
-					who = p
+				if !slices.ContainsFunc(before, func(b manage.Binding) bool { return b.Platform == p.Platform && b.User == p.User }) {
+					who = &p
 				}
 			}
-			return who != "", err
+			return who != nil, err
 		})
 		cancel()
 		switch {
-		case who != "":
-			s.say("✓ %s is linked to %s", who, name)
+		case who != nil:
+			s.say("✓ %s is linked to %s", called(*who), name)
 			s.linked = true
 			return nil
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
@@ -69,8 +69,17 @@ func (s *setup) link(ctx context.Context, p *plan) error {
 	}
 }
 
-// people are those whose messages a gateway gets, as network:person.
-func (s *setup) people(ctx context.Context, name string) (all []string, err error) {
+// called is a linked person by name, where one is known, and by what the commands take.
+func called(who manage.Binding) string {
+	id := string(who.Platform) + ":" + string(who.User)
+	if who.Person == "" {
+		return terminal.Plain(id)
+	}
+	return terminal.Plain(who.Person + " (" + id + ")")
+}
+
+// people are those whose messages a gateway gets.
+func (s *setup) people(ctx context.Context, name string) (all []manage.Binding, err error) {
 	err = s.with(ctx, func(c *admin.Client) error {
 		g, err := admin.Ask(ctx, c, ops.Gateway, manage.Named{Name: name})
 		if g.Holds != nil {
@@ -78,7 +87,7 @@ func (s *setup) people(ctx context.Context, name string) (all []string, err erro
 				if !slices.ContainsFunc(s.cfg.Bots, func(bot config.Bot) bool { return bot.Network.Name == b.Platform }) {
 					continue // such as the chat in the browser
 				}
-				all = append(all, string(b.Platform)+":"+string(b.User))
+				all = append(all, b)
 			}
 		}
 		return err
@@ -87,9 +96,9 @@ func (s *setup) people(ctx context.Context, name string) (all []string, err erro
 }
 
 // without are the networks of the configured bots on which none of the people is. added: one of them is new.
-func (s *setup) without(people []string, new string) (networks []string, added bool) {
+func (s *setup) without(people []manage.Binding, new string) (networks []string, added bool) {
 	for _, b := range s.cfg.Bots {
-		of := func(who string) bool { return strings.HasPrefix(who, string(b.Network.Name)+":") }
+		of := func(who manage.Binding) bool { return who.Platform == b.Network.Name }
 		if b.Network.Guide != "" && !slices.ContainsFunc(people, of) && !slices.Contains(networks, b.Network.Label) {
 			networks = append(networks, b.Network.Label)
 			added = added || new == string(b.Network.Name)

@@ -123,7 +123,7 @@ var freeText = regexp.MustCompile(`called|a word such as|\.env|address that`)
 // TestConversations are questions and answers: each pair is what the person sees, and then types; lines that come
 // together are joined by "|". At the end they press Ctrl-C. Nothing is written before the last question, and the token is never seen.
 func TestConversations(t *testing.T) {
-	const writes = "(back: the question before) [yes] > "
+	const writes = "(or type back) [yes] > "
 	for name, tc := range map[string]struct {
 		before map[string]string // files
 		script []string

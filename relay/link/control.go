@@ -182,13 +182,13 @@ func (p person) others() string {
 	var others []string
 	for _, i := range p.to {
 		if i.ID != now.ID {
-			others = append(others, "`"+quotable(i)+"`")
+			others = append(others, quotable(i))
 		}
 	}
 	if len(others) == 0 {
 		return out
 	}
-	return fmt.Sprintf("%s You are linked to %s too: send `/agent` to choose who answers, or begin a message with `@` and a name.", out, strings.Join(others, ", "))
+	return fmt.Sprintf("%s You are linked to `%s` too: send `/agent` to choose who answers, or begin a message with `@%s`.", out, strings.Join(others, "`, `"), others[0])
 }
 
 func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, error) {
@@ -198,7 +198,7 @@ func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, erro
 		for n, i := range p.to {
 			all[n] = "`/unlink " + quotable(i) + "`"
 		}
-		return "To be linked no more, and to give up what still waits for it, send " + strings.Join(all, " or ") + ".", nil
+		return "To unlink yourself, send " + strings.Join(all, " or ") + ". Messages that still wait there are then not delivered.", nil
 	}
 	err := d.db.Unbind(ctx, p.row("unbind", i), i.ID, p.Platform, p.User)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -229,7 +229,7 @@ func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, e
 		all[n] = "`/agent " + quotable(i) + "`"
 		out.Options = append(out.Options, relay.PromptOption{ID: optionOf(i.ID), Label: relay.Shown(i.Shown())})
 	}
-	out.Text = fmt.Sprintf("What you write to me here goes to `%s`. Who shall get it? Choose, or send %s.", quotable(p.answers()), strings.Join(all, " or "))
+	out.Text = fmt.Sprintf("What you write to me here goes to `%s`. Who should get it? Choose, or send %s.", quotable(p.answers()), strings.Join(all, " or "))
 	return out, nil
 }
 

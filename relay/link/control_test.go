@@ -62,7 +62,7 @@ func TestWhoAmI(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	b.link(t, "ann", "kids", "")
-	if got := b.say(t, ev); !strings.Contains(got, "linked to `kids` too") {
+	if got := b.say(t, ev); !strings.Contains(got, "linked to `kids` too") || !strings.Contains(got, "begin a message with `@kids`.") {
 		t.Errorf("got %q, want the other one too", got)
 	}
 }

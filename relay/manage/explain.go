@@ -24,13 +24,13 @@ type Explain struct {
 	Gateway string        `json:"gateway,omitempty"` // the name or the id of the one that a verdict is about
 	Person  string        `json:"person,omitempty"`  // an id, PLATFORM:ID, a name, or "@" and the account's name
 	Since   time.Time     `json:"since,omitzero"`    // judged after that
-	Last    int           `json:"last,omitempty"`    // the newest so many; 0: all that is remembered
+	Last    int           `json:"last,omitempty"`    // what became of the newest so many messages; 0: all that is remembered
 	All     bool          `json:"all,omitempty"`     // also what bots wrote themselves
 }
 
 // Explain lists the verdicts the server remembers, newest last, each in words, and among them, unless it is asked for one
 // event, the calls of networks that were refused: these have no event. Refused with Offline when no
-// server runs (they are kept in its memory only), with NotFound when the event is not among them.
+// server runs (they are kept in its memory only), with NotFound when the event is not among them, or there is no such gateway.
 func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
 		return nil, refuse(Offline, "no server is running, and only a running server knows what became of messages").try("serve")
@@ -66,7 +66,10 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 	if e.Event != "" && len(out) == 0 {
 		return nil, refuse(NotFound, "the server remembers no event %q", e.Event).try("explain")
 	}
-	return out, nil
+	if e.Gateway != "" && len(out) == 0 {
+		_, err = s.instance(ctx, e.Gateway) // a name that is mistyped looks like one that got nothing
+	}
+	return out, err
 }
 
 // only is the one instance that a gateway can serve; empty: there is none, or there are several.
@@ -94,12 +97,30 @@ type lookout struct {
 	people  map[store.Person]store.Names // that were asked for
 }
 
-// last are the newest n of all; 0: all.
-func last(all []gate.Decision, n int) []gate.Decision {
+// last are the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict for each
+// gateway that it is about.
+func last(all []gate.Decision, n int) (out []gate.Decision) {
+	type message struct {
+		bot   relay.Bot
+		event relay.EventID
+	}
 	if n <= 0 {
 		return all
 	}
-	return all[max(0, len(all)-n):]
+	kept, left := make(map[message]bool), n
+	for _, d := range slices.Backward(all) {
+		m := message{d.Bot(), d.Event}
+		if d.Event == "" || !kept[m] {
+			if left == 0 {
+				continue
+			}
+			left--
+		}
+		kept[m] = true
+		out = append(out, d)
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // name sets the names of the gateway and of the person: the operator's word for them counts before what their network said.

@@ -2,6 +2,8 @@ package manage_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -186,7 +188,8 @@ func TestWhoHoldsAChat(t *testing.T) {
 func TestExplainOfSome(t *testing.T) {
 	live := &server{decisions: []gate.Decision{
 		wrote("e", "p1", "Ann", "ann", "home", gate.NotAddressed), wrote("e2", "p2", "Bob", "", "kids", gate.NotAddressed),
-		wrote("e33", "", "", "", "", gate.OwnMessage), wrote("e444", "p1", "Ann", "ann", "kids", gate.NotAddressed), wrote("e5555", "p3", "", "", "", gate.NoBinding),
+		wrote("e33", "", "", "", "", gate.OwnMessage), wrote("e444", "p1", "Ann", "ann", "home", gate.NotAddressed),
+		wrote("e444", "p1", "Ann", "ann", "kids", gate.NotAddressed), wrote("e5555", "p3", "", "", "", gate.NoBinding),
 	}}
 	w := newWorld(t, live)
 	w.enroll(t, "home", "kids")
@@ -203,17 +206,17 @@ func TestExplainOfSome(t *testing.T) {
 		ask  manage.Explain
 		want string
 	}{
-		"all but what the bot wrote": {manage.Explain{}, "e e2 e444 e5555"},
-		"all":                        {manage.Explain{All: true}, "e e2 e33 e444 e5555"},
-		"the last":                   {manage.Explain{Last: 2}, "e444 e5555"},
-		"more than there are":        {manage.Explain{Last: 9}, "e e2 e444 e5555"},
-		"a gateway's, by its name":   {manage.Explain{Gateway: "kitchen"}, "e"},
+		"all but what the bot wrote": {manage.Explain{}, "e e2 e444 e444 e5555"},
+		"all":                        {manage.Explain{All: true}, "e e2 e33 e444 e444 e5555"},
+		"the last messages":          {manage.Explain{Last: 2}, "e444 e444 e5555"},
+		"more than there are":        {manage.Explain{Last: 9}, "e e2 e444 e444 e5555"},
+		"a gateway's, by its name":   {manage.Explain{Gateway: "kitchen"}, "e e444"},
 		"a gateway's, by its id":     {manage.Explain{Gateway: "kids"}, "e2 e444"},
-		"a person's, by their id":    {manage.Explain{Person: "p1"}, "e e444"},
+		"a person's, by their id":    {manage.Explain{Person: "p1"}, "e e444 e444"},
 		"with the platform":          {manage.Explain{Person: "pigeon:p2"}, "e2"},
-		"by the operator's name":     {manage.Explain{Person: "aunt ann"}, "e e444"},
-		"by the account's name":      {manage.Explain{Person: "@ANN", Last: 1}, "e444"},
-		"what came since":            {manage.Explain{Since: noon.Add(2 * time.Second)}, "e444 e5555"},
+		"by the operator's name":     {manage.Explain{Person: "aunt ann"}, "e e444 e444"},
+		"by the account's name":      {manage.Explain{Person: "@ANN", Last: 1}, "e444 e444"},
+		"what came since":            {manage.Explain{Since: noon.Add(2 * time.Second)}, "e444 e444 e5555"},
 		"one of the bot's own":       {manage.Explain{Event: "e33"}, "e33"},
 	} {
 		got := ""
@@ -224,5 +227,55 @@ func TestExplainOfSome(t *testing.T) {
 		if err != nil || strings.TrimSpace(got) != tc.want {
 			t.Errorf("%s: %q, %v; want %q", what, got, err, tc.want)
 		}
+	}
+	_, err := w.Explain(t.Context(), manage.Explain{Gateway: "kitschen"})
+	wantRefusal(t, err, manage.NotFound)
+}
+
+// TestEqualNamesInTwoTenants: a person and a gateway of each are called alike. What a tenant's gateway is shown, and what it is
+// refused, has nothing of the other's, and the operator is asked which of the two they mean.
+func TestEqualNamesInTwoTenants(t *testing.T) {
+	live := &server{decisions: []gate.Decision{
+		wrote("e1", "p1", "Ann", "ann", "home", gate.NotAddressed), wrote("e2", "p2", "Ann", "ann", "kids", gate.NotAddressed),
+	}}
+	w := newWorld(t, live, newBird("pigeon", "1"))
+	for name, who := range map[string]relay.UserID{"home": "p1", "kids": "p2"} {
+		if _, err := w.Enroll(t.Context(), system, manage.Enroll{Name: name, Tenant: "of-" + name}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Bind(t.Context(), operator, manage.Bind{Name: name, Platform: "pigeon", User: who}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.NamePerson(t.Context(), operator, manage.NamePerson{Platform: "pigeon", User: "p1", Name: "Grandmother"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Bind(t.Context(), operator, manage.Bind{Name: "kids", Platform: "pigeon", User: "@ann"})
+	wantField(t, err, "userId")
+
+	self, err := w.Self(t.Context(), manage.Named{Name: "kids"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway := audit.Actor{Kind: audit.ActorGateway, Name: "kids"}
+	_, byName := w.SetDMDefault(t.Context(), gateway, manage.Bind{Name: "kids", Platform: "pigeon", User: "@ann"})
+	_, byID := w.SetDMDefault(t.Context(), gateway, manage.Bind{Name: "kids", Platform: "pigeon", User: "p1"})
+	shown, err := json.Marshal(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if byName == nil || byID == nil {
+		t.Errorf("a gateway names a person by the account's name: %v; another tenant's person: %v", byName, byID)
+	}
+	for _, said := range []string{string(shown), fmt.Sprint(byName)} {
+		for _, theirs := range []string{"Grandmother", "p1", "home"} {
+			if strings.Contains(said, theirs) {
+				t.Errorf("kids hears %q of another tenant: %s", theirs, said)
+			}
+		}
+	}
+	all, err := w.Explain(t.Context(), manage.Explain{Person: "grandmother"})
+	if err != nil || len(all) != 1 || all[0].Event != "e1" {
+		t.Errorf("what the operator calls one is the other's too: %+v, %v", all, err)
 	}
 }
