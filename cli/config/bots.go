@@ -63,7 +63,7 @@ func (l *loader) networkOf(raw *rawBot) platforms.Network {
 func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]item {
 	common := append(keyNames(botKeys()), credentialKeys(network)...)
 	names := append(common, keyNames(network.Keys)...)
-	ours := strings.Join(l.kindNames(), ", ")
+	ours := strings.Join(l.networkNames(), ", ")
 	values := make(map[string]item)
 	hasPlatform := false
 	for _, it := range raw.items {
@@ -82,7 +82,7 @@ func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]ite
 		case key != "platform":
 			values[key] = it
 		case network.Name == "":
-			l.faults.add(it.at, "unknown platform%s; this program speaks %s", hint(it.text, l.kindNames()), ours)
+			l.faults.add(it.at, "unknown platform%s; this program speaks %s", hint(it.text, l.networkNames()), ours)
 		}
 	}
 	if !hasPlatform {
@@ -189,7 +189,7 @@ func credentials(k platforms.Network) []platforms.SecretKey {
 
 // holdsToken reports whether a part of an address's path is a credential of the network's.
 func holdsToken(k platforms.Network, base string) bool {
-	if k.CheckToken == nil || k.CheckToken(aName) == nil {
+	if k.CheckToken == nil || k.CheckToken(aFileName) == nil {
 		return false
 	}
 	u, err := url.Parse(base)
@@ -197,7 +197,7 @@ func holdsToken(k platforms.Network, base string) bool {
 		return false
 	}
 	for part := range strings.SplitSeq(u.Path, "/") {
-		for _, p := range []string{part, strings.TrimPrefix(part, "bot")} {
+		for _, p := range []string{part, strings.TrimPrefix(part, "bot")} { // as in Telegram's addresses
 			if k.CheckToken(relay.NewSecret([]byte(p))) == nil {
 				return true
 			}
@@ -217,10 +217,11 @@ func credentialKeys(k platforms.Network) (keys []string) {
 	return keys
 }
 
-// aName is what a file with a credential may be called: a credential whose form such a name has is not told from one.
-var aName = relay.NewSecret([]byte("bot.token"))
+// aFileName is a name that people give to a file with a credential. A check that takes it for a credential cannot tell
+// whether a value is a credential or the name of its file.
+var aFileName = relay.NewSecret([]byte("bot.token"))
 
-// lentEnv is a variable that may hold a credential.
+// lentEnv is the variable that a message proposes for a credential.
 func lentEnv(k platforms.Network, name string) string {
 	if name == "token" {
 		name = "bot_token"
@@ -245,7 +246,7 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 		err = fmt.Errorf("give the %s once: %s or %s", words(c.Name), ways[0], ways[1])
 	case keys[0] == c.Name:
 		s = here
-	case c.Check != nil && c.Check(here) == nil && c.Check(aName) != nil && !l.exists(src.text):
+	case c.Check != nil && c.Check(here) == nil && c.Check(aFileName) != nil && !l.exists(src.text):
 		err = fmt.Errorf("this is %s itself: put it into a file of its own and write that file's name here", one(c.Name))
 	case keys[0] == ways[0]:
 		l.from(src.at)
@@ -257,7 +258,7 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 	if err == nil && c.Check != nil {
 		err = c.Check(s)
 	}
-	for _, other := range l.networks { // of those with a guide the form alone tells
+	for _, other := range l.networks { // tokens of networks with a guide are known by their form
 		if err != nil && ways[0] == waysTo(credentials(network)[0].Name)[0] && other.Name != network.Name && other.Guide != "" && other.CheckToken(s) == nil {
 			err = errors.New(OtherToken + other.Label + ", and the bot is to be one of " + cmp.Or(network.Label, string(network.Name)))
 		}
@@ -295,7 +296,7 @@ func pasted(k platforms.Network, key string) string {
 	return ""
 }
 
-func (l *loader) kindNames() (names []string) {
+func (l *loader) networkNames() (names []string) {
 	for _, k := range l.networks {
 		names = append(names, string(k.Name))
 	}
