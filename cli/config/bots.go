@@ -72,7 +72,7 @@ func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]ite
 		switch {
 		case len(it.path) == 2 && pasted(network, key) != "":
 			ways := waysTo(pasted(network, key))
-			l.faults.add(it.at, "%s does not belong in this file: put it into a file of its own and write %s, or write %s", one(ways[2]), ways[0], ways[1])
+			l.faults.add(it.at, "%s does not belong in this file: put it into a file of its own and write %s, or write %s", withArticle(ways[2]), ways[0], ways[1])
 		case len(it.path) > 2 || !slices.Contains(names, key):
 			if network.Name != "" || len(it.path) > 2 || nearest(key, names) != "" { // an unknown platform has keys we cannot know
 				l.faults.add(it.at, "unknown key%s", l.belongs(key, names))
@@ -235,7 +235,7 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 	keys := slices.DeleteFunc(slices.Clone(ways), func(k string) bool { _, ok := values[k]; return !ok })
 	if len(keys) == 0 {
 		if c.Check != nil {
-			l.faults.add(at, `no %s: write %s = "%s.%s" or %s = "%s"`, words(c.Name), ways[0], network.Name, c.Name, ways[1], lentEnv(network, c.Name))
+			l.faults.add(at, `no %s: write %s = "%s.%s" or %s = "%s"`, spoken(c.Name), ways[0], network.Name, c.Name, ways[1], lentEnv(network, c.Name))
 		}
 		return s
 	}
@@ -243,11 +243,11 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 	var err error
 	switch here := relay.NewSecret([]byte(strings.TrimSpace(src.text))); {
 	case len(keys) > 1:
-		err = fmt.Errorf("give the %s once: %s or %s", words(c.Name), ways[0], ways[1])
+		err = fmt.Errorf("give the %s once: %s or %s", spoken(c.Name), ways[0], ways[1])
 	case keys[0] == c.Name:
 		s = here
 	case c.Check != nil && c.Check(here) == nil && c.Check(aFileName) != nil && !l.exists(src.text):
-		err = fmt.Errorf("this is %s itself: put it into a file of its own and write that file's name here", one(c.Name))
+		err = fmt.Errorf("this is %s itself: put it into a file of its own and write that file's name here", withArticle(c.Name))
 	case keys[0] == ways[0]:
 		l.from(src.at)
 		s, err = l.secretFile(src.text)
@@ -270,17 +270,17 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 // OtherToken begins the fault of a token that is another network's; its name follows.
 const OtherToken = "this is a token of "
 
-// words are a key as people say it.
-func words(key string) string {
+// spoken is a key as people say it.
+func spoken(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "_", " "), "aes", "AES")
 }
 
-// one is words with the article.
-func one(key string) string {
+// withArticle is the key as people say it, with its article.
+func withArticle(key string) string {
 	if strings.ContainsRune("aeiou", rune(key[0])) {
-		return "an " + words(key)
+		return "an " + spoken(key)
 	}
-	return "a " + words(key)
+	return "a " + spoken(key)
 }
 
 // pasted names the credential that somebody wrote into the file itself with such a key; empty: none.

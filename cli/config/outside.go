@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 )
 
-// Guard makes the guard of requests to addresses that gateways and settings name, but for a network's API (api_base). It
-// refuses the server's own: listeners are where the server listens, or would, HOST:PORT each, or nothing.
+// Guard makes the guard of requests to addresses that gateways name (wake URLs, files), and to those of reply_url and
+// [notify]. It refuses the server's own: listeners are where the server listens, or would, HOST:PORT each, or nothing.
 func (c *Config) Guard(listeners ...string) *guard.Guard {
 	o := guard.Options{Allow: c.Wake.Allow}
 	for _, l := range listeners {
