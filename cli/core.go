@@ -62,7 +62,7 @@ type core struct {
 	beside []func(context.Context) error
 }
 
-// newCore wires a server that listens on addr, which g knows.
+// newCore wires a server that listens on addr. g must refuse requests to addr.
 func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string) (*core, error) {
 	c := &core{db: db, bus: &bus.Local{}}
 	auth := token.NewAuthority(db, v, time.Now)

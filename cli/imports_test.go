@@ -88,7 +88,7 @@ var mayImport = map[string]string{
 	"store/restore":       "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
-	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault",
+	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
 	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/token store",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",

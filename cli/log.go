@@ -24,7 +24,7 @@ func (a *app) logger(c config.Log, level *slog.LevelVar) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// shownJSON spells in each line of a JSON log what JSON may hold as it is and a terminal would obey.
+// shownJSON escapes what a terminal would obey and JSON need not escape, in each line of a JSON log.
 type shownJSON struct{ to io.Writer }
 
 func (j shownJSON) Write(line []byte) (int, error) {

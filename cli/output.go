@@ -103,10 +103,11 @@ func narrow(rows [][]any) [][]any {
 		if usualOf == nil {
 			continue
 		}
-		if tells := func(row []any) bool {
+		tells := slices.ContainsFunc(rows[1:], func(row []any) bool {
 			value := fmt.Sprint(row[column])
 			return value != "" && value != usualOf(row)
-		}; slices.ContainsFunc(rows[1:], tells) {
+		})
+		if tells {
 			continue
 		}
 		for n := range rows {
@@ -135,7 +136,8 @@ func ago(t, now time.Time) string {
 
 // in is how long something takes from now on, at most.
 func in(d time.Duration) string {
-	switch up := func(unit time.Duration) int { return int((d + unit - 1) / unit) }; {
+	up := func(unit time.Duration) int { return int((d + unit - 1) / unit) }
+	switch {
 	case d <= time.Minute:
 		return fmt.Sprintf("%d s", up(time.Second))
 	case d <= 2*time.Hour:

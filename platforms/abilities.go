@@ -98,10 +98,12 @@ type (
 		// SendMedia posts a.File as what a.Kind asks for, if its bytes are that, else as a document.
 		SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error)
 	}
-	// Prompter asks with buttons. A press comes back as an event with Prompt and Traits.Press set.
+	// Prompter asks with buttons, behind which stands relay.PromptData. A press comes back as an event of the person who
+	// pressed, with Traits.Press, Prompt, relay.TypeCommand and the text "/" and the option's id. What they are to read when
+	// it does not count comes by Batch.Refused.
 	Prompter interface {
 		// Prompt posts a.Content with a button for each of a.Options, on the last part. Too many, or ids that do not fit,
-		// are refused with an error whose Public begins with "unsupported op prompt: ".
+		// are refused, as a.Misfit says it.
 		Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error)
 		// Unprompt takes the buttons off a message that Prompt made. That there are none is success.
 		Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error

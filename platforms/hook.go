@@ -8,8 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Hook is a bot whose network calls it over HTTP. Package relay/webhooks finds the bot by the path of a
-// request and reads the body; what the request is worth the platform judges.
+// Hook is a bot whose network calls it over HTTP, for everything or, beside a connection of its own, for presses only.
+// Package relay/webhooks finds the bot by the path of a request and reads the body; what the request is worth the platform
+// judges. An Inbox takes one batch of a bot at a time: a bot that is called only hands in with an inbox.Feed; one that
+// has a connection too brings both into one queue, as Discord's does.
 type Hook interface {
 	// HookRules is what a request may be. No methods: the bot is not called this way. Constant.
 	HookRules() HookRules

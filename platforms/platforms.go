@@ -23,7 +23,7 @@ import (
 
 // Bot is one account on one network.
 type Bot interface {
-	// Bot is who the credential belongs to, known without asking the network. Constant.
+	// ID is who the credential belongs to, known without asking the network. Constant.
 	ID() relay.Bot
 
 	// Descriptor is what the network can do. SupportsEdit and SupportedOps are derived by
@@ -155,7 +155,7 @@ type Network struct {
 	// Secrets are further credentials, each as NAME_file or NAME_env.
 	Secrets []SecretKey
 	// CheckToken reports what is wrong with a token's form, without asking the network and
-	// without repeating the token. Nil: the kind needs no token.
+	// without repeating the token. Nil: the network needs no token.
 	CheckToken func(relay.Secret) error
 	// CheckID reports why a text cannot be the id of a user or a chat, in words for whoever typed it. Nil:
 	// every text can.
@@ -171,17 +171,17 @@ type Network struct {
 	Open func(Options) (Bot, error)
 }
 
-// Key is one setting of a kind.
+// Key is one setting of a network's bots.
 type Key struct {
 	Name    string // as in the configuration file
 	Default string // used when absent
 	Help    string // one line, for `check --help`
 	Check   func(value string) error
-	Path    bool // of a file or folder: the kind is handed an absolute one
+	Path    bool // of a file or folder: Open is handed an absolute one
 	Outside bool // of a URL that is called through Options.Outside
 }
 
-// SecretKey is one further credential of a kind.
+// SecretKey is one further credential of a network's bots.
 type SecretKey struct {
 	Name  string
 	Help  string
@@ -196,10 +196,10 @@ type Options struct {
 	Log     *slog.Logger
 	// Secrets are one per SecretKey that was given.
 	Secrets map[string]relay.Secret
-	// Transport carries HTTP; nil means the kind's own. Tests replace it.
+	// Transport carries HTTP; nil means the network's own. Tests replace it.
 	Transport http.RoundTripper
 	// Outside carries HTTP to addresses that a setting names: it opens none that are not public, unless the
-	// operator allowed them. Nil means the kind's own.
+	// operator allowed them. Nil means the network's own.
 	Outside http.RoundTripper
 	// PublicURL is where this program is reached from outside, without a trailing slash; empty: not set.
 	PublicURL string

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Settings are the checked values of a kind's keys.
+// Settings are the checked values of a network's keys.
 type Settings map[string]string
 
 // Settings are the values of keys, checked. A key that is not set has its default.

@@ -31,13 +31,13 @@ var promptID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}$`)
 // promptData is what stands behind the button of a prompt.
 var promptData = regexp.MustCompile(`^hp1:([A-Za-z0-9_.-]{1,32}):([A-Za-z0-9_.-]{1,32})$`)
 
-// PromptData is what stands behind the button of an option.
+// PromptData is what stands behind the button of an option, on every network.
 func PromptData(prompt, option string) string { return "hp1:" + prompt + ":" + option }
 
-// ParsePromptData reads what stood behind a button; ok is false for what PromptData never makes.
+// ParsePromptData reads what stood behind a button; ok is false for what no button of ours has.
 func ParsePromptData(s string) (prompt, option string, ok bool) {
 	m := promptData.FindStringSubmatch(s)
-	if m == nil {
+	if m == nil || len(s) > maxPromptData {
 		return "", "", false
 	}
 	return m[1], m[2], true

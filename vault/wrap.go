@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// origin tells how a wrapping key comes about. A key file's content can be moved into a credential.
+// origin tells how a wrapping key comes about. A key file and a credential share one, as a key can be moved between them.
 type origin string
 
 const (
@@ -18,7 +18,7 @@ const (
 	originPassphrase origin = "passphrase" // stretched from what a person remembers
 )
 
-// The versions of envelope: keptVersion has MAC keys of former data keys with it.
+// The versions of an envelope. In the second one the MAC keys of former data keys follow (Kept).
 const wrapVersion, keptVersion = 1, 2
 
 // envelope is the stored form of a vault.
@@ -36,7 +36,7 @@ func (e envelope) associated() []byte {
 	return fmt.Appendf(nil, "hermes-connector/wrap/v%d\x00%s", e.Version, e.Origin)
 }
 
-// Wrapped is what lies under BlobName so that key opens v. The key is made if it can be and is not there.
+// Wrapped is v's data key, encrypted with key, as it is to be stored under BlobName. A key file that is not there is made.
 func (v *Vault) Wrapped(key Key) ([]byte, error) {
 	kek, params, err := key.create()
 	if err != nil {
@@ -85,7 +85,7 @@ func unwrap(stored []byte, key Key) (*Vault, error) {
 	return v, nil
 }
 
-// ifGone ends every message about a key that may be gone.
+// ifGone ends messages about a key that may be lost.
 const ifGone = "if it is gone for good, the gateways' secrets and the codes given out are lost, and people, chats and waiting messages " +
 	"are not: hermes-connector vault rekey --lost makes a new key, and hermes-connector gateway rotate NAME each gateway a new secret"
 

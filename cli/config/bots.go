@@ -63,7 +63,7 @@ func (l *loader) networkOf(raw *rawBot) platforms.Network {
 func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]item {
 	common := append(keyNames(botKeys()), credentialKeys(network)...)
 	names := append(common, keyNames(network.Keys)...)
-	ours := strings.Join(l.kindNames(), ", ")
+	ours := strings.Join(l.networkNames(), ", ")
 	values := make(map[string]item)
 	hasPlatform := false
 	for _, it := range raw.items {
@@ -72,7 +72,7 @@ func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]ite
 		switch {
 		case len(it.path) == 2 && pasted(network, key) != "":
 			ways := waysTo(pasted(network, key))
-			l.faults.add(it.at, "%s does not belong in this file: put it into a file of its own and write %s, or write %s", one(ways[2]), ways[0], ways[1])
+			l.faults.add(it.at, "%s does not belong in this file: put it into a file of its own and write %s, or write %s", withArticle(ways[2]), ways[0], ways[1])
 		case len(it.path) > 2 || !slices.Contains(names, key):
 			if network.Name != "" || len(it.path) > 2 || nearest(key, names) != "" { // an unknown platform has keys we cannot know
 				l.faults.add(it.at, "unknown key%s", l.belongs(key, names))
@@ -82,7 +82,7 @@ func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]ite
 		case key != "platform":
 			values[key] = it
 		case network.Name == "":
-			l.faults.add(it.at, "unknown platform%s; this program speaks %s", hint(it.text, l.kindNames()), ours)
+			l.faults.add(it.at, "unknown platform%s; this program speaks %s", hint(it.text, l.networkNames()), ours)
 		}
 	}
 	if !hasPlatform {
@@ -189,7 +189,7 @@ func credentials(k platforms.Network) []platforms.SecretKey {
 
 // holdsToken reports whether a part of an address's path is a credential of the network's.
 func holdsToken(k platforms.Network, base string) bool {
-	if k.CheckToken == nil || k.CheckToken(aName) == nil {
+	if k.CheckToken == nil || k.CheckToken(aFileName) == nil {
 		return false
 	}
 	u, err := url.Parse(base)
@@ -197,7 +197,7 @@ func holdsToken(k platforms.Network, base string) bool {
 		return false
 	}
 	for part := range strings.SplitSeq(u.Path, "/") {
-		for _, p := range []string{part, strings.TrimPrefix(part, "bot")} {
+		for _, p := range []string{part, strings.TrimPrefix(part, "bot")} { // as in Telegram's addresses
 			if k.CheckToken(relay.NewSecret([]byte(p))) == nil {
 				return true
 			}
@@ -217,10 +217,11 @@ func credentialKeys(k platforms.Network) (keys []string) {
 	return keys
 }
 
-// aName is what a file with a credential may be called: a credential whose form such a name has is not told from one.
-var aName = relay.NewSecret([]byte("bot.token"))
+// aFileName is a name that people give to a file with a credential. A check that takes it for a credential cannot tell
+// whether a value is a credential or the name of its file.
+var aFileName = relay.NewSecret([]byte("bot.token"))
 
-// lentEnv is a variable that may hold a credential.
+// lentEnv is the variable that a message proposes for a credential.
 func lentEnv(k platforms.Network, name string) string {
 	if name == "token" {
 		name = "bot_token"
@@ -234,7 +235,7 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 	keys := slices.DeleteFunc(slices.Clone(ways), func(k string) bool { _, ok := values[k]; return !ok })
 	if len(keys) == 0 {
 		if c.Check != nil {
-			l.faults.add(at, `no %s: write %s = "%s.%s" or %s = "%s"`, words(c.Name), ways[0], network.Name, c.Name, ways[1], lentEnv(network, c.Name))
+			l.faults.add(at, `no %s: write %s = "%s.%s" or %s = "%s"`, spoken(c.Name), ways[0], network.Name, c.Name, ways[1], lentEnv(network, c.Name))
 		}
 		return s
 	}
@@ -242,11 +243,11 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 	var err error
 	switch here := relay.NewSecret([]byte(strings.TrimSpace(src.text))); {
 	case len(keys) > 1:
-		err = fmt.Errorf("give the %s once: %s or %s", words(c.Name), ways[0], ways[1])
+		err = fmt.Errorf("give the %s once: %s or %s", spoken(c.Name), ways[0], ways[1])
 	case keys[0] == c.Name:
 		s = here
-	case c.Check != nil && c.Check(here) == nil && c.Check(aName) != nil && !l.exists(src.text):
-		err = fmt.Errorf("this is %s itself: put it into a file of its own and write that file's name here", one(c.Name))
+	case c.Check != nil && c.Check(here) == nil && c.Check(aFileName) != nil && !l.exists(src.text):
+		err = fmt.Errorf("this is %s itself: put it into a file of its own and write that file's name here", withArticle(c.Name))
 	case keys[0] == ways[0]:
 		l.from(src.at)
 		s, err = l.secretFile(src.text)
@@ -257,7 +258,7 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 	if err == nil && c.Check != nil {
 		err = c.Check(s)
 	}
-	for _, other := range l.networks { // of those with a guide the form alone tells
+	for _, other := range l.networks { // tokens of networks with a guide are known by their form
 		if err != nil && ways[0] == waysTo(credentials(network)[0].Name)[0] && other.Name != network.Name && other.Guide != "" && other.CheckToken(s) == nil {
 			err = errors.New(OtherToken + other.Label + ", and the bot is to be one of " + cmp.Or(network.Label, string(network.Name)))
 		}
@@ -269,17 +270,17 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 // OtherToken begins the fault of a token that is another network's; its name follows.
 const OtherToken = "this is a token of "
 
-// words are a key as people say it.
-func words(key string) string {
+// spoken is a key as people say it.
+func spoken(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "_", " "), "aes", "AES")
 }
 
-// one is words with the article.
-func one(key string) string {
+// withArticle is the key as people say it, with its article.
+func withArticle(key string) string {
 	if strings.ContainsRune("aeiou", rune(key[0])) {
-		return "an " + words(key)
+		return "an " + spoken(key)
 	}
-	return "a " + words(key)
+	return "a " + spoken(key)
 }
 
 // pasted names the credential that somebody wrote into the file itself with such a key; empty: none.
@@ -295,7 +296,7 @@ func pasted(k platforms.Network, key string) string {
 	return ""
 }
 
-func (l *loader) kindNames() (names []string) {
+func (l *loader) networkNames() (names []string) {
 	for _, k := range l.networks {
 		names = append(names, string(k.Name))
 	}

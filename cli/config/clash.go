@@ -3,10 +3,10 @@ package config
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
@@ -129,16 +129,10 @@ func sameDoor(a, b string) bool {
 	if errA != nil || errB != nil || portA != portB || portA == "0" {
 		return false
 	}
-	return hostA == hostB || everywhere(hostA) || everywhere(hostB) || localHost(hostA) && localHost(hostB) && (hostA == "localhost" || hostB == "localhost")
+	return hostA == hostB || netaddr.Everywhere(hostA) || netaddr.Everywhere(hostB) || localHost(hostA) && localHost(hostB) && (hostA == "localhost" || hostB == "localhost")
 }
 
-// everywhere reports whether a host to listen on means every interface.
-func everywhere(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "" || err == nil && ip.IsUnspecified()
-}
-
-// What kinds that pause between tries call the bounds of the pause.
+// What networks that pause between tries call the bounds of the pause.
 const (
 	retryWait = "retry_wait"
 	retryMax  = "retry_max"

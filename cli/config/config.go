@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -197,7 +198,7 @@ func (c *Config) URL(addr string) string {
 		return c.PublicURL
 	}
 	host, port, _ := net.SplitHostPort(addr)
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+	if netaddr.Everywhere(host) {
 		host = "127.0.0.1"
 	}
 	return c.Scheme() + "://" + net.JoinHostPort(host, port)

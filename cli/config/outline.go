@@ -14,7 +14,7 @@ type Line struct {
 	Text   string // the value, as a variable would spell it
 }
 
-// Outline is where everything stands in a file that has no fault; the bots come last. A bot is a header.
+// Outline is where everything stands in a file, the [[bots]] last, each with its header; nil for a file with a fault.
 func Outline(data []byte) (all []Line) {
 	var faults Faults
 	p := parser{faults: &faults, seen: make(map[string]Place)}

@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 )
 
-// Guard is the guard of everything that a gateway, or a setting beside the networks' own addresses, can make the
-// server ask for. listeners are where the server listens, or would: HOST:PORT each, or nothing.
+// Guard makes the guard of requests to addresses that gateways name (wake URLs, files), and to those of reply_url and
+// [notify]. It refuses the server's own: listeners are where the server listens, or would, HOST:PORT each, or nothing.
 func (c *Config) Guard(listeners ...string) *guard.Guard {
 	o := guard.Options{Allow: c.Wake.Allow}
 	for _, l := range listeners {
@@ -25,7 +25,7 @@ func (c *Config) Guard(listeners ...string) *guard.Guard {
 	return guard.New(o)
 }
 
-// Outside reports why g lets nobody ask for raw, and what to write under [wake] to allow it, where that helps.
+// Outside is nil, or why g refuses requests to the URL raw, with what to write under [wake] if that would allow them.
 func Outside(g *guard.Guard, raw string) error {
 	_, err := g.CheckURL(raw)
 	u, parseErr := url.Parse(raw)

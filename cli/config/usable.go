@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
-// Unusable is nil, or the faults of files and folders that the server alone uses. It does not start with them, but for
-// those that say so.
+// Unusable is nil, or the Faults of files and folders that the server needs and other commands do not. The server does not
+// start with one of them, unless its Starts is set.
 func (c *Config) Unusable() error {
 	var faults Faults
 	note := func(setting string, err error) { faults.note(c.Place(setting), err) }
@@ -28,7 +28,7 @@ func (c *Config) Unusable() error {
 		note(setting, err)
 	}
 	if _, err := identity.New(nil, nil, nil, c.Identity); err != nil {
-		setting, what, _ := strings.Cut(err.Error(), ": ") // it names its setting
+		setting, what, _ := strings.Cut(err.Error(), ": ") // identity's errors begin with the setting
 		note(setting, errors.New(what))
 	}
 	note("data_dir", makeable(c.DataDir))
@@ -72,7 +72,7 @@ func (c *Config) Outdated(now time.Time) error {
 	return Faults{{Place: c.Place("tls.cert_file"), What: what}}
 }
 
-// Doubts are what the server starts with, and what does not work then.
+// Doubts are faults with which the server starts, each with what then does not work.
 func (c *Config) Doubts() (doubts Faults) {
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Path != "" {
 		doubts.add(c.Place("public_url"), "it has a path, but gateways fetch files from %s://%s%s/, without that path: "+

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"net/url"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
@@ -39,7 +39,7 @@ func certificate(cfg *config.Config, m machine, now time.Time) finding.List {
 func dialled(cfg *config.Config) string {
 	if cfg.PublicURL == "" {
 		host, _, _ := net.SplitHostPort(cfg.Listen)
-		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		if netaddr.Everywhere(host) {
 			return ""
 		}
 		return host

@@ -13,10 +13,11 @@ func diskOf(path string) (disk, error) {
 	}, nil
 }
 
-// mayWrite reports whether this process may make files in the folder.
-func mayWrite(folder string) error { return syscall.Access(folder, 3) } // to write, and to search
+// mayWrite is nil if this process may make files in the folder, else why it may not.
+func mayWrite(folder string) error { return syscall.Access(folder, 3) } // W_OK and X_OK
 
-// held reports whether another process has the open database to itself; else it keeps others out until f is closed.
+// held reports whether another process has locked the open database f for itself. If none has, this one holds a shared lock
+// until f is closed, and no server can start.
 func held(f uintptr) bool {
 	return syscall.Flock(int(f), syscall.LOCK_SH|syscall.LOCK_NB) == syscall.EWOULDBLOCK
 }

@@ -128,7 +128,7 @@ func look(ctx context.Context, o Options) Report {
 			run = server.first.Run
 		}
 		checks = append(checks, check{"public_url", 3500 * time.Millisecond, func(ctx context.Context) finding.List {
-			return public(ctx, o.Config.PublicURL, server != nil, run, o.Now())
+			return public(ctx, o.Config.PublicURL, server != nil, run, o.Now(), nil)
 		}})
 	}
 	for _, more := range run(ctx, checks) {

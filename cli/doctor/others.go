@@ -17,8 +17,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// others are the data folders of servers of this program that have another database than ours, and who has them.
-func others(proc, database string) map[string]string {
+// foldersOfOthers finds running servers of this program with another database than ours. By each one's data folder it
+// says which process that is.
+func foldersOfOthers(proc, database string) map[string]string {
 	out := make(map[string]string)
 	for _, p := range processes(proc, serves) {
 		db := ""
@@ -37,9 +38,9 @@ func others(proc, database string) map[string]string {
 	return out
 }
 
-// others are other servers, by their processes and by what they left for commands to find them.
+// others finds other servers, by their processes and by the folders in o.Others, and bots of ours that they host too.
 func (o *Options) others(ctx context.Context) (out finding.List) {
-	folders := others(o.machine.proc, o.Config.Database())
+	folders := foldersOfOthers(o.machine.proc, o.Config.Database())
 	for _, folder := range o.Others {
 		if _, known := folders[folder]; !known {
 			folders[folder] = ""

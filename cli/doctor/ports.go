@@ -45,8 +45,8 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 	return out
 }
 
-// inTheClear finds listeners whose talk others can listen in on. A container listens on all addresses of a network of its
-// own, and who said that this may be in the clear decides which of them others reach.
+// inTheClear finds listeners whose traffic others can read. In a container insecure = true settles it: there the server has
+// to listen on every address, and whoever runs the container decides which ports others reach.
 func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 	if cfg.Insecure && m.boxed() {
 		return nil

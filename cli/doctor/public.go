@@ -15,14 +15,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// public asks the address that gateways dial, from here: whether this server answers there (running: there is one, and
-// its /healthz says run), and lets a WebSocket through.
-func public(ctx context.Context, base string, running bool, run string, now time.Time) finding.List {
-	return publicTrusting(ctx, base, running, run, now, nil)
-}
-
-// publicTrusting is public with other roots than the system's, which are meant by nil.
-func publicTrusting(ctx context.Context, base string, running bool, run string, now time.Time, roots *x509.CertPool) finding.List {
+// public asks base, the address that gateways dial, from here: does this server answer there, and is a WebSocket let
+// through? running says that a server runs here; its /healthz says run, unless that is empty. Certificates are checked
+// against roots; nil means the system's.
+func public(ctx context.Context, base string, running bool, run string, now time.Time, roots *x509.CertPool) finding.List {
 	client := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{ // no proxy: what is on the way to the address is what is asked about
@@ -42,16 +38,18 @@ func publicTrusting(ctx context.Context, base string, running bool, run string, 
 		out = validity(base, res.TLS.PeerCertificates[0], now)
 	}
 	const send = "let the proxy pass every path below it to this server; `hermes-connector help proxy` shows how"
+	if err != nil {
+		why := silent(base, err)
+		if !running && why.Code == finding.PublicSilent.Code { // nobody could answer
+			return nil
+		}
+		return finding.List{why}
+	}
 	switch {
 	case !running && ours:
 		return append(out, finding.PublicElsewhere.Of(base, "another hermes-connector answers there, and none runs here", "stop that one, or run the commands on its machine"))
-	case !running && err == nil && res.StatusCode == http.StatusOK: // a proxy alone would say that it reaches nobody
-	case err != nil && (running || silent(base, err).Code != finding.PublicSilent.Code):
-		return finding.List{silent(base, err)}
-	case !running: // nobody could answer
+	case !running && res.StatusCode != http.StatusOK: // a proxy's word that it reaches nobody, which is as it should be
 		return out
-	}
-	switch {
 	case res.StatusCode >= 502 && res.StatusCode <= 504 && !ours:
 		return append(out, finding.PublicSilent.Of(base, fmt.Sprintf("a proxy answers there with %d: it does not reach this server", res.StatusCode),
 			"let the proxy pass requests to this server's address, and check that a firewall does not block it"))

@@ -179,7 +179,7 @@ func TestPublicURL(t *testing.T) {
 			if tc.stopped {
 				run = ""
 			}
-			wantCodes(t, public(t.Context(), s.URL, !tc.stopped, run, time.Now()), tc.want)
+			wantCodes(t, public(t.Context(), s.URL, !tc.stopped, run, time.Now(), nil), tc.want)
 		})
 	}
 }
@@ -215,7 +215,7 @@ func TestPublicCertificates(t *testing.T) {
 			s.Config.ErrorLog = log.New(io.Discard, "", 0) // that handshakes fail is meant
 			s.StartTLS()
 			defer s.Close()
-			wantCodes(t, publicTrusting(t.Context(), s.URL, true, "r1", time.Now(), roots), tc.want)
+			wantCodes(t, public(t.Context(), s.URL, true, "r1", time.Now(), roots), tc.want)
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Listen listens on host:port, and on nothing else: every IPv4 address is no IPv6 address.
+// Listen listens on host:port. 0.0.0.0 means every IPv4 address and no IPv6 address; net.Listen alone would add those.
 func Listen(addr string) (net.Listener, error) {
 	host, _, _ := net.SplitHostPort(addr) // net.Listen says what is wrong with it
 	l, err := net.Listen(Network(host), addr)
@@ -18,7 +18,7 @@ func Listen(addr string) (net.Listener, error) {
 	return l, err
 }
 
-// Network is the one to listen on for host: that of IPv4 alone for such an address.
+// Network is what net.Listen is to be called with for host: "tcp4" for an IPv4 address, else "tcp".
 func Network(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
 		return "tcp4"
@@ -26,14 +26,14 @@ func Network(host string) string {
 	return "tcp"
 }
 
-// Bound is where l listens, which was made for the address asked: its port, and the host that was asked for.
+// Bound is the address of l, a listener that was made for asked. A host that means every interface stays as it was asked
+// for, since l may spell it another way.
 func Bound(asked string, l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	host, _, err := net.SplitHostPort(asked)
-	if ip, e := netip.ParseAddr(host); err != nil || e == nil && !ip.IsUnspecified() || e != nil && host != "" {
-		return l.Addr().String()
+	if host, _, err := net.SplitHostPort(asked); err == nil && Everywhere(host) {
+		return net.JoinHostPort(host, port)
 	}
-	return net.JoinHostPort(host, port)
+	return l.Addr().String()
 }
 
 // Dialable are the addresses under which a listener on addr can be dialled, the one on this machine first.
@@ -49,8 +49,7 @@ func Dialable(addr string) (all []string) {
 // if it has one.
 func Proposed(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
-	ip, e := netip.ParseAddr(host)
-	if a := Address(); err == nil && (host == "" || e == nil && ip.IsUnspecified()) && a.IsValid() {
+	if a := Address(); err == nil && Everywhere(host) && a.IsValid() {
 		return net.JoinHostPort(a.String(), port)
 	}
 	return addr

@@ -57,15 +57,21 @@ func usable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 // Reach are the hosts under which a listener on host can be dialled, the one on this machine first: host itself, unless
 // it means every interface. all are the addresses of the interfaces.
 func Reach(host string, all []netip.Addr) []string {
-	ip, err := netip.ParseAddr(host)
-	if host != "" && (err != nil || !ip.IsUnspecified()) {
+	if !Everywhere(host) {
 		return []string{host}
 	}
+	ip, _ := netip.ParseAddr(host)
 	hosts := []string{"127.0.0.1"}
 	for _, a := range all {
-		if a.Is4() || host == "" || ip.Is6() {
+		if a.Is4() || host == "" || ip.Is6() { // a listener on 0.0.0.0 has no IPv6 address
 			hosts = append(hosts, a.String())
 		}
 	}
 	return hosts
+}
+
+// Everywhere reports whether a listener on host listens on every interface.
+func Everywhere(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }

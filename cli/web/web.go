@@ -30,7 +30,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -166,7 +165,7 @@ func Address(public, scheme, addr string) string {
 		return public
 	}
 	host, port, _ := net.SplitHostPort(addr)
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+	if netaddr.Everywhere(host) {
 		if host = "127.0.0.1"; netaddr.Address().IsValid() {
 			host = netaddr.Address().String()
 		}

@@ -165,7 +165,7 @@ func newBot(n *network, log *slog.Logger) bot {
 	return bot{n, cmp.Or(log, slog.New(slog.DiscardHandler)), status.New(n.face.name)}
 }
 
-// Bot is always the same, for there is one on a network.
+// ID is always the same, for there is one bot on a network.
 func (b *bot) ID() relay.Bot { return b.net.face.bot }
 
 // Descriptor is what the network can do.

@@ -46,7 +46,7 @@ type Received struct {
 // goroutine, while the bot's Run is running on another. A method returns once the network has done what was
 // asked, and does not wait for the bot to notice. Its error means that the harness itself broke.
 type Harness interface {
-	// Open makes the bot as its Kind would, with Credential and with a log that Logged shows. The suite
+	// Open makes the bot as its Network would, with Credential and with a log that Logged shows. The suite
 	// calls it again, as a restart, after the Run of the bot before returned.
 	Open() (platforms.Bot, error)
 

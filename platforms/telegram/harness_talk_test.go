@@ -30,7 +30,7 @@ func (h *harness) Press(_ context.Context, who platformtest.Person, where platfo
 	chat, topic := h.place(who, where)
 	m := asked(chat, topic)
 	m["message_id"] = json.Number(message)
-	u := pressed(fmt.Sprint(h.presses.Add(1)), payloadMark+prompt+":"+option, m)
+	u := pressed(fmt.Sprint(h.presses.Add(1)), relay.PromptData(prompt, option), m)
 	u["callback_query"].(obj)["from"] = person(who)
 	h.fake.push(u)
 	return nil

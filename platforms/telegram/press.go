@@ -15,7 +15,7 @@ func (n normaliser) press(q *callbackQuery) (reading, error) {
 	if q.ID == "" {
 		return reading{}, errWithoutID
 	}
-	prompt, option, ok := readPayload(q.Data)
+	prompt, option, ok := relay.ParsePromptData(q.Data)
 	if !ok || q.Message == nil || q.Message.Chat.ID == 0 || q.Message.ID == 0 || q.From.ID == 0 {
 		return reading{}, nil
 	}

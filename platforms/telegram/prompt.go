@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -18,30 +16,14 @@ import (
 
 const (
 	maxButtons = 100
-	maxPayload = 64 // bytes that a button carries
 	// Buttons stand two in a row, as phones have room for, unless a label has more characters than wideLabel.
 	wideLabel = 20
 	inARow    = 2
-
-	payloadMark = "hp1:"
 )
-
-// buttonData is what a prompt's button carries: hp1:<prompt>:<option>.
-var buttonData = regexp.MustCompile(`^hp1:([A-Za-z0-9_.-]{1,32}):([A-Za-z0-9_.-]{1,32})$`)
-
-// readPayload is the prompt and the option that a button's data names; false: the button is none of ours.
-func readPayload(data string) (prompt, option string, ok bool) {
-	ids := buttonData.FindStringSubmatch(data)
-	if ids == nil || len(data) > maxPayload {
-		return "", "", false
-	}
-	return ids[1], ids[2], true
-}
 
 // Prompt implements platforms.Prompter. Its text is sent as Send does.
 func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
-	buttons, err := keyboard(a.PromptID, a.Options)
-	if err != nil {
+	if err := a.Misfit(maxButtons); err != nil {
 		return relay.Result{}, err
 	}
 	l, err := p.letter(a.Content)
@@ -49,7 +31,7 @@ func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) 
 		return relay.Result{}, err
 	}
 	l.place = placeOf(relay.Send{ReplyTo: a.ReplyTo, Meta: a.Meta})
-	l.buttons = buttons
+	l.buttons = keyboard(a)
 	return p.turns.Post(ctx, a.Chat, l)
 }
 
@@ -61,18 +43,11 @@ type button struct {
 }
 
 // keyboard are the buttons of a prompt, as a message's reply_markup.
-func keyboard(prompt string, options []relay.PromptOption) (string, error) {
+func keyboard(a relay.Prompt) string {
 	var all []button
-	row, known := inARow, make(map[string]bool)
-	for _, o := range options {
-		b := button{Text: cmp.Or(strings.Join(strings.Fields(markdown.Clean(o.Label)), " "), o.ID), Data: payloadMark + prompt + ":" + o.ID}
-		if _, _, ok := readPayload(b.Data); !ok {
-			return "", unsupportedPrompt(fmt.Sprintf("an id does not fit: [A-Za-z0-9_.-]{1,32}, and %d bytes a button", maxPayload))
-		}
-		if known[o.ID] {
-			return "", unsupportedPrompt("two options have one id")
-		}
-		known[o.ID] = true
+	row := inARow
+	for _, o := range a.Options {
+		b := button{Text: cmp.Or(strings.Join(strings.Fields(markdown.Clean(o.Label)), " "), o.ID), Data: relay.PromptData(a.PromptID, o.ID)}
 		switch o.Style {
 		case "primary", "success", "danger":
 			b.Style = o.Style
@@ -82,26 +57,13 @@ func keyboard(prompt string, options []relay.PromptOption) (string, error) {
 		}
 		all = append(all, b)
 	}
-	switch n := len(all); {
-	case n == 0:
-		return "", unsupportedPrompt("no options")
-	case n > maxButtons:
-		return "", unsupportedPrompt(fmt.Sprintf("more than %d options", maxButtons))
-	}
 	var k replyMarkup
 	for len(all) > 0 {
 		n := min(row, len(all))
 		k.Rows, all = append(k.Rows, all[:n]), all[n:]
 	}
 	raw, _ := json.Marshal(k) // strings: cannot fail
-	return string(raw), nil
-}
-
-// unsupportedPrompt makes the gateway ask in text instead.
-func unsupportedPrompt(why string) *relay.ActionError {
-	err := relay.Unsupported(relay.OpPrompt)
-	err.Public += ": " + why
-	return err
+	return string(raw)
 }
 
 // Unprompt implements platforms.Prompter. A message that is gone, or that stayed in a chat's past, has no buttons.

@@ -42,9 +42,8 @@ func TestKeyboard(t *testing.T) {
 		"no label": {[]relay.PromptOption{{ID: "a", Label: " "}}, `{"inline_keyboard":[[{"text":"a","callback_data":"hp1:p.1:a"}]]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := keyboard("p.1", tc.options)
-			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
+			if diff := cmp.Diff(tc.want, keyboard(relay.Prompt{PromptID: "p.1", Options: tc.options})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -179,18 +178,20 @@ func FuzzPayload(f *testing.F) {
 	f.Add("hp1:abc123.0011aabb:once")
 	f.Add("hp1:a:b:c")
 	f.Add("hp1::")
+	f.Add("hp1:" + strings.Repeat("p", 32) + ":" + strings.Repeat("o", 28)) // a byte too many
 	f.Fuzz(func(t *testing.T, data string) {
-		prompt, option, ok := readPayload(data)
+		prompt, option, ok := relay.ParsePromptData(data)
 		if !ok {
 			if prompt+option != "" {
 				t.Errorf("%q is no payload, but %q %q", data, prompt, option)
 			}
 			return
 		}
-		raw, err := keyboard(prompt, []relay.PromptOption{{ID: option}})
+		ask := relay.Prompt{PromptID: prompt, Options: []relay.PromptOption{{ID: option}}}
+		raw := keyboard(ask)
 		var k replyMarkup
-		if err != nil || json.Unmarshal([]byte(raw), &k) != nil || k.Rows[0][0].Data != data {
-			t.Errorf("%q does not come back: %s, %v", data, raw, err)
+		if why := ask.Misfit(maxButtons); why != nil || json.Unmarshal([]byte(raw), &k) != nil || k.Rows[0][0].Data != data {
+			t.Errorf("%q does not come back: %s, %v", data, raw, why)
 		}
 	})
 }

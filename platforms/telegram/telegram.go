@@ -178,7 +178,7 @@ func open(o platforms.Options) (*Bot, error) {
 	return p, nil
 }
 
-// Bot implements platforms.Bot. The token begins with the bot's id.
+// ID implements platforms.Bot. The token begins with the bot's id.
 func (p *Bot) ID() relay.Bot { return p.bot }
 
 func (p *Bot) Status() platforms.Status { return p.status.Get() }

@@ -158,7 +158,7 @@ func (h *harness) Received() []platformtest.Received {
 	var out []platformtest.Received
 	for _, c := range h.fake.carriedOut() {
 		op, ok := ops[c.method]
-		if op == relay.OpSend && strings.Contains(c.params.Get("reply_markup"), payloadMark) {
+		if op == relay.OpSend && strings.Contains(c.params.Get("reply_markup"), "hp1:") {
 			op = relay.OpPrompt
 		}
 		if ok {

@@ -43,8 +43,8 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	return p.take(ctx, plain)
 }
 
-// opened is what WeCom encrypted in r, or the answer to whoever is not WeCom. Of the envelope nothing else is signed,
-// and before it is known to be WeCom's it is not parsed.
+// opened is what WeCom encrypted in r, or the answer to whoever is not WeCom. Only the encrypted text of an envelope is
+// signed; before its signature is checked, the envelope is not parsed.
 func (p *Bot) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
 	unauthorized := inbox.Unauthorized(platforms.BadSignature)
 	u, err := url.Parse(r.Target)
@@ -64,7 +64,8 @@ func (p *Bot) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
 		return nil, &stale
 	}
 	plain, err := decrypt(p.key, encrypted, p.corp)
-	// The signature of a message is one of a question, too: who saw a message go by must not have it read out.
+	// The answer to a question is its plain text, and a message (XML) is signed like a question. Whoever saw a message go by
+	// must not get its text by asking.
 	if err != nil || r.Method == http.MethodGet && bytes.ContainsRune(plain, '<') {
 		return nil, &unauthorized
 	}
@@ -84,7 +85,7 @@ func enclosed(envelope []byte) string {
 	return strings.TrimSuffix(strings.TrimPrefix(text, "<![CDATA["), "]]>")
 }
 
-// take hands in a message. What makes no sense is answered as what does: repeated, it would make no more.
+// take hands in a message. One that makes no sense is answered with success, too, or WeCom would repeat it.
 func (p *Bot) take(ctx context.Context, plain []byte) platforms.HookAnswer {
 	done := inbox.OK(textType, "")
 	var b platforms.Batch

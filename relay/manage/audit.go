@@ -63,6 +63,7 @@ func (s *history) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 		if e.Instance != "" {
 			out.Name = s.label(ctx, e.Instance)
 		}
+		// The person is in the detail, as Bind.person writes it, or is the one who acted, as package relay/link names them.
 		platform, user, ok := strings.Cut(e.Detail, " person ")
 		if !ok && e.Actor.Kind == audit.ActorPerson {
 			platform, user, ok = strings.Cut(e.Actor.Name, ":")

@@ -70,7 +70,7 @@ func doubts(st webhooks.State, doubt string) (out []string) {
 	return out
 }
 
-// withRefusals is all with the networks' calls that were refused, by time.
+// withRefusals adds to all the networks' calls that were refused, and sorts them by time.
 func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	if s.set.Hooks == nil {
 		return all

@@ -11,9 +11,9 @@ import (
 const MaxJoined = 100 << 10
 
 // Join is what a person said in two messages of one conversation, the first of which may be such a join itself: one
-// event under the second's id, with the texts in order and all files. ok is false if they are to be read one by one:
-// commands, presses and forwarded messages, answers to different messages, what is from two people or two places, and what is too much.
-// A voice message stays with its like, or older gateways would not hear it.
+// event under the second's id, with the texts in order and all files. ok is false for two that must come one by one: one is a
+// command, a press or a forwarded message, they answer different messages, they are from two people or two places, or
+// they are too much together. A voice message is joined with voice and text only, or older gateways would not hear it.
 func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	joined = second
 	joined.Text = strings.Join(without("", []string{first.Text, second.Text}), "\n")
@@ -28,9 +28,9 @@ func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	joined.Traits.Addressed = first.Traits.Addressed || second.Traits.Addressed
 	where := first.Source
 	where.MessageID = second.Source.MessageID
-	switch {
+	switch { // each of these but the last is a reason not to join
 	case alone(first), alone(second), first.Bot != second.Bot, where != second.Source, where.ChatID == "":
-	case second.Source.UserID == "" && second.Source.ChatType != relay.ChatDM: // who knows of whom it is
+	case second.Source.UserID == "" && second.Source.ChatType != relay.ChatDM: // nobody knows whose they are
 	case first.ReplyToMessageID != second.ReplyToMessageID, (first.ReplyTo == nil) != (second.ReplyTo == nil):
 	case first.ReplyTo != nil && *first.ReplyTo != *second.ReplyTo:
 	case joined.Type == "", len(joined.Text) > MaxJoined, len(joined.Attachments)+len(joined.Media) > relay.MaxAttachments:

@@ -102,8 +102,8 @@ type File struct {
 	digest   Digest // of the newest commit
 	lastOps  int
 	lastTook time.Duration
-	crowded  bool          // the disk is full
-	pause    time.Duration // before it is asked for space again
+	diskFull bool          // what grows is refused
+	pause    time.Duration // before the disk is asked for space again
 	timer    *time.Timer   // until then; nil when it was never full
 	due      bool          // the pause is over
 }

@@ -11,7 +11,7 @@ import (
 // A full disk is no damage: bbolt rolls the transaction back, of which no meta page speaks. What would
 // make the file grow is refused from then on. What deletes is still tried, for it mostly finds
 // space inside the file, and an acknowledgement that is not stored is a message that comes again.
-// Now and then the writer asks the disk for some space, and goes on when it gets it.
+// Now and then the writer asks the disk for some space (askForSpace). When it gets it, it accepts everything again.
 const (
 	someSpace  = 256 << 10   // bytes
 	firstPause = time.Second // doubled after every try
@@ -37,8 +37,8 @@ func noSpace(err error) bool {
 	return false
 }
 
-// asBefore reports whether the newest commit to be seen is the last one that was synced: a
-// failed write of a meta page could in theory have left all of it.
+// asBefore reports whether the newest commit in the file is the last one that was synced. After a write that failed it could
+// in theory be another: if that write was of a meta page, and all of the page arrived.
 func (f *File) asBefore() bool {
 	t, err := f.begin(false)
 	if err != nil {
@@ -48,15 +48,15 @@ func (f *File) asBefore() bool {
 	return int64(t.ID()) == f.synced.Load()
 }
 
-// crowd refuses what grows until there is space again.
-func (f *File) crowd(why error) {
-	f.crowded, f.pause = true, firstPause
+// refuseGrowth refuses what grows until there is space again.
+func (f *File) refuseGrowth(why error) {
+	f.diskFull, f.pause = true, firstPause
 	f.o.Log.Error("the disk is full: new messages are refused until there is space again, and stay with the platforms", "err", why)
-	f.later()
+	f.askLater()
 }
 
-// later has the writer look for space after a pause. Its function only queues, and waits for nothing.
-func (f *File) later() {
+// askLater has the writer ask for space after the pause. The timer's function queues an op, and waits for nothing.
+func (f *File) askLater() {
 	f.timer = time.AfterFunc(f.pause, func() {
 		_ = f.queue.push(&Op{Run: func(Batch) error { // closed: nobody needs space any more
 			f.due = true
@@ -65,8 +65,8 @@ func (f *File) later() {
 	})
 }
 
-// claim writes zeros behind the pages in use, where nobody reads and the file would grow next.
-func (f *File) claim() error {
+// askForSpace writes zeros behind the pages in use, where nobody reads and the file would grow next.
+func (f *File) askForSpace() error {
 	f.due = false
 	t, err := f.begin(false)
 	if err != nil {
@@ -82,10 +82,10 @@ func (f *File) claim() error {
 	switch {
 	case noSpace(err):
 		f.pause = min(2*f.pause, maxPause)
-		f.later()
+		f.askLater()
 		return nil
 	case err == nil:
-		f.crowded = false
+		f.diskFull = false
 		f.o.Log.Info("there is space on the disk again")
 	}
 	return err

@@ -29,7 +29,7 @@ func (f *File) run() {
 		if !f.due {
 			continue
 		}
-		if err := f.claim(); err != nil {
+		if err := f.askForSpace(); err != nil {
 			f.fail(err)
 		}
 	}
@@ -58,8 +58,8 @@ func (f *File) commit(batch []*Op) {
 			}
 		case errors.Is(err, berrors.ErrMaxSizeReached):
 			answer(batch, ErrFull)
-		case noSpace(err) && !f.crowded: // again, without what grows
-			f.crowd(err)
+		case noSpace(err) && !f.diskFull: // again, without what grows
+			f.refuseGrowth(err)
 			continue
 		case noSpace(err):
 			answer(batch, ErrNoSpace)
@@ -122,7 +122,7 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 	shared := f.o.Format.Begin(t)
 	var refused error // to what grows
 	switch {
-	case f.crowded:
+	case f.diskFull:
 		refused = ErrNoSpace
 	case f.full(b):
 		refused = ErrFull

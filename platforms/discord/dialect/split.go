@@ -45,8 +45,8 @@ type span struct{ from, to int }
 var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
 	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
 
-// wholes are what a cut between from and to should not tear, in order. It looks at no more of the text, which may
-// hold a hundred thousand of them.
+// wholes are what a cut between from and to should not tear, in order. It looks no further: a text may hold a hundred
+// thousand of them.
 func (s *splitter) wholes(from, to int) []span {
 	text := string(s.Text[from:min(to+s.Limit/2, len(s.Text))])
 	var out []span
@@ -65,8 +65,8 @@ func (s *splitter) wholes(from, to int) []span {
 // wide are blanks in a row that would leave no good place for a cut.
 var wide = regexp.MustCompile(`[\t\v\f\r\x{85}\pZ]{40,}`)
 
-// fences finds the code blocks of text. whole is text without blanks behind first fences, with a
-// gap of two for wide ones outside of code, and with an end if the last block has none.
+// fences finds the code blocks of text, by their places in whole. That is text with three changes: no blanks stand behind
+// a fence that opens a block, wide gaps outside of code are narrowed to two blanks, and the last block is closed.
 func fences(text string) (whole string, blocks []markdown.CodeBlock) {
 	var out strings.Builder
 	out.Grow(len(text))
@@ -163,19 +163,19 @@ func (s *splitter) Letters(start, i int) bool {
 	return !s.isFence(line, i) && !s.isFence(s.Skip(i), len(s.Text))
 }
 
-// isFence reports whether the runes from from to the end of the line, or to to, begin a code block.
-func (s *splitter) isFence(from, to int) bool {
-	end := from
-	for i := from; i < to && s.Text[i] != '\n'; i++ {
+// isFence reports whether the runes from start to the end of their line, or to limit if that comes first, begin a code block.
+func (s *splitter) isFence(start, limit int) bool {
+	end := start
+	for i := start; i < limit && s.Text[i] != '\n'; i++ {
 		switch {
 		case unicode.IsSpace(s.Text[i]):
-		case i-from >= longestFence:
+		case i-start >= longestFence:
 			return false
 		default:
 			end = i + 1
 		}
 	}
-	return opensFence(string(s.Text[from:end]))
+	return opensFence(string(s.Text[start:end]))
 }
 
 // tears reports whether a cut at i would tear one of whole.
