@@ -21,7 +21,6 @@ import (
 // TestTwentyFourHours: a day of faults of every kind. Nothing that was said is lost, the budget
 // holds, and no goroutine is left behind.
 func TestTwentyFourHours(t *testing.T) {
-	t.Parallel()
 	for seed := range long.Pick[uint64](1, 6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { aDay(t, seed) })
 	}
