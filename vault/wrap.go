@@ -87,7 +87,7 @@ func unwrap(stored []byte, key Key) (*Vault, error) {
 
 // ifGone ends messages about a key that may be lost.
 const ifGone = "if it is gone for good, the gateways' secrets and the codes given out are lost, and people, chats and waiting messages " +
-	"are not: hermes-connector vault rekey --lost makes a new key, and hermes-connector gateway rotate NAME each gateway a new secret"
+	"are not: hermes-connector vault rekey --lost makes a new key; then hermes-connector gateway rotate NAME gives a gateway a new secret"
 
 func (o origin) noun() string {
 	switch o {
