@@ -158,10 +158,10 @@ func TestSetupAtATerminal(t *testing.T) {
 	again.sees(t, `Which chat network[^>]*> `)
 	for _, answer := range []string{setupToken, "", "", "1", "", env} {
 		again.types(t, answer+"\n")
-		again.sees(t, `\(back: the question before\) [^>]*> $`)
+		again.sees(t, `\(type back for the question before\) [^>]*> $`)
 	}
 	again.types(t, "yes\n")
-	again.sees(t, `connector.toml is written(?s:.*)the server runs(?s:.*)Waiting until home dials`)
+	again.sees(t, `connector.toml is written(?s:.*)the server runs(?s:.*)Waiting for home to connect`)
 	if strings.Contains(again.all(), setupToken[8:]) {
 		t.Error("the token is shown")
 	}
@@ -226,7 +226,7 @@ func TestSetupOverADeadToken(t *testing.T) {
 		s.sees(t, `knows the bot as @pibot(?s:.*)Continue with it\?[^>]*> `)
 		for _, answer := range []string{"1", "no", "no"} {
 			s.types(t, answer+"\n")
-			s.sees(t, `\(back: the question before\) [^>]*> $`)
+			s.sees(t, `\(type back for the question before\) [^>]*> $`)
 		}
 		holds(token, dead)
 		return s

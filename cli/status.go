@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -216,11 +217,11 @@ func newExplainCmd(a *app) *cobra.Command {
 		"  hermes-connector explain --person @ann --follow"
 	var e manage.Explain
 	f := c.Flags()
-	f.IntVar(&e.Last, "last", 0, "only the newest so many; 0: all that is remembered")
+	f.IntVar(&e.Last, "last", 0, "show only the newest; 0: all that are remembered")
 	f.StringVar(&e.Gateway, "gateway", "", "only what `NAME` got, or why it did not")
 	f.StringVar(&e.Person, "person", "", "only what that person wrote: an `ID`, a name, or @ and the name of an account")
 	f.BoolVar(&e.All, "all", false, "also what the bots wrote themselves")
-	follow := f.Bool("follow", false, "go on, with each new message, until Ctrl-C")
+	follow := f.Bool("follow", false, "keep showing new messages, until Ctrl-C")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		if e.Last < 0 {
 			return usageError{errors.New("--last wants a number of messages")}
@@ -318,6 +319,6 @@ func newAuditCmd(a *app) *cobra.Command {
 		default:
 			who += " (" + r.Person + ")"
 		}
-		return []any{r.At, who, r.Action, cmp.Or(r.Name, string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, detail}
+		return []any{r.At, who, words.Action(r.Action), cmp.Or(r.Name, string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, detail}
 	})
 }

@@ -152,7 +152,7 @@ func (t *talk) prompt(q question) {
 		text = "[" + def + "] > "
 	}
 	if len(t.answers) > 0 {
-		text = "(back: the question before) " + text
+		text = "(type back for the question before) " + text
 	}
 	_, _ = io.WriteString(t.out, terminal.Plain(text))
 }
