@@ -113,7 +113,7 @@ func TestDemoWithoutAnybody(t *testing.T) {
 			t.Errorf("the demo ended with %v", err)
 		}
 	}()
-	out.find(t, `(it runs until it is stopped)`)
+	out.find(t, `(it runs until you stop it)`)
 	link, err := url.Parse(out.find(t, `open (http://\S+) in a browser`))
 	if err != nil {
 		t.Fatal(err)

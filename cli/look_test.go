@@ -33,9 +33,9 @@ func TestAChangeIsLoggedOnce(t *testing.T) {
 		{[]finding.Finding{finding.NotLookedAt.Of("/data", "not known", "look")}, nil},
 		{[]finding.Finding{low, silent}, []string{"level=WARN msg=\"found wrong\" code=HC320", "level=WARN msg=\"found wrong\" code=HC402"}},
 		{[]finding.Finding{low, more}, nil},
-		{[]finding.Finding{low}, []string{"level=INFO msg=mended code=HC402 about=\"gateway home\""}},
+		{[]finding.Finding{low}, []string{"level=INFO msg=fixed code=HC402 about=\"gateway home\""}},
 		{[]finding.Finding{low, low}, nil},
-		{nil, []string{"level=INFO msg=mended code=HC320"}},
+		{nil, []string{"level=INFO msg=fixed code=HC320"}},
 		{[]finding.Finding{low}, []string{"level=WARN msg=\"found wrong\" code=HC320"}},
 	} {
 		out.Reset()

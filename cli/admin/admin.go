@@ -66,7 +66,7 @@ func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 		switch {
 		case !errors.As(err, &refused):
 			code, refused.Message = http.StatusInternalServerError, err.Error()
-		case refused == ops.ErrMalformed:
+		case refused.Why == manage.Usage:
 			code = http.StatusBadRequest
 		}
 		answer(w, code, refused)

@@ -138,6 +138,7 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, ops.Diagnose, manage.Look{})
 	try(all, ops.SetPrincipal, manage.SetPrincipal{Name: "home"})
 	try(all, ops.SetRelevance, manage.SetRelevance{Name: "home"})
+	try(all, ops.SetQuiet, manage.SetQuiet{Name: "home"})
 	try(all, ops.Rename, manage.Rename{Name: "nobody", To: "no"})
 	try(all, ops.NamePerson, manage.NamePerson{Platform: "pigeon", User: "ann"})
 	try(all, ops.NotifyTest, struct{}{})
