@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// demoPerson is who speaks in the demo, and demoName the agent she is bound to.
+	// demoPerson is who speaks in the demo, and demoName the agent they are linked to.
 	demoPerson relay.UserID = "ann"
 	demoName   string       = "demo"
 	// demoWithin bounds `demo --once`.

@@ -39,7 +39,7 @@ func (c *core) notifier(cfg *config.Config, g *guard.Guard, log *slog.Logger) (*
 }
 
 func newNotifyCmd(a *app) *cobra.Command {
-	return group("notify", "Tell you when something breaks", newNotifyTestCmd(a))
+	return group("notify", "Test the messages that tell you when something breaks", newNotifyTestCmd(a))
 }
 
 func newNotifyTestCmd(a *app) *cobra.Command {

@@ -204,7 +204,7 @@ func (a *app) gatewayAccess() *cobra.Command {
 	c.Long = `Shows or sets who may talk to a gateway in the group chats that it has (hermes-connector chat list):
 
   owner-only   the people who are linked to it
-  allow-list   they, and the people named with --allow
+  allow-list   the same, and the people named with --allow
   any          everybody in the chat`
 	c.Example = "  hermes-connector gateway access home\n" +
 		"  hermes-connector gateway access home allow-list --allow telegram:4242 --allow telegram:4343"

@@ -26,8 +26,8 @@ import (
 func newRestoreCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Replace the database by a backup or a snapshot",
-		Long: `Checks FILE, replaces the database by it, and says what is lost because it came after FILE. Stop the
+		Short: "Replace the database with a backup or a snapshot",
+		Long: `Checks FILE, replaces the database with it, and says what is lost because it came after FILE. Stop the
 server first. The former database is kept beside the new one under another name. The list of messages
 already seen is taken from it, so that messages delivered since then are not delivered again.
 

@@ -23,14 +23,14 @@ func newSetupCmd(a *app) *cobra.Command {
 	var install, serve bool
 	c := &cobra.Command{
 		Use:   "setup",
-		Short: "Ask what a first start needs, write it down, and wait for the first gateway",
+		Short: "Set up a bot, a server and a gateway, step by step",
 		Long: `Asks for a bot's token and where the gateways run, and shows what it will write. Then it writes
-connector.toml and the token's file, starts the server if that is wanted, makes the credentials of a
-gateway, and waits until it dials and you are linked to it. What is there already stays: in a
-connector.toml that has sections setup changes nothing, and says which lines to add. After an
+connector.toml and the token's file, starts the server if you like, makes the credentials of a
+gateway, and waits until it connects and you are linked to it. What exists is kept: if your
+connector.toml has sections, setup does not change it, but says which lines to add. After an
 interruption setup continues where it left off.
 
-Every answer can be a flag. Where there is no terminal, and with --yes, those that have no default must be.`,
+Every answer can be a flag. Without a terminal, or with --yes, those without a default must be.`,
 		Example: "  hermes-connector setup\n" +
 			"  hermes-connector setup --platform telegram --token-file telegram.token --reach here --yes",
 		Args: cobra.NoArgs,
@@ -39,20 +39,20 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram or discord")
 	f.StringVar(&o.TokenFile, "token-file", "", "a `file` with the bot's token, which only you can read")
 	f.BoolVar(&o.TokenStdin, "token-stdin", false, "read the bot's token from stdin")
-	f.StringVar(&o.APIBase, "api-base", "", "the `URL` of the network's API, when it is not the network's own")
+	f.StringVar(&o.APIBase, "api-base", "", "the `URL` of the network's API, if it is not the usual one")
 	f.StringVar(&o.Reach, "reach", "", "where the gateways run: here, lan or internet")
 	f.StringVar(&o.Address, "address", "", "with --reach lan: this machine's address there")
 	f.StringVar(&o.Secure, "secure", "", "with --reach lan: tailscale, tls, or plain (others there can read along)")
 	f.StringVar(&o.CertFile, "cert-file", "", "with --secure tls: the certificate's `file`")
 	f.StringVar(&o.KeyFile, "key-file", "", "with --secure tls: its key's `file`")
-	f.StringVar(&o.PublicURL, "public-url", "", "the `URL` that gateways dial, when a proxy stands in front")
+	f.StringVar(&o.PublicURL, "public-url", "", "the `URL` that gateways connect to, if there is a proxy in front")
 	f.StringVar(&o.Web, "web", "", "what may open the web pages: here (this machine), lan (other machines, too, over https) or no")
 	f.BoolVar(&install, "service", false, "install and start a systemd service")
 	f.BoolVar(&serve, "serve", false, "run the server in this window")
-	f.StringVar(&o.Gateway, "gateway", "", "make credentials of a gateway of that `NAME`")
+	f.StringVar(&o.Gateway, "gateway", "", "make credentials for a gateway called `NAME`")
 	f.StringVar(&o.EnvFile, "env", "", "write the gateway's credentials into this .env `file`")
-	f.DurationVar(&o.Wait, "wait", 0, "without a terminal: wait so long for the gateway, and for somebody to use the link code")
-	f.BoolVar(&o.Yes, "yes", false, "ask nothing: take what is proposed, and write it")
+	f.DurationVar(&o.Wait, "wait", 0, "without a terminal: how long to wait for the gateway, and for somebody to use the link code")
+	f.BoolVar(&o.Yes, "yes", false, "ask nothing: take the proposed answers, and write the files")
 	c.MarkFlagsMutuallyExclusive("service", "serve")
 	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
 	var guided []string

@@ -162,7 +162,7 @@ func TestSetupAtATerminal(t *testing.T) {
 		again.sees(t, `\(or type back\) [^>]*> $`)
 	}
 	again.types(t, "yes\n")
-	again.sees(t, `connector.toml is written(?s:.*)the server runs(?s:.*)Waiting until home dials`)
+	again.sees(t, `connector.toml is written(?s:.*)the server runs(?s:.*)Waiting for home to connect`)
 	if strings.Contains(again.all(), setupToken[8:]) {
 		t.Error("the token is shown")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -216,11 +217,11 @@ func newExplainCmd(a *app) *cobra.Command {
 		"  hermes-connector explain --person @ann --follow"
 	var e manage.Explain
 	f := c.Flags()
-	f.IntVar(&e.Last, "last", 0, "only the newest so many messages; 0: all that is remembered")
+	f.IntVar(&e.Last, "last", 0, "show only the newest `N` messages; 0: all that are remembered")
 	f.StringVar(&e.Gateway, "gateway", "", "only what `NAME` got, or why it did not")
 	f.StringVar(&e.Person, "person", "", "only what that person wrote: an `ID`, a name, or @ and the name of an account")
 	f.BoolVar(&e.All, "all", false, "also what the bots wrote themselves")
-	follow := f.Bool("follow", false, "continue with each new message, until Ctrl-C")
+	follow := f.Bool("follow", false, "keep showing new messages, until Ctrl-C")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		if e.Last < 0 {
 			return usageError{errors.New("--last wants a number of messages")}
@@ -300,21 +301,6 @@ func explained(w io.Writer, d gate.Decision) {
 	}
 }
 
-// shownAction is a recorded action as the commands call it. The record, and with it the JSON, keeps the words of the API.
-func shownAction(action string) string {
-	switch action {
-	case ops.Bind.Name:
-		return "link"
-	case ops.Unbind.Name:
-		return "unlink"
-	case ops.SetDMDefault.Name:
-		return "direct"
-	case ops.SetPrincipal.Name:
-		return "access"
-	}
-	return action
-}
-
 func newAuditCmd(a *app) *cobra.Command {
 	c := command(a, ops.Audit, "Show who changed what, and when")
 	c.Long = "Shows the newest changes of one gateway or of all, the newest last. For each tenant 10,000 changes are kept, at most\n2,000 of them by one gateway."
@@ -333,6 +319,6 @@ func newAuditCmd(a *app) *cobra.Command {
 		default:
 			who += " (" + r.Person + ")"
 		}
-		return []any{r.At, who, shownAction(r.Action), cmp.Or(r.Name, string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, detail}
+		return []any{r.At, who, words.Action(r.Action), cmp.Or(r.Name, string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, detail}
 	})
 }

@@ -30,8 +30,8 @@ import (
 
 func newWebCmd(a *app) *cobra.Command {
 	c := command(a, ops.WebLink, "Print a link that opens the status page and the chat in a browser")
-	c.Long = "Prints a link to the web pages. Open it in your browser within ten minutes: it logs you in, once. A login lasts as\n" +
-		"long as login under [web] says, 30 days unless it says something else, and each use renews it."
+	c.Long = "Prints a link to the web pages. Open it in your browser within ten minutes: it logs you in, once. A login\n" +
+		"lasts 30 days, or as long as login under [web] says, and each use renews it."
 	c.AddCommand(newWebLogoutCmd(a))
 	return c.asking(noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
 		_, _ = fmt.Fprintf(w, "Open this before %s:\n\n  %s\n", clock(l.ExpiresAt), l.URL)

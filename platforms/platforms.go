@@ -165,7 +165,7 @@ type Network struct {
 	// Guide says where a person makes a bot and finds its token, for setup. Empty: more than a token is needed, and setup
 	// does not ask for it.
 	Guide string
-	// Own: people talk on this program's own pages, and are bound there without being asked; no [[bots]] table makes the bot.
+	// Own: people talk on this program's own pages, and are linked there without being asked; no [[bots]] table makes the bot.
 	Own bool
 	// Open makes a bot from checked options. It does no I/O.
 	Open func(Options) (Bot, error)

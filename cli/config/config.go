@@ -91,7 +91,7 @@ type Wake struct {
 
 // Replies are what the connector itself tells people in direct messages.
 type Replies struct {
-	Unbound string // to who is bound to nobody, once a day; empty: nothing
+	Unbound string // to whoever is linked to no gateway, once a day; empty: nothing
 	Away    bool   // to who writes to a gateway that is away, once while that lasts
 }
 

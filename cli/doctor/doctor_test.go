@@ -215,7 +215,7 @@ func TestSeeded(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Line: 4, Path: "bots.token_file"}, What: config.OtherToken + "Swan, and the bot is to be one of Pigeon"}}
+			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Line: 4, Path: "bots.token_file"}, What: config.OtherToken + "Swan, but the bot should be one of Pigeon"}}
 			o.Bots = func() ([]platforms.Bot, error) { return nil, nil }
 			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
 				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Networks: []platforms.Network{{Name: "pigeon"}}}), nil

@@ -34,7 +34,7 @@ type newBot struct {
 func (s *setup) askBot(ctx context.Context, p *plan) error {
 	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin
 	if len(s.cfg.Bots) > 0 && !add {
-		s.say("%s is there already.", s.file)
+		s.say("%s exists already.", s.file)
 		for _, b := range s.cfg.Bots {
 			if err := s.standing(ctx, p, b, b.Options.Token); err != nil {
 				return err
@@ -44,7 +44,7 @@ func (s *setup) askBot(ctx context.Context, p *plan) error {
 			return nil
 		}
 		what, err := s.ask(ctx, question{flag: "platform", text: "Continue with it?", def: "continue", options: []option{
-			{"continue", "continue with what is there"}, {"add", "add another bot"},
+			{"continue", "continue with that configuration"}, {"add", "add another bot"},
 		}})
 		if err != nil || what == "continue" {
 			return err
@@ -155,7 +155,7 @@ func (s *setup) standing(ctx context.Context, p *plan, b config.Bot, token relay
 // replaceToken plans that the token of o is written where that of b stands, and nothing else.
 func (s *setup) replaceToken(p *plan, b config.Bot, o platforms.Options) error {
 	if b.TokenFile == "" {
-		return errors.New("the bot's token comes from a variable of the environment: put the new one there, then start setup again")
+		return errors.New("the bot's token comes from an environment variable: put the new one there, then run setup again")
 	}
 	path, err := filepath.EvalSymlinks(b.TokenFile)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *setup) replaceToken(p *plan, b config.Bot, o platforms.Options) error {
 		case err != nil:
 			return err
 		case other.TokenFile != b.TokenFile && there.ID() == one.ID():
-			return fmt.Errorf("the token is that of %s, which is in %s already", one.ID(), s.file)
+			return fmt.Errorf("this is the token of %s, which is in %s already", one.ID(), s.file)
 		case other.TokenFile == b.TokenFile && there.ID() != one.ID():
 			p.added = string(b.Network.Name) // gateways need the new bot's id
 		}
@@ -214,7 +214,7 @@ func (s *setup) token(ctx context.Context, network platforms.Network, refused re
 	left, err := config.SecretFile(path)
 	usable := err == nil && network.CheckToken(left) == nil && !left.Same(refused)
 	if usable {
-		q.text += "\n" + path + " holds one already: Enter takes that one."
+		q.text += "\n" + path + " holds one already: press Enter to use that one."
 		q.def = "-"
 	}
 	var found relay.Secret
@@ -308,7 +308,7 @@ func (s *setup) look(ctx context.Context, p *plan, network platforms.Network, o 
 		s.say("✓ %s knows the bot as @%s", network.Label, p.name)
 	}
 	if d := time.Until(x.Clock); !x.Clock.IsZero() && (d > 30*time.Second || d < -30*time.Second) {
-		s.say("! This machine's clock differs from %s's by %s: set it, or certificates and codes will not be taken.", network.Label, d.Abs().Round(time.Second))
+		s.say("! This machine's clock differs from %s's by %s: set it, or certificates and codes will be refused.", network.Label, d.Abs().Round(time.Second))
 	}
 	finding.Sort(x.Findings)
 	for _, f := range x.Findings {
@@ -330,7 +330,7 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 	refused := worst.Code == finding.DeadToken.Code || worst.Code == finding.OtherKind.Code
 	if s.lines == nil {
 		if x.Name == "" {
-			return good, errors.New(worst.What + "; nothing is written")
+			return good, errors.New(worst.What + "; nothing was written")
 		}
 		return good, nil
 	}
@@ -382,7 +382,7 @@ func (s *setup) planBot(ctx context.Context, p *plan, bot newBot, id relay.Bot) 
 		}
 	}
 	if file == "" {
-		return fmt.Errorf("%s holds another token, and no file is written over: move it away", s.tokenFile(bot.network, "-"+string(id.ID)))
+		return fmt.Errorf("%s holds another token, and setup overwrites no file: move it away", s.tokenFile(bot.network, "-"+string(id.ID)))
 	}
 	named := file
 	if rel, err := filepath.Rel(filepath.Dir(s.file), file); err == nil && filepath.IsLocal(rel) {

@@ -65,7 +65,7 @@ func readEnv(path string) (to string, content []byte, err error) {
 	case err != nil:
 		return path, nil, fmt.Errorf("env file: %w", err)
 	case !st.Mode().IsRegular() || st.Size() > maxEnvFile:
-		return path, nil, fmt.Errorf("env file: %s is no ordinary file, or too large for one", path)
+		return path, nil, fmt.Errorf("env file: %s is not a regular file, or is too large", path)
 	}
 	if content, err = os.ReadFile(path); err != nil {
 		err = fmt.Errorf("env file: %w", err)
@@ -155,7 +155,7 @@ func create(path string, content []byte, mode os.FileMode) error {
 // refused is err in words, when it is that this user may not write there.
 func refused(path string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("this user may make no file in %s", filepath.Dir(path))
+		return fmt.Errorf("this user may not create files in %s", filepath.Dir(path))
 	}
 	return err
 }

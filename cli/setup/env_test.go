@@ -53,7 +53,7 @@ func TestWriteEnv(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "real", "*new*")); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	if err := writeEnv(dir, []string{"A=1"}); err == nil || !strings.Contains(err.Error(), "no ordinary file") {
+	if err := writeEnv(dir, []string{"A=1"}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}
 }

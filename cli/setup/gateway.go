@@ -82,7 +82,7 @@ func (s *setup) gateway(ctx context.Context, p *plan) error {
 func gatewayName(a string) (string, error) {
 	err := relay.CheckName(a)
 	if err != nil {
-		err = fmt.Errorf("%w; want a word such as home", err)
+		err = fmt.Errorf("%w; choose a word such as home", err)
 	}
 	return a, err
 }
@@ -167,8 +167,8 @@ func (s *setup) keepClosed(file string, made manage.Enrolled) error {
 		return err
 	}
 	delete(made.Env, manage.EnvAllowAll)
-	s.say("! %s runs bots of its own: %s stands in its .env file. Newer gateways switch these off beside the connector, older ones keep them on.\n"+
-		"  %s is left out: it would open them to everybody. What to do: hermes-connector help moving", made.Gateway, strings.Join(own, ", "), manage.EnvAllowAll)
+	s.say("! %s runs bots of its own: %s is in its .env file. With the connector, newer gateways switch these off and older ones keep them on.\n"+
+		"  %s was left out: it would open them to everybody. What to do: hermes-connector help moving", made.Gateway, strings.Join(own, ", "), manage.EnvAllowAll)
 	return nil
 }
 
@@ -178,11 +178,11 @@ func (s *setup) anew(ctx context.Context, p *plan, st manage.InstanceStatus) (bo
 	if s.lines != nil {
 		q := question{
 			flag: "gateway", text: name + " is enrolled already, and is not connected.", def: "keep",
-			options: []option{{"keep", "its credentials are where they belong: wait for it"}, {"new", "make new credentials: they are lost, or the address has changed"}},
+			options: []option{{"keep", "its credentials are in place: wait for it"}, {"new", "make new credentials (the old ones are lost, or the address has changed)"}},
 		}
 		if anew {
-			q.text, q.def = name+" is enrolled already. To serve the new bot it needs its lines anew.", "new"
-			q.options[0].label = "continue without"
+			q.text, q.def = name+" is enrolled already. To serve the new bot it needs new lines.", "new"
+			q.options[0].label = "continue without them"
 		}
 		what, err := s.ask(ctx, q)
 		return what == "new", err
@@ -202,7 +202,7 @@ func (s *setup) anew(ctx context.Context, p *plan, st manage.InstanceStatus) (bo
 		}
 	}
 	if anew && s.EnvFile == "" {
-		s.say("! %s does not know the new bot: hermes-connector gateway rotate %[1]s%s prints its lines anew", name, s.flagConfig())
+		s.say("! %s does not know the new bot: hermes-connector gateway rotate %[1]s%s prints new lines", name, s.flagConfig())
 		return false, nil
 	}
 	if !anew {
@@ -247,14 +247,14 @@ func (s *setup) dialled(ctx context.Context, name string) (bool, error) {
 	err := until(ctx, lookEvery, func() (bool, error) {
 		st, _, err := s.state(ctx, name)
 		if err == nil && st.State != manage.Connected && !waiting {
-			s.say("\nWaiting until %s dials. After Ctrl-C setup continues from here another time.", name)
+			s.say("\nWaiting for %s to connect. You may press Ctrl-C: setup continues from here next time.", name)
 			s.show()
 			waiting = true
 		}
 		return st.State == manage.Connected, err
 	})
 	if err != nil {
-		return false, s.late(err, name+" has not dialled")
+		return false, s.late(err, name+" did not connect")
 	}
 	s.say("✓ %s is connected", name)
 	return true, nil
@@ -263,7 +263,7 @@ func (s *setup) dialled(ctx context.Context, name string) (bool, error) {
 // late is err, in the words of what did not come.
 func (s *setup) late(err error, what string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New(what + " in time; hermes-connector status shows when it has")
+		return errors.New(what + " in time; hermes-connector status shows what works")
 	}
 	return s.stopped(err)
 }

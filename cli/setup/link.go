@@ -62,9 +62,9 @@ func (s *setup) link(ctx context.Context, p *plan) error {
 			s.linked = true
 			return nil
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			s.say("That code was not used in time. Another one:")
+			s.say("That code was not used in time. Here is another one:")
 		default:
-			return s.late(err, "nobody has used the code")
+			return s.late(err, "nobody used the code")
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 	if _, err = fmt.Fprintf(s.Out, "  /link %s\n\n", l.Code); err != nil {
 		return l, err
 	}
-	s.say("Waiting until it is used. After Ctrl-C setup continues from here another time.")
+	s.say("Waiting until it is used. You may press Ctrl-C: setup continues from here next time.")
 	s.show()
 	return l, nil
 }
@@ -164,10 +164,10 @@ func (s *setup) login(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say("\nThe web pages. This link logs you in, once, before %s (hermes-connector web%s makes another):\n", l.ExpiresAt.Local().Format("15:04"), s.flagConfig())
+	s.say("\nThe web pages: this link logs you in, once, before %s (hermes-connector web%s makes another):\n", l.ExpiresAt.Local().Format("15:04"), s.flagConfig())
 	s.show()
 	if _, err = fmt.Fprintf(s.Out, "  %s\n", l.URL); err == nil && l.Fingerprint != "" {
-		s.say("\nThe certificate is the server's own, so the browser warns of it, once. Continue there if it shows this SHA-256 fingerprint:\n  %s", l.Fingerprint)
+		s.say("\nThe server made its certificate itself, so the browser warns you once. Continue there if it shows this SHA-256 fingerprint:\n  %s", l.Fingerprint)
 	}
 	return err
 }

@@ -185,11 +185,11 @@ func (s *setup) write(ctx context.Context, p *plan) error {
 
 // changedByHand says what is to be changed in connector.toml, and waits for it where somebody can do it.
 func (s *setup) changedByHand(ctx context.Context, p *plan) error {
-	s.say("\n%s is there already, and setup does not edit it. %s", s.file, terminal.Text(byHand(s.text, p.lines, p.gone, p.bot)))
+	s.say("\n%s exists already, and setup does not edit it. %s", s.file, terminal.Text(byHand(s.text, p.lines, p.gone, p.bot)))
 	if s.lines == nil {
-		return fmt.Errorf("make that change in %s, then start setup again, which continues where it left off; a running server takes it with hermes-connector reload%s", s.file, s.flagConfig())
+		return fmt.Errorf("make that change in %s, then run setup again, which continues where it left off; a running server takes the change with hermes-connector reload%s", s.file, s.flagConfig())
 	}
-	s.say("Waiting until that is done. After Ctrl-C setup continues from here another time.")
+	s.say("Waiting until that is done. You may press Ctrl-C: setup continues from here next time.")
 	s.show()
 	said := ""
 	return s.stopped(until(ctx, lookEvery, func() (bool, error) {
@@ -207,7 +207,7 @@ func (s *setup) changedByHand(ctx context.Context, p *plan) error {
 			return false, nil
 		}
 		s.changed = true
-		s.say("✓ %s has it", s.file)
+		s.say("✓ %s has that change", s.file)
 		return true, nil
 	}))
 }

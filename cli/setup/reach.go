@@ -29,8 +29,8 @@ var (
 	}
 	webs = []option{
 		{"here", "a browser on this machine (127.0.0.1:" + webPort + ")"},
-		{"lan", "phones and other machines, too, over https; the server makes the certificate, and browsers warn of it once"},
-		{"no", "nothing: no web pages"},
+		{"lan", "phones and other machines, too, over https; the server makes the certificate, and browsers warn you once"},
+		{"no", "nothing: I want no web pages"},
 	}
 	secures = []option{
 		{"tailscale", "Tailscale Serve encrypts them"},
@@ -53,7 +53,7 @@ func (s *setup) localAddress() string { return net.JoinHostPort("127.0.0.1", s.p
 // so itself, or means this machine.
 func (s *setup) askReach(ctx context.Context, p *plan) error {
 	if s.Reach == "" && (s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "" || sectioned(s.text)) {
-		s.say("✓ gateways dial %s", s.cfg.URL(s.cfg.Listen))
+		s.say("✓ gateways connect to %s", s.cfg.URL(s.cfg.Listen))
 		return nil
 	}
 	where, err := s.ask(ctx, question{
@@ -108,7 +108,7 @@ func (s *setup) missing() string {
 	case lan && secure == "tls" && (s.CertFile == "" || s.KeyFile == ""):
 		return "--cert-file and --key-file"
 	case s.PublicURL == "" && (lan && secure == "tailscale" || strings.EqualFold(s.Reach, "internet")):
-		return "--public-url, the https address that gateways dial"
+		return "--public-url, the https address that gateways connect to"
 	}
 	return ""
 }
@@ -171,9 +171,9 @@ func inNetwork(a string) (string, error) {
 	ip, err := netip.ParseAddr(a)
 	switch {
 	case err != nil:
-		return "", errors.New("want an address such as 192.168.1.20")
+		return "", errors.New("type an address such as 192.168.1.20")
 	case ip.IsLoopback(), ip.IsUnspecified(), ip.IsMulticast():
-		return "", errors.New("other machines cannot dial that address")
+		return "", errors.New("other machines cannot connect to that address")
 	}
 	return ip.String(), nil
 }
@@ -195,7 +195,7 @@ func (s *setup) certificate(ctx context.Context, listen setting, address string)
 		return nil, err
 	}
 	s.Flags.PublicURL = orElse(s.Flags.PublicURL, s.lines == nil, "https://"+net.JoinHostPort(address, s.port()))
-	at, err := s.publicURL(ctx, "The address that gateways dial, with the name in the certificate (https://NAME:"+s.port()+"):")
+	at, err := s.publicURL(ctx, "The address that gateways connect to, with the name in the certificate (https://NAME:"+s.port()+"):")
 	if u, e := url.Parse(at); err == nil && e == nil {
 		if e := fits(cert, key, u.Hostname()); e != nil {
 			s.say("! Gateways will refuse the certificate: %v", e)
@@ -211,9 +211,9 @@ func fits(cert, key, host string) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", strings.TrimPrefix(setting, "tls."), err)
 	case time.Now().After(leaf.NotAfter):
-		return errors.New("it has expired on " + leaf.NotAfter.Local().Format(time.DateOnly))
+		return errors.New("it expired on " + leaf.NotAfter.Local().Format(time.DateOnly))
 	case host != "" && leaf.VerifyHostname(host) != nil:
-		return errors.New("it is not made for " + host)
+		return errors.New("it was not made for " + host)
 	}
 	return nil
 }
@@ -244,14 +244,14 @@ func (s *setup) publicURL(ctx context.Context, words string) (string, error) {
 func https(a string) (string, error) {
 	u, err := url.Parse(a)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("want an address such as https://relay.example.net")
+		return "", errors.New("type an address such as https://relay.example.net")
 	}
 	return strings.TrimRight(a, "/"), nil
 }
 
 // internet asks for the address in the internet, and prints the proxy's lines.
 func (s *setup) internet(ctx context.Context) ([]setting, error) {
-	address, err := s.publicURL(ctx, "A web server (Caddy, nginx) on this machine takes the connections from the internet, over https.\nThe address that gateways dial:")
+	address, err := s.publicURL(ctx, "A web server (Caddy, nginx) on this machine takes the connections from the internet, over https.\nThe address that gateways connect to:")
 	if err != nil {
 		return nil, err
 	}

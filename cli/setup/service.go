@@ -124,9 +124,9 @@ func (s *setup) service(ctx context.Context) error {
 		switch {
 		case errors.Is(err, fs.ErrExist):
 			if there, err := os.ReadFile(path); err != nil || !strings.Contains(string(there), " --config "+quoted(d.config)) {
-				return fmt.Errorf("%s is there already, for another configuration than %s: move it away, then start setup again", path, d.config)
+				return fmt.Errorf("%s exists already, for another configuration than %s: move it away, then run setup again", path, d.config)
 			}
-			s.say("%s is there already, and stays as it is.", path)
+			s.say("%s exists already, and was not changed.", path)
 		case err != nil:
 			return fmt.Errorf("service: %w", err)
 		default:
@@ -137,15 +137,15 @@ func (s *setup) service(ctx context.Context) error {
 		s.say("$ %s", strings.Join(c, " "))
 		s.show()
 		if err := s.Command(ctx, c[0], c[1:]...); err != nil {
-			hint := "journalctl shows what the service said"
+			hint := "journalctl shows what the service logged"
 			if !s.Root && c[2] == "daemon-reload" {
-				hint = "a user's services need a login of that user, not su or sudo; with root's rights setup makes a service of the system"
+				hint = "a user's service needs a login of that user, not su or sudo; run as root, setup makes a system service"
 			}
 			return fmt.Errorf("%s: %w; %s", strings.Join(c, " "), err, hint)
 		}
 	}
 	if !s.Root {
-		s.say("A user's service ends when the user logs out, unless: loginctl enable-linger")
+		s.say("A user's service ends when the user logs out. To keep it running: loginctl enable-linger")
 	}
 	return nil
 }
@@ -166,5 +166,5 @@ func leftBehind(data, services string) error {
 	if data == services || !files.Exists(filepath.Join(data, database)) || files.Exists(filepath.Join(services, database)) {
 		return nil
 	}
-	return fmt.Errorf("the gateways of before are in %s: cp -a %[1]s/. %[2]s takes them along; or rename that folder. Then start setup again", data, services)
+	return fmt.Errorf("the gateways that you have are in %s: cp -a %[1]s/. %[2]s takes them along; or rename that folder. Then run setup again", data, services)
 }

@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer s.show()
 	if s.lines == nil && o.Flags == (Flags{}) {
-		return UsageError{errors.New("there is no terminal to ask at: give the answers as flags, such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes")}
+		return UsageError{errors.New("there is no terminal to ask questions at: give the answers as flags, such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes")}
 	}
 	if err := s.judgeFlags(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *setup) farewell(ctx context.Context, p *plan) error {
 	if s.linked && p.name != "" {
 		write = " Write to @" + p.name + ": the gateway answers."
 	}
-	s.say("\nDone.%s What works and what waits: hermes-connector status%s", write, s.flagConfig())
+	s.say("\nDone.%s To see what works and what waits: hermes-connector status%s", write, s.flagConfig())
 	if s.served == nil {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (s *setup) judgeFlags(ctx context.Context) error {
 		return UsageError{errors.New("nobody can be asked here: give " + missing)}
 	}
 	if s.Flags.Start == "service" && !service.Runs() {
-		return errors.New("systemd does not start services here: leave --service out, and start the server with hermes-connector serve")
+		return errors.New("systemd does not start services here: leave out --service, and start the server with hermes-connector serve")
 	}
 	return nil
 }
@@ -225,9 +225,9 @@ func (s *setup) alone(ctx context.Context) error {
 		return nil
 	}
 	if server.Config == "" {
-		return fmt.Errorf("a server runs with the data folder %s already, without a configuration file: end it, or give another folder with --data-dir", s.cfg.DataDir)
+		return fmt.Errorf("a server without a configuration file already runs on the data folder %s: stop it, or choose another folder with --data-dir", s.cfg.DataDir)
 	}
-	return fmt.Errorf("a server runs with the data folder %s already, that of %s: give --config %[2]s to add to it, or another folder with --data-dir", s.cfg.DataDir, server.Config)
+	return fmt.Errorf("a server with the configuration %[2]s already runs on the data folder %[1]s: give --config %[2]s to add to it, or choose another folder with --data-dir", s.cfg.DataDir, server.Config)
 }
 
 // until looks again and again, every so often, until ok says that what is waited for is there.

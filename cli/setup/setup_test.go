@@ -154,7 +154,7 @@ func TestConversations(t *testing.T) {
 				"How should the server run?", "3",
 				"type 1 or 2\n", "no",
 				"What should it be called?", "a b",
-				"want a word such as home", "no",
+				"choose a word such as home", "no",
 				"[web]\n      listen = \"127.0.0.1:8788\"\n", "no",
 			},
 			files: map[string]string{"connector.toml": "", "discord.token": ""},
@@ -172,7 +172,7 @@ func TestConversations(t *testing.T) {
 				"The token", dots,
 				"when the bot has joined", "",
 				"Where do your gateways run?", "internet",
-				"The address that gateways dial", "back",
+				"The address that gateways connect to", "back",
 				"Where do your gateways run?", "lan",
 				"How should they be protected?", "back",
 				"Where do your gateways run?", "",
@@ -235,7 +235,7 @@ func TestConversations(t *testing.T) {
 		"another bot for a file with sections": {
 			before: map[string]string{"connector.toml": "[[bots]]\nplatform = \"telegram\"\ntoken_file = \"t\"\n", "t": colons},
 			script: []string{
-				"is there already.\n✓ Telegram knows the bot as @pi\n\nContinue with it?", "2",
+				"exists already.\n✓ Telegram knows the bot as @pi\n\nContinue with it?", "2",
 				"Which chat network", dots,
 				"has joined", "",
 				"server run", "no",
@@ -336,7 +336,7 @@ func TestTheLinesComeByHand(t *testing.T) {
 		}
 		p.said.Reset()
 		write("[delivery]\nwindow = 2\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n")
-		p.sees("connector.toml has it\n")
+		p.sees("connector.toml has that change\n")
 		if err := p.leaves(); err != errStopped {
 			t.Error(err)
 		}
@@ -369,7 +369,7 @@ func TestScripts(t *testing.T) {
 		shows string // exactly once
 		file  string
 	}{
-		"nothing at all":        {fails: "there is no terminal to ask at"},
+		"nothing at all":        {fails: "there is no terminal to ask questions at"},
 		"no network":            {flags: Flags{Yes: true, TokenStdin: true}, in: dots, fails: "--platform"},
 		"no token":              {flags: Flags{Yes: true, Platform: "discord"}, fails: "--token-file"},
 		"another one's token":   {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: colons, fails: "this is a token of Telegram"},

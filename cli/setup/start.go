@@ -29,7 +29,7 @@ func (s *setup) askStart(ctx context.Context, p *plan) (err error) {
 		return err
 	}
 	if _, there, _ := s.unit(); s.Flags.Start == "service" && !there {
-		return errors.New("the server runs already, and not as a service: end it, then start setup again")
+		return errors.New("the server already runs, but not as a service: stop it, then run setup again")
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (s *setup) start(ctx context.Context, p *plan) error {
 			s.say("Start the server with: hermes-connector serve%s", s.flagConfig())
 			return nil
 		}
-		s.say("Now start the server in another terminal: hermes-connector serve%s\nWaiting for it. After Ctrl-C setup continues from here another time.", s.flagConfig())
+		s.say("Now start the server in another terminal: hermes-connector serve%s\nWaiting for it. You may press Ctrl-C: setup continues from here next time.", s.flagConfig())
 		s.show()
 		return s.stopped(until(ctx, lookEvery, func() (bool, error) { return s.running(ctx), nil }))
 	}
@@ -67,9 +67,9 @@ func (s *setup) howToStart() question {
 	}
 	if service.Runs() {
 		q.def = "service"
-		q.options = append(q.options, option{"service", "as a systemd service, also after a restart of this machine"})
+		q.options = append(q.options, option{"service", "as a systemd service, which also starts when this machine starts"})
 	}
-	q.options = append(q.options, option{"no", "I start it myself"})
+	q.options = append(q.options, option{"no", "I will start it myself"})
 	if s.lines == nil && q.given == "" {
 		q.given = "no"
 	}
@@ -93,7 +93,7 @@ func (s *setup) started(ctx context.Context) error {
 		case err := <-s.served:
 			s.served = nil
 			if err == nil {
-				err = errors.New("it ended at once")
+				err = errors.New("it stopped at once")
 			}
 			return false, fmt.Errorf("the server did not start: %w", err)
 		default:
@@ -118,7 +118,7 @@ func (s *setup) reload(ctx context.Context) error {
 		return fmt.Errorf("the server runs with the former configuration: %w", err)
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("only a restart of the server changes %s: restart it, then start setup again, which continues where it left off", strings.Join(left, ", "))
+		return fmt.Errorf("only a restart of the server changes %s: restart it, then run setup again, which continues where it left off", strings.Join(left, ", "))
 	}
 	if s.changed {
 		s.say("✓ it has taken the new configuration")

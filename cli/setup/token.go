@@ -18,7 +18,7 @@ func findToken(network platforms.Network, networks []platforms.Network, pasted s
 	for _, other := range networks {
 		if other.Name != network.Name && other.Guide != "" {
 			if _, ok := candidate(other, pasted); ok {
-				return none, errors.New("this is a token of " + other.Label + ", and the bot is to be one of " + network.Label)
+				return none, errors.New("this is a token of " + other.Label + ", but the bot should be one of " + network.Label)
 			}
 		}
 	}

@@ -138,7 +138,7 @@ func byHand(file []byte, lines []setting, gone []string, bot []setting) string {
 		}
 	}
 	for _, path := range gone {
-		_, _ = fmt.Fprintf(&b, "\nTake line %d out, %s.\n", lineOf(file, path), path)
+		_, _ = fmt.Fprintf(&b, "\nRemove line %d, %s.\n", lineOf(file, path), path)
 	}
 	return strings.TrimLeft(b.String(), "\n")
 }

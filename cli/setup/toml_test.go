@@ -29,7 +29,7 @@ func TestChanges(t *testing.T) {
 		"sections":              {"[delivery]\nwindow = 2\n", []setting{listen}, nil, bot, "", "At its top, above the first [section]:\n\n  listen = \"127.0.0.1:1\"\n\nAt its end:\n\n  [[bots]]\n  platform = \"telegram\"\n"},
 		"a section of ours":     {"[tls]\nkey_file = \"k\"\n", []setting{cert}, nil, nil, "", "Below [tls]:\n\n  cert_file = \"c\"\n"},
 		"a dotted key":          {"tls.key_file = \"k\"\n", []setting{listen}, nil, nil, "", "At its top, above the first [section]:\n\n  listen = \"127.0.0.1:1\"\n"},
-		"one line too many":     {"insecure = true\npublic_url = \"x\"\n", []setting{{"", "public_url", `"x"`}}, []string{"insecure", "public_url"}, nil, "", "Take line 1 out, insecure.\n"},
+		"one line too many":     {"insecure = true\npublic_url = \"x\"\n", []setting{{"", "public_url", `"x"`}}, []string{"insecure", "public_url"}, nil, "", "Remove line 1, insecure.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines, gone := lacking([]byte(tc.file), tc.lines, tc.gone)

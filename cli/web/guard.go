@@ -32,13 +32,13 @@ func (s *Server) front(h http.Handler) http.Handler {
 		head.Set("Cache-Control", "no-store")
 		switch {
 		case !s.ours(r):
-			refuse(w, http.StatusForbidden, "This server is not called that",
-				`Open it under the address that hermes-connector web prints. To have it called so, write public_url = "https://NAME" under [web] and start the server again; a proxy in front must pass the Host header on.`)
+			refuse(w, http.StatusForbidden, "This server does not answer to that name",
+				`Open the address that hermes-connector web prints. To use this name, write public_url = "https://NAME" under [web] and restart the server; a proxy in front must pass the Host header on.`)
 		case s.foreign(r):
-			refuse(w, http.StatusForbidden, "That page is not one of this server's", "Open the address that hermes-connector web prints.")
+			refuse(w, http.StatusForbidden, "Another site led here", "Open the address that hermes-connector web prints.")
 		case !s.private(r):
 			refuse(w, http.StatusForbidden, "These pages are served through their proxy only",
-				"Beyond this machine they are not sent in the clear: open the proxy's https address.")
+				"They are not sent over the network without encryption: open the proxy's https address.")
 		default:
 			h.ServeHTTP(w, r)
 		}

@@ -116,7 +116,7 @@ func New(desk *login.Desk, o Options, sections ...Section) *Server {
 
 // nothing answers for every path that is no page.
 func nothing(w http.ResponseWriter, _ *http.Request) {
-	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is no such page", "Status and Chat are the pages there are."))
+	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is no such page", "There are two pages: Status and Chat."))
 }
 
 // ServeHTTP answers a request as Run's listener does.

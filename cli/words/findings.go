@@ -31,7 +31,7 @@ func (Words) Status(st *manage.Status, seen manage.Seen) {
 		add(ofGateway(st, g, seen.Now))
 	}
 	if seen.Served == 0 {
-		st.Findings.Add(finding.NoGateway, "", "no gateway is enrolled", Line(ops.Enroll.Row, "NAME"))
+		st.Findings.Add(finding.NoGateway, "", "no gateway is enrolled", Line(ops.Enroll.Row, "home"))
 	}
 	if len(st.Bots) == 0 {
 		st.Findings.Add(finding.NoBot, "", "no bot is configured", "hermes-connector setup")

@@ -40,10 +40,10 @@ func (fs *Facts) Covering(ctx context.Context, place relay.Place) (store.Grant, 
 	return store.First(fs.Grants(ctx, store.GrantFilter{Covering: &place}))
 }
 
-// SomeWatchers is how many of the people bound to an instance are read at once.
+// SomeWatchers is how many of the people linked to an instance are read at once.
 const SomeWatchers = 64
 
-// Watchers are the people bound to the instance of whom one must see c before a stranger's event there
+// Watchers are the people linked to the instance of whom one must see c before a stranger's event there
 // reaches it: who was heard there last, and then all others, read a few at a time.
 func (fs *Facts) Watchers(ctx context.Context, i relay.InstanceID, c relay.Chat) iter.Seq2[relay.UserID, error] {
 	return func(yield func(relay.UserID, error) bool) {

@@ -1,6 +1,6 @@
 package finding
 
-// HC4xx: gateways, and the people who are bound to them.
+// HC4xx: gateways, and the people who are linked to them.
 var (
 	NeverDialled   = kind("HC401", Warning, "Messages to it wait until it connects.")
 	GatewaySilent  = kind("HC402", Fault, "People get no answer, and messages that wait too long are given up.")

@@ -12,5 +12,5 @@
 //  5. Every verdict has exactly one reason of the enumeration.
 //     A name at the beginning of an event takes it from the others that it would be delivered to, and gives it to nobody: who
 //     is named is judged by what the event says without the name.
-//  6. An approval is given and refused by people bound to the instance that asks for it: by button, and in words.
+//  6. An approval is given and refused by people linked to the instance that asks for it: by button, and in words.
 package gate

@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Owned is one of the instances an author is bound to.
+// Owned is one of the instances an author is linked to.
 type Owned struct {
 	Instance relay.InstanceID
 	// DMDefault: this one gets the author's direct messages.

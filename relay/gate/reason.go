@@ -9,7 +9,7 @@ type Reason string
 const (
 	// Delivered: appended to the instance's buffer.
 	Delivered Reason = "delivered"
-	// NoBinding: the author is bound to nobody here, and no grant covers the chat.
+	// NoBinding: the author is linked to no instance here, and no grant covers the chat.
 	NoBinding Reason = "no_binding"
 	// NotPrincipal: the instance holds the chat, but its principal policy does not admit the author.
 	NotPrincipal Reason = "not_principal"

@@ -20,7 +20,7 @@ const (
 )
 
 // bringsContext reports whether an event brings what was said before it, by the policy of an instance which holds the
-// grant that covers its chat, or to which its author is bound. Direct messages and presses never do.
+// grant that covers its chat, or to which its author is linked. Direct messages and presses never do.
 func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool) bool {
 	if !ev.Traits.Addressed || ev.Source.ChatType == relay.ChatDM || ev.Traits.Press || ev.Prompt != nil {
 		return false

@@ -82,7 +82,7 @@ type Files interface {
 
 // Replies are what the connector itself tells people in direct messages; the zero value is silence.
 type Replies struct {
-	// Unbound is told to a person who is bound to nobody, at most once on a day (UTC); empty: nothing.
+	// Unbound is told to a person who is linked to no gateway, at most once on a day (UTC); empty: nothing.
 	Unbound string
 	// Away: who writes to a gateway that is away is told so, once while that lasts.
 	Away bool

@@ -84,7 +84,7 @@ func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	return all
 }
 
-// silent are the bots on whose networks people are bound to the instance although its gateway fronts no bot there;
+// silent are the bots on whose networks people are linked to the instance although its gateway fronts no bot there;
 // those in known are left out.
 func (s *observer) silent(ctx context.Context, i relay.InstanceID, known []relay.Bot) (out []relay.Bot, err error) {
 	on := make(map[relay.PlatformID][]relay.Bot)

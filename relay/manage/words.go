@@ -47,7 +47,7 @@ type Seen struct {
 	Gateways  []SeenGateway
 	Served    int                // how many instances a gateway can serve
 	Unreached []relay.InstanceID // of these: those without people and chats
-	// Bound and Granted are networks without a bot here, where somebody is bound to an instance, or a chat granted to one: the first.
+	// Bound and Granted are networks without a bot here, where somebody is linked to an instance, or a chat granted to one: the first.
 	Bound, Granted map[relay.PlatformID]relay.InstanceID
 	Networks       []relay.PlatformID // those two may be on, in the order of the program
 }
@@ -58,7 +58,7 @@ type SeenInstance struct {
 	Lane       store.Lane
 	Dead       map[store.DeadReason]int // its dead letters
 	Waiting    Unserved                 // of whose bots messages wait
-	People     Unserved                 // on whose networks people are bound to it
+	People     Unserved                 // on whose networks people are linked to it
 	NotFetched bool                     // it took messages with files, and fetches none
 }
 

@@ -47,7 +47,11 @@ func (p *program) dial(e manage.Enrolled, fronts ...relay.PlatformID) *agent {
 	conn.SetReadLimit(wire.MaxFrame)
 	a.conn = conn
 	for _, id := range fronts {
-		a.send(wire.Hello{Platform: id, BotID: relay.BotID(id), Manifest: []json.RawMessage{}})
+		bot := relay.BotID(id)
+		if id == onTelegram {
+			bot = householdBot
+		}
+		a.send(wire.Hello{Platform: id, BotID: bot, Manifest: []json.RawMessage{}})
 	}
 	ended := make(chan struct{})
 	go func() {

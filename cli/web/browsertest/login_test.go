@@ -157,7 +157,7 @@ func TestALinkOnAnotherSite(t *testing.T) {
 	b := newTab(t)
 	b.open(strings.Replace(other.URL, "127.0.0.1", rebound, 1)+"/", http.StatusOK)
 	b.click("Status")
-	b.says("This browser stays logged in for twelve hours")
+	b.says("This browser stays logged in for 30 days")
 	b.looks("login link")
 	b.do("press enter", chromedp.KeyEvent(kb.Enter)) // the button has the focus
 	b.await("the status page is shown", fmt.Sprintf("location.href === %q", p.site+"/"))

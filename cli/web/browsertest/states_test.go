@@ -11,9 +11,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -24,7 +26,9 @@ import (
 )
 
 // TestTenStates makes a picture of each state that the pages are looked at in by eye before a release, and has axe-core look for what
-// keeps people out. With -pictures they are in that folder.
+// keeps people out. With -pictures they are in that folder. README's picture is made anew by
+//
+//	go test -tags long -run TestTenStates ./cli/web/browsertest -pictures /tmp/pages && cp /tmp/pages/00-readme.png packaging/pages.png
 func TestTenStates(t *testing.T) {
 	t.Parallel()
 	inBrowser(t)
@@ -61,16 +65,38 @@ func TestTenStates(t *testing.T) {
 	b.says("Everything works")
 	shot(b, "02 one gateway", 1280, "light")
 
-	network := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = io.WriteString(w, `{"ok":false,"error_code":401,"description":"Unauthorized"}`)
-	}))
-	t.Cleanup(network.Close)
 	secret := filepath.Join(t.TempDir(), "t")
 	if err := os.WriteFile(secret, []byte("110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sick := serve(t, fmt.Sprintf("[[bots]]\nplatform = \"telegram\"\ntoken_file = %q\napi_base = %q\n", secret, network.URL))
+	telegram := func(does http.HandlerFunc) string {
+		network := httptest.NewServer(does)
+		t.Cleanup(network.Close)
+		return fmt.Sprintf("[[bots]]\nplatform = \"telegram\"\ntoken_file = %q\napi_base = %q\n", secret, network.URL)
+	}
+
+	// README shows this one: packaging/pages.png.
+	begin := make(chan struct{})
+	family := serve(t, telegram(household(begin)))
+	kitchen, kids := family.enroll("kitchen"), family.enroll("kids")
+	for _, linked := range []string{"kitchen telegram:4242 Ann", "kitchen telegram:4343 Ben", "kids telegram:4444 Mia"} {
+		w := strings.Fields(linked)
+		family.run("link", w[0], "--user", w[1])
+		family.run("people", "name", w[1], w[2])
+	}
+	family.dial(kitchen, onTelegram, onWeb)
+	family.dial(kids, onTelegram, onWeb)
+	close(begin)
+	r := family.login()
+	r.says("Everything works")
+	r.says("homelab_bot")
+	r.says("delivered to")
+	shot(r, "00 readme", 1000, "light")
+
+	sick := serve(t, telegram(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"ok":false,"error_code":401,"description":"Unauthorized"}`)
+	}))
 	for _, name := range []string{"garage", "garden", "kitchen"} {
 		sick.enroll(name)
 	}
@@ -148,6 +174,44 @@ func TestTenStates(t *testing.T) {
 	stranger := newTab(t)
 	stranger.open(p.site+"/login", http.StatusOK)
 	shot(stranger, "12 login", 390, "light")
+	if got := eval[int](stranger, "document.querySelector('header').offsetHeight"); got < 40 {
+		t.Errorf("the head of the login is %d high: it does not say whose page this is", got)
+	}
+}
+
+// onTelegram is the network of the household's bot, whose id is householdBot.
+const (
+	onTelegram   relay.PlatformID = "telegram"
+	householdBot relay.BotID      = "110201543"
+)
+
+// household is Telegram for a bot to which three people write a message each, as soon as begin is closed.
+func household(begin <-chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer := "true"
+		switch path.Base(r.URL.Path) {
+		case "getMe":
+			answer = fmt.Sprintf(`{"id":%s,"is_bot":true,"first_name":"Homelab","username":"homelab_bot"}`, householdBot)
+		case "getWebhookInfo":
+			answer = `{"url":""}`
+		case "getUpdates":
+			more := begin
+			if r.FormValue("offset") == "4" {
+				more = nil // that was all
+			}
+			select {
+			case <-more:
+			case <-r.Context().Done():
+				return
+			}
+			var all []string
+			for n, from := range []int{4242, 4343, 4444} {
+				all = append(all, fmt.Sprintf(`{"update_id":%d,"message":{"message_id":%[1]d,"date":%d,"text":"Good morning","from":{"id":%d,"first_name":"P"},"chat":{"id":%[3]d,"type":"private","first_name":"P"}}}`, n+1, time.Now().Unix(), from))
+			}
+			answer = "[" + strings.Join(all, ",") + "]"
+		}
+		_, _ = io.WriteString(w, `{"ok":true,"result":`+answer+`}`)
+	}
 }
 
 // judged is what axe-core finds that is serious or worse, a line each.

@@ -6,7 +6,7 @@
 //  1. Every page works without script, but for what comes by itself.
 //  2. What a gateway or a person wrote is a value for a template, never markup; an address that they wrote becomes a
 //     link only if it is one of http, https or mailto.
-//  3. The person of a room is bound to its gateway by what they say there, not by looking at it.
+//  3. The person of a room is linked to its gateway by what they say there, not by looking at it.
 package chat
 
 import (

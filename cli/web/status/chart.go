@@ -37,7 +37,7 @@ func (v view) Charts() []chart {
 	took24, top := "no message yet", ""
 	if longest > 0 {
 		top = delay(longest)
-		took24 = "at most " + top + ", the average of " + span(slotFor)
+		took24 = "at most " + top + " on average over " + span(slotFor)
 	}
 	messages := func(title string, all int, values []float64) chart {
 		top, words := int(slices.Max(values)), "none"

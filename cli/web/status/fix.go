@@ -35,8 +35,8 @@ var (
 func replays(g manage.Gateway) Fix {
 	name := called(g)
 	return Fix{
-		Do: doReplay, Gateway: string(g.ID), Name: name, Button: "Deliver them after all", Question: "Deliver to " + name + " what was given up?",
-		Means: "Those messages go behind what waits for it, as many as fit.",
+		Do: doReplay, Gateway: string(g.ID), Name: name, Button: "Deliver them after all", Question: "Deliver to " + name + " the messages that were given up?",
+		Means: "They are put behind the messages that already wait for it, as many as there is room for.",
 	}
 }
 
@@ -44,7 +44,7 @@ func rotates(g manage.Gateway) Fix {
 	name := called(g)
 	return Fix{
 		Do: doRotate, Gateway: string(g.ID), Name: name, Button: "Make a new secret", Question: "Make a new secret for " + name + "?",
-		Means: "The next page shows it, once, as lines for the gateway's .env. The old secret is good until the gateway comes with the new one, for a day at most.",
+		Means: "The next page shows it, once, as lines for the gateway's .env. The old secret works until the gateway connects with the new one, for a day at most.",
 	}
 }
 
@@ -53,7 +53,7 @@ func releases(g manage.Gateway, of manage.Grant) Fix {
 	return Fix{
 		Do: doRelease, Gateway: string(g.ID), Name: name, Grant: of, Button: "Release it from " + name,
 		Question: "Release " + of.Where() + " from " + name + "?",
-		Means:    "The gateway gets nothing more from there, and may not write there. Another one can then be given it.",
+		Means:    "The gateway gets nothing more from there, and may not write there. You can then give it to another gateway.",
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *Section) asked(ctx context.Context, q url.Values) (Fix, bool) {
 
 // nothingToFix answers a request for what cannot be done any more.
 func nothingToFix(w http.ResponseWriter) {
-	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is nothing to fix", "It was fixed meanwhile, or the gateway is gone."))
+	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is nothing to fix", "It has been fixed meanwhile, or the gateway is gone."))
 }
 
 // ask shows what a fix does, with the button that does it.
@@ -181,7 +181,7 @@ func (s *Section) do(ctx context.Context, f Fix) (done, error) {
 		e, err := s.o.Service.Rotate(ctx, by, manage.Named{Name: f.Gateway})
 		return done{
 			Title: f.Name + " has a new secret", Lines: e.EnvLines(),
-			Words: "Put these lines into the gateway's .env in place of the old ones, and start it again. They are shown this once.",
+			Words: "Put these lines into the gateway's .env in place of the old ones, and restart it. They are shown only once.",
 		}, err
 	default:
 		g := f.Grant

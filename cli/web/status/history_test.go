@@ -82,7 +82,7 @@ func TestWhatChartsSay(t *testing.T) {
 	c := v.Charts()
 	for n, want := range []chart{
 		{Words: "20 in all, at most 17 in 10 minutes", Top: "17"}, {Words: "none"},
-		{Words: "at most 2", Top: "2"}, {Words: "at most 1.5 s, the average of 10 minutes", Top: "1.5 s"},
+		{Words: "at most 2", Top: "2"}, {Words: "at most 1.5 s on average over 10 minutes", Top: "1.5 s"},
 	} {
 		if c[n].Words != want.Words || c[n].Top != want.Top {
 			t.Errorf("%s: %q with %q on top, want %q with %q", c[n].Title, c[n].Words, c[n].Top, want.Words, want.Top)

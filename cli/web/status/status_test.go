@@ -319,7 +319,7 @@ func TestFixes(t *testing.T) {
 		},
 		"a command and nothing else": {
 			fix: "hermes-connector buffer replay 'Küche oben'", button: "Deliver them after all",
-			asks: "Deliver to Küche oben what was given up?", did: "replay küche", answers: "2 messages wait for Küche oben again",
+			asks: "Deliver to Küche oben the messages that were given up?", did: "replay küche", answers: "2 messages wait for Küche oben again",
 		},
 		"what would change a decision": {
 			change: "hermes-connector chat release home telegram -1001", button: "Release it from home",

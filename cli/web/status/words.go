@@ -120,7 +120,7 @@ var botLooks = map[platforms.State]look{
 	platforms.Connected:      {"✓", "good", "connected"},
 	platforms.Starting:       {"…", "warn", "starting"},
 	platforms.Connecting:     {"…", "warn", "connecting"},
-	platforms.Degraded:       {"!", "warn", "in trouble"},
+	platforms.Degraded:       {"!", "warn", "has a problem"},
 	platforms.BadCredentials: {"✗", "bad", "its token is refused"},
 	platforms.Stopped:        {"✗", "bad", "stopped"},
 }

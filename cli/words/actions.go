@@ -1,0 +1,31 @@
+package words
+
+import (
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+)
+
+// unlike are the actions of the audit list whose names are not those of operations.
+var unlike = map[string]string{
+	"enroll-token": "enroll --token",
+	"link-code":    "link code",
+	"name":         "people name",
+	"policy":       "gateway policy",
+	"route":        "reserved chats",
+	"web-code":     "web",
+}
+
+// Action is what people call an action of the audit list: the words of the command that does it, if there is one. Scripts have
+// its name.
+func Action(name string) string {
+	if said, ok := unlike[name]; ok {
+		return said
+	}
+	op, ok := ops.Operators(name)
+	if !ok {
+		return name
+	}
+	said, _ := op.Words()
+	return strings.Join(said, " ")
+}
