@@ -144,9 +144,9 @@ func TestDemoWithoutAnybody(t *testing.T) {
 		v.say("look", picture.Bytes())
 		v.sees(2*(n+1), "<img ") // there and back
 	}
-	v.say("edit", nil)
-	v.say("react", nil)
+	v.say("edit", nil) // alone: what is said while it waits would come with it
 	v.sees(1, " · edited")
+	v.say("react", nil)
 	v.sees(1, `class="reactions"`)
 	v.sees(2, `name="option"`)
 	for _, path := range []string{"/chat/demo", "/"} {
