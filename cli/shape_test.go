@@ -33,11 +33,7 @@ var outOfShape = []string{
 	"relay/delivery.Pump has more than 40 methods",
 	"relay/media.Keeper has more than 40 methods",
 	"cli/echo has files that name one another without an order",
-	"cli/web has files that name one another without an order",
-	"cli/web/chat has files that name one another without an order",
 	"relay/delivery has files that name one another without an order",
-	"relay/sniff has files that name one another without an order",
-	"vault has files that name one another without an order",
 }
 
 // room is a folder of Go files without its tests.
