@@ -28,9 +28,7 @@ const (
 var outOfShape = []string{
 	"platforms/discord.Bot has more than 40 methods",
 	"platforms/telegram.Bot has more than 40 methods",
-	"relay/delivery.Pump has more than 40 methods",
 	"cli/echo has files that name one another without an order",
-	"relay/delivery has files that name one another without an order",
 }
 
 // room is a folder of Go files without its tests.
