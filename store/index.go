@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/callers"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -69,6 +70,9 @@ func reindex(w *table.Writer) error {
 	}
 	for _, c := range table.Readable[callers.Caller](w.Tx, callers.Bucket) {
 		all = append(all, c)
+	}
+	for _, r := range table.Readable[outbox.Record](w.Tx, outbox.Bucket) {
+		all = append(all, r)
 	}
 	return table.Reindex(w, all...)
 }
