@@ -3,9 +3,13 @@ package discord
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -73,6 +77,7 @@ type letter struct {
 	reply *discordgo.MessageReference // of the next one
 	// buttons stand on the last one.
 	buttons []buttonRow
+	sent    int // how many parts stand
 }
 
 func (p *Bot) letter(content string) (*letter, error) {
@@ -121,7 +126,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
 		body: message{
 			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply, Buttons: l.under(),
-			Nonce: newNonce(), EnforceNonce: true,
+			Nonce: nonce(ctx, l.sent), EnforceNonce: true,
 		},
 	}, &m)
 	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
@@ -130,6 +135,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 	if err == nil {
 		l.reply, l.parts = nil, l.parts[1:]
+		l.sent++
 	}
 	return relay.MessageID(m.ID), err
 }
@@ -143,5 +149,22 @@ func referTo(m relay.MessageID) *discordgo.MessageReference {
 	return &discordgo.MessageReference{MessageID: string(m), FailIfNotExists: &failIfNotExists}
 }
 
-// newNonce is unique; Discord takes at most 25 characters.
-func newNonce() string { return strings.ToLower(rand.Text())[:25] }
+// remembers is for how long Discord certainly knows a nonce: "the past few minutes", it says.
+const remembers = 2 * time.Minute
+
+// Remembers implements platforms.Rememberer.
+func (p *Bot) Remembers() time.Duration { return remembers }
+
+// fileAlone is the part that a file is, for its nonce.
+const fileAlone = -1
+
+// nonce is that of a part: unique, but for what has a name, of which it is the same each time. Discord takes at most 25
+// characters.
+func nonce(ctx context.Context, part int) string {
+	name := platforms.Name(ctx)
+	if name == "" {
+		return strings.ToLower(rand.Text())[:25]
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", name, part))
+	return hex.EncodeToString(sum[:])[:25]
+}
