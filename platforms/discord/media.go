@@ -193,13 +193,14 @@ type sentFile struct {
 // message is the file's message, with the caption if that fits and may stand there.
 func (x *parcel) message() fileMessage {
 	file := sentFile{Filename: x.file.Name}
-	m := fileMessage{message: message{Mentions: x.p.mentions()}}
+	m := fileMessage{message: x.p.message("")}
 	switch {
 	case x.voice:
 		m.Flags = discordgo.MessageFlagsIsVoiceMessage
 		file.Duration, file.Waveform = x.file.Duration.Seconds(), flatWave(x.file.Duration)
 	case len(x.caption.parts) == 1:
-		m.Content = x.caption.parts[0]
+		m.message = x.p.message(x.caption.parts[0])
+		m.Content = m.message.Content
 	}
 	m.Attachments = []sentFile{file}
 	return m

@@ -47,7 +47,9 @@ func (a *hookLetter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID,
 	if a.gone {
 		return a.letter.Send(ctx, t)
 	}
-	r := request{method: http.MethodPost, endpoint: a.p.hook(a.c), body: message{Content: a.parts[0], Mentions: a.p.mentions(), Buttons: a.under()}}
+	body := a.p.message(a.parts[0])
+	body.Buttons = a.under()
+	r := request{method: http.MethodPost, endpoint: a.p.hook(a.c), body: body}
 	if a.first {
 		r.method, r.endpoint, r.again = http.MethodPatch, a.p.original(a.c), true
 	}

@@ -145,6 +145,7 @@ func TestSendParameters(t *testing.T) {
 				if diff := cmp.Diff(relay.Result{MessageID: "501"}, res); diff != "" {
 					t.Errorf("result (-want +got):\n%s", diff)
 				}
+				tc.want.Set("link_preview_options", noPreview)
 				if diff := cmp.Diff([]url.Values{tc.want}, f.callsTo("sendMessage")); diff != "" {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
