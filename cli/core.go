@@ -84,6 +84,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
+		Outbox:   cfg.Outbox.Keep,
 		Replies:  inbound.Replies(cfg.Replies),
 		Programs: programs,
 		Roster:   standings.Changed,

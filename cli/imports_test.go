@@ -69,7 +69,7 @@ var mayImport = map[string]string{
 	"relay/visibility":           "relay platforms",
 	"relay/background":           "relay relay/count platforms",
 	"relay/facts":                "relay relay/gate relay/visibility platforms store",
-	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/gate relay/session relay/sessionkey platforms store store/capability store/prompt",
+	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/fair relay/gate relay/session relay/sessionkey relay/wire platforms store store/capability store/outbox store/prompt",
 	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/prompt",
 	"relay/hub": "relay relay/background relay/bus relay/count relay/delivery relay/facts relay/gate relay/inbound relay/link relay/outbound relay/render relay/session relay/wire" +
 		" platforms store",

@@ -82,6 +82,7 @@ func (l *loader) declare() []setting {
 		{section: "identity", key: "tenant_field", mode: identity.Introspect, want: text, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(&c.Identity.TenantField, parseText)},
 		{section: "wake", key: "allow", want: list, help: "addresses or networks, besides public ones, that wake URLs and the reply_url of a web hook may point to", set: into(&c.Wake.Allow, parseNetworks)},
 		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two calls of a gateway's wake URL; doubles up to 30m while the gateway does not connect", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
+		{section: "outbox", key: "keep", want: text, def: "6h", help: "how long an answer waits that its network does not take now; 0: not at all", set: into(&c.Outbox.Keep, within(parseAge, 0, 24*time.Hour, "want a span from 0 to 24h: a later answer is of no use"))},
 		{section: "replies", key: "unbound", want: text, def: unbound, help: "the answer to a direct message of somebody who is not linked, at most once a day; empty: none", set: into(&c.Replies.Unbound, parseReply)},
 		{section: "replies", key: "away_notice", want: flag, def: "false", help: "tell people whose gateway is away, once each time, that their message is kept", set: into(&c.Replies.Away, parseFlag)},
 		{section: "media", key: "max_total", want: text, def: "512MiB", help: "bytes of all files kept; when it is full, files of the gateway that has the most are dropped first", set: into(&c.Media.MaxTotal, within(parseSize, 64<<20, math.MaxInt64, "want at least 64MiB: a single file may have 25MiB"))},
@@ -114,7 +115,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "agents", "notify", "log", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "outbox", "replies", "media", "metrics", "web", "agents", "notify", "log", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its network.

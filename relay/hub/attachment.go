@@ -66,7 +66,7 @@ var _ session.Handler = (*attachment)(nil)
 // newAttachment makes the attachment of a session that does not run yet.
 func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
 	s := &attachment{hub: h, peer: peer, newer: make(chan struct{})}
-	s.Caller = h.out.Caller(s, peer.Tenant, peer.Instance)
+	s.Caller = h.out.Caller(s, peer.Gateway, peer.Tenant, peer.Instance)
 	o := h.opts.Session
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)

@@ -161,6 +161,7 @@ func resultFrames() []wire.Frame {
 			MovedTo: "-100501",
 		}},
 		wire.OutboundResult{ID: id},
+		wire.OutboundResult{ID: id, Result: relay.Result{MessageID: "q:7.a1b2c3", Queued: true}},
 		wire.OutboundResult{ID: id, Op: relay.OpGetChatInfo, Result: relay.Result{
 			ChatInfo: &relay.ChatInfo{Name: "Pond <club>", Type: relay.ChatGroup},
 		}},
