@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -36,19 +35,18 @@ const (
 
 // Main runs the program with the process's arguments and returns its exit code.
 func Main() int {
-	a := &app{env: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	a := &app{console: console{os.Stdin, os.Stdout, os.Stderr}, env: os.Environ()}
 	return a.run(context.Background(), os.Args[1:])
 }
 
 // app is one run of the program.
 type app struct {
-	env            []string // as from os.Environ
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	configPath     string // --config; empty: search
-	dataDir        string // --data-dir; empty: as the configuration says
-	makes          *bool  // --new, of a command that has it: it may make a database
-	began          bool   // a command was found and its arguments make sense
+	console
+	env        []string // as from os.Environ
+	configPath string   // --config; empty: search
+	dataDir    string   // --data-dir; empty: as the configuration says
+	makes      *bool    // --new, of a command that has it: it may make a database
+	began      bool     // a command was found and its arguments make sense
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
@@ -134,7 +132,7 @@ func newRoot(a *app) *cobra.Command {
 	section("Start", newDemoCmd(a), newSetupCmd(a), newServeCmd(a))
 	section("Every day", newStatusCmd(a), newDoctorCmd(a), newExplainCmd(a), newWebCmd(a), newNotifyCmd(a), newReloadCmd(a))
 	section("People and chats", newLinkCmd(a), newUnlinkCmd(a), newPeopleCmd(a), newChatCmd(a))
-	section("Gateways", newEnrollCmd(a), newGatewayCmd(a), newBufferCmd(a))
+	section("Gateways", newEnrollCmd(a), newGatewayCmd(a), newAgentsCmd(a), newBufferCmd(a))
 	section("Data", newBackupCmd(a), newRestoreCmd(a), newVaultCmd(a), newAuditCmd(a))
 	section("More", newCheckCmd(a), newHealthcheckCmd(a), newWebhookCmd(a), newVersionCmd(a))
 	root.SetCompletionCommandGroupID("More")

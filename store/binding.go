@@ -160,15 +160,20 @@ func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 		if !table.Has(t.Tx, BucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
-		if err := dropAll[Binding](t.Writer, BucketBindings, bindingKey(p, u, i)); err != nil {
-			return err
-		}
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
-		return l.buryWhere(DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
+		return t.unbind(i, p, u, now)
 	})
+}
+
+// unbind removes a binding, if there is one.
+func (t *tx) unbind(i relay.InstanceID, p relay.PlatformID, u relay.UserID, now time.Time) error {
+	if err := dropAll[Binding](t.Writer, BucketBindings, bindingKey(p, u, i)); err != nil {
+		return err
+	}
+	l, err := t.lane(i)
+	if err != nil {
+		return err
+	}
+	return l.buryWhere(DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
 }
 
 // Bindings lists the bindings that f picks, the first made first, or with a limit by user.

@@ -7,9 +7,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -51,6 +53,7 @@ var kinds = []kind{
 	{bucket: bucketQuarantine, aside: true},
 	{bucket: media.Bucket, aside: true, own: own(func(r media.Record) []byte { return media.Key(r.ID) })},
 	{bucket: capability.Bucket, aside: true, own: own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) })},
+	{bucket: outbox.Bucket, aside: true, own: own(indexed[outbox.Record])},
 	{bucket: prompt.Bucket, aside: true, own: own(indexed[prompt.Record])},
 	{bucket: authors.Bucket, aside: true},
 	{bucket: bucketConversations, aside: true, own: own(indexed[Conversation])},
@@ -60,6 +63,11 @@ var kinds = []kind{
 	{bucket: BucketBindings, own: own(indexed[Binding])},
 	{bucket: BucketGrants, own: own(indexed[Grant])},
 	{bucket: bucketRoutes, own: own(routeKey)},
+	{bucket: callers.Bucket, own: own(func(c callers.Caller) []byte { return table.Key(c.Name) })},
+	{bucket: callers.Receipts, aside: true},
+	{bucket: callers.Due, aside: true},
+	{bucket: callers.Latest, aside: true},
+	{bucket: callers.Replies, aside: true},
 	{bucket: BucketMoves, aside: true},
 	{bucket: bucketCommands, aside: true},
 	{bucket: bucketCodes, aside: true},

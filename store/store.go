@@ -42,9 +42,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -66,10 +68,12 @@ type DB struct {
 	People       *People
 	Labels       *Labels
 	Pending      *Pendings
+	Callers      *Callers
 	Authors      *authors.Log
 	Capabilities *capability.Records
 	Prompts      *prompt.Records
 	Media        *media.Records
+	Outbox       *outbox.Records
 	Seen         *dedupe.Marks
 	Audit        *audit.Log
 
@@ -103,8 +107,9 @@ func Open(path string, o Options) (*DB, error) {
 	db.People, db.Labels = &People{db: db}, &Labels{db}
 	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
 	db.Notices = &Notices{db}
+	db.Callers = &Callers{callers.New(r), db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
-	db.Seen, db.Audit = dedupe.New(r, o.Log), audit.New(r)
+	db.Seen, db.Audit, db.Outbox = dedupe.New(r, o.Log), audit.New(r), outbox.New(r)
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)

@@ -203,6 +203,22 @@ func TestFaults(t *testing.T) { // invariant 4
 			bot + "token_file = \"good.token\"\nedits = \"4242:coocoocoocoocoo\"", nil,
 			[]string{`connector.toml:4: bots.edits: …: want "drop" or "as_new"`},
 		},
+		"a host that is none": {
+			bot + "token_file = \"good.token\"\npreviews = [\"a.example\", \"https://b.example/\"]", nil,
+			[]string{`connector.toml:4: bots.previews: "https://b.example/" is not the name of a host: want true, false, or names such as example.org in ASCII, without https://, port, path and star`},
+		},
+		"no hosts": {
+			bot + "token_file = \"good.token\"\npreviews = []", nil,
+			[]string{"connector.toml:4: bots.previews: want true, false, or a list of hosts"},
+		},
+		"hosts that are numbers": {
+			bot + "token_file = \"good.token\"\npreviews = [1]", nil,
+			[]string{`connector.toml:4: bots.previews: want text in quotes`},
+		},
+		"a list where a text belongs": {
+			bot + "token_file = \"good.token\"\nedits = [\"drop\"]", nil,
+			[]string{`connector.toml:4: bots.edits: want text in quotes`},
+		},
 		"single brackets": {
 			"[bots]\nplatform = \"pigeon\"", nil,
 			[]string{"connector.toml:1: bots: write [[bots]] with double brackets: one table per bot"},
@@ -273,10 +289,11 @@ func TestFaults(t *testing.T) { // invariant 4
 			[]string{"connector.toml:3: identity.introspect_url: plain http beyond localhost; use https, or write insecure = true if the network is trusted"},
 		},
 		"a wake network that is none": {
-			"[wake]\nallow = [\"lan\"]\ncooldown = \"0s\"", nil,
+			"[wake]\nallow = [\"lan\"]\ncooldown = \"0s\"\n[outbox]\nkeep = \"2d\"", nil,
 			[]string{
 				`connector.toml:2: wake.allow: want addresses or networks, such as ["127.0.0.1", "10.0.0.0/8"]`,
 				"connector.toml:3: wake.cooldown: want a span from 1s to 30m",
+				"connector.toml:5: outbox.keep: want a span from 0 to 24h: a later answer is of no use",
 			},
 		},
 		"a wait for files that ends before": {

@@ -3,9 +3,13 @@ package discord
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -44,10 +48,20 @@ type message struct {
 	Mentions  *discordgo.MessageAllowedMentions `json:"allowed_mentions"`
 	Reference *discordgo.MessageReference       `json:"message_reference,omitempty"`
 	Buttons   []buttonRow                       `json:"components,omitempty"`
-	Flags     discordgo.MessageFlags            `json:"flags,omitempty"`
+	Flags     discordgo.MessageFlags            `json:"flags"` // always: an edit that may have previews takes the flag away again
 	// Nonce makes a repeated request harmless: Discord answers it with the message that stands.
 	Nonce        string `json:"nonce,omitempty"`
 	EnforceNonce bool   `json:"enforce_nonce,omitempty"`
+}
+
+// message is content as every request says it, whatever else stands with it: whom it may ping, and that Discord fetches
+// nothing that it may not.
+func (p *Bot) message(content string) message {
+	m := message{Content: content, Mentions: p.mentions()}
+	if content != "" && !p.previews.Allow(content) { // a voice message says nothing, and has flags of its own
+		m.Flags = discordgo.MessageFlagsSuppressEmbeds
+	}
+	return m
 }
 
 // posted is the part of Discord's answer that matters.
@@ -73,6 +87,7 @@ type letter struct {
 	reply *discordgo.MessageReference // of the next one
 	// buttons stand on the last one.
 	buttons []buttonRow
+	sent    int // how many parts stand
 }
 
 func (p *Bot) letter(content string) (*letter, error) {
@@ -117,12 +132,10 @@ func (l *letter) under() []buttonRow {
 // Send implements sender.Text. Each part has a nonce, so it may be sent again when the outcome is unknown.
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	var m posted
+	body := l.p.message(l.parts[0])
+	body.Reference, body.Buttons, body.Nonce, body.EnforceNonce = l.reply, l.under(), nonce(ctx, l.sent), true
 	err := l.p.call(ctx, t, request{
-		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
-		body: message{
-			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply, Buttons: l.under(),
-			Nonce: newNonce(), EnforceNonce: true,
-		},
+		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true, body: body,
 	}, &m)
 	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
 		l.reply = nil // nobody can reply to the target
@@ -130,6 +143,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 	if err == nil {
 		l.reply, l.parts = nil, l.parts[1:]
+		l.sent++
 	}
 	return relay.MessageID(m.ID), err
 }
@@ -143,5 +157,22 @@ func referTo(m relay.MessageID) *discordgo.MessageReference {
 	return &discordgo.MessageReference{MessageID: string(m), FailIfNotExists: &failIfNotExists}
 }
 
-// newNonce is unique; Discord takes at most 25 characters.
-func newNonce() string { return strings.ToLower(rand.Text())[:25] }
+// remembers is for how long Discord certainly knows a nonce: "the past few minutes", it says.
+const remembers = 2 * time.Minute
+
+// Remembers implements platforms.Rememberer.
+func (p *Bot) Remembers() time.Duration { return remembers }
+
+// fileAlone is the part that a file is, for its nonce.
+const fileAlone = -1
+
+// nonce is that of a part: unique, but for what has a name, of which it is the same each time. Discord takes at most 25
+// characters.
+func nonce(ctx context.Context, part int) string {
+	name := platforms.Name(ctx)
+	if name == "" {
+		return strings.ToLower(rand.Text())[:25]
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", name, part))
+	return hex.EncodeToString(sum[:])[:25]
+}
