@@ -47,9 +47,10 @@ var mayImport = map[string]string{
 	"store/capability":           "relay store/table store/rekey",
 	"store/authors":              "relay store/table",
 	"store/prompt":               "relay store/boltfile store/table",
+	"store/callers":              "relay store/table store/rekey",
 	"store/media":                "relay store/table",
 	"store/outbox":               "relay store/boltfile store/table store/media", // an answer holds its file
-	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/media store/outbox store/rekey",
+	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/callers store/media store/outbox store/rekey",
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff",
@@ -82,8 +83,9 @@ var mayImport = map[string]string{
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/notify":        "relay relay/finding relay/guard platforms store",
 	"relay/identity":      "relay store store/files", // keys in a file
-	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/webhooks relay/wake platforms store store/audit store/media",
-	"relay/ops":           "relay/manage store/audit", // a table
+	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/webhooks relay/wake platforms store store/audit store/callers store/media",
+	"relay/agents":        "relay relay/count relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
+	"relay/ops":           "relay/manage store/audit",                                                                                                            // a table
 	"relay/api":           "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
 	"relay/metrics":       "relay/count relay/server/limits relay/manage platforms store",
 	"store/restore":       "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others

@@ -47,8 +47,7 @@ func parsePreviews(v string) (Previews, error) {
 	for host := range strings.SplitSeq(v, ",") {
 		host = strings.ToLower(strings.TrimSpace(host))
 		if !hostName.MatchString(host) {
-			return Previews{}, fmt.Errorf("%q is not the name of a host: want true, false, or names such as example.org, each "+
-				"subdomain by itself, without https://, port, path and star; one with other letters than a to z in its form that begins with xn--", host)
+			return Previews{}, fmt.Errorf("%q is not the name of a host: want true, false, or names such as example.org in ASCII, without https://, port, path and star", host)
 		}
 		p.hosts = append(p.hosts, host)
 	}

@@ -52,6 +52,7 @@ type Config struct {
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	Web            Web
+	Agents         bool // programs reach agents
 	Backup         Backup
 	Vault          Vault
 	Log            Log

@@ -205,7 +205,7 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"a host that is none": {
 			bot + "token_file = \"good.token\"\npreviews = [\"a.example\", \"https://b.example/\"]", nil,
-			[]string{`connector.toml:4: bots.previews: "https://b.example/" is not the name of a host: want true, false, or names such as example.org, each subdomain by itself, without https://, port, path and star; one with other letters than a to z in its form that begins with xn--`},
+			[]string{`connector.toml:4: bots.previews: "https://b.example/" is not the name of a host: want true, false, or names such as example.org in ASCII, without https://, port, path and star`},
 		},
 		"no hosts": {
 			bot + "token_file = \"good.token\"\npreviews = []", nil,

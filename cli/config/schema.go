@@ -94,6 +94,7 @@ func (l *loader) declare() []setting {
 		{section: "web", key: "public_url", want: text, help: "the address that people open, if it is not where the server listens: that of a proxy in front, or a name of this machine", set: into(&c.Web.URL, parseBase)},
 		{section: "web", key: "login", want: text, def: "30d", help: "how long a login lasts that is not used", set: into(&c.Web.Login, within(parseAge, 10*time.Minute, 400*24*time.Hour, "want a span from 10m to 400d"))},
 		{section: "web", key: "trust_header", want: text, help: "the header in which a proxy of trusted_proxies names who has logged in there, such as Remote-User", set: into(&c.Web.TrustHeader, parseHeader)},
+		{section: "agents", key: "enabled", want: flag, def: "false", help: "let programs hand over messages to agents, as agents add says", set: into(&c.Agents, parseFlag)},
 		{section: "notify", key: "to", want: text, help: "the person to tell when something breaks, as PLATFORM:PERSON; they are linked to a gateway", set: l.person},
 		{section: "notify", key: "url", want: text, help: "the web hook to call if the person cannot be told, or none is named: ntfy, Gotify, Apprise, Uptime Kuma", set: into(&c.Notify.URL, parseEndpoint)},
 		{section: "notify", key: "format", want: text, def: string(notify.Text), help: "how the web hook is called: text, json or uptime-kuma", set: into(&c.Notify.Format, parseNotifyFormat)},
@@ -114,7 +115,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "outbox", "replies", "media", "metrics", "web", "notify", "log", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "outbox", "replies", "media", "metrics", "web", "agents", "notify", "log", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its network.

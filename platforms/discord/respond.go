@@ -152,7 +152,7 @@ func (p *Bot) wield(ctx context.Context, t *sender.Turn, c platforms.Capability,
 }
 
 func gone(err error) *relay.ActionError {
-	out := &relay.ActionError{Outcome: relay.NotSent, Public: "the interaction has expired", Err: platforms.ErrCapabilityGone}
+	out := relay.Refused("the interaction has expired", platforms.ErrCapabilityGone)
 	if err != nil {
 		out.Err = fmt.Errorf("%w: %w", platforms.ErrCapabilityGone, err)
 	}

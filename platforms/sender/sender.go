@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -60,6 +59,7 @@ type Turn struct {
 
 	cost    ratelimit.Cost
 	once    bool // no second try, whatever the reason
+	waits   bool // whoever asks tries again later: what certainly was not sent is not tried again here
 	paid    bool // the next call has its place in the rates already
 	release func()
 }
@@ -178,6 +178,8 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 		}
 		once := t.once || tries == maxTries
 		switch {
+		case t.waits && (f.Sent == httpcall.Never || f.Limited()):
+			return cmp.Or(unclear, err)
 		case f.Limited() && !once:
 		case f.Sent == httpcall.Never && f.RetryAfter > 0: // held back by a limit: not before the deadline
 			return cmp.Or(unclear, err)
@@ -233,9 +235,11 @@ func (s *Turns) waitedFor(last, refusal error) error {
 	if last == nil || !errors.As(refusal, &limiter) {
 		return refusal
 	}
-	out := *s.explain(last)
-	out.RetryAfter = max(out.RetryAfter, limiter.RetryAfter)
-	return &out
+	out := s.explain(last)
+	if wait := max(out.RetryAfter, limiter.RetryAfter); wait > 0 {
+		return relay.Penalty(wait, last)
+	}
+	return out
 }
 
 // NotSentIn is the answer to a call that was not made because ctx had ended.
@@ -248,7 +252,7 @@ func Dropped(err error) *relay.ActionError {
 	if errors.As(err, &ae) {
 		d = ae.RetryAfter
 	}
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "rate limited", RetryAfter: d, Err: err}
+	return relay.Dropped(d, err)
 }
 
 // writingMark ends the text of a message a gateway is still writing.
@@ -316,6 +320,7 @@ func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(con
 // Post posts the text behind the parts that stand already.
 func (t *Turn) Post(ctx context.Context, x Text, stand ...relay.MessageID) (relay.Result, error) {
 	for x.Left() > 0 {
+		t.waits = len(stand) == 0 && platforms.Name(ctx) != "" // behind what stands, the rest has to follow
 		id, err := x.Send(ctx, t)
 		switch {
 		case err == nil && id != "":
@@ -340,14 +345,12 @@ func (t *Turn) sent(ids []relay.MessageID) relay.Result {
 }
 
 // broken is err, which ended a text, as a gateway may read it: the parts with these ids stand, and left are missing.
-// A text of which a part stands must not be sent again, so the words say "timed out" whatever the reason.
 func (s *Turns) broken(ids []relay.MessageID, left int, err error) error {
 	why := s.explain(err)
 	if len(ids) == 0 {
 		return why
 	}
-	return &relay.ActionError{
-		Outcome: relay.MaybeSent, MessageIDs: ids, RetryAfter: why.RetryAfter, Err: err,
-		Public: fmt.Sprintf("timed out: only the first %d of %d parts are delivered for certain", len(ids), len(ids)+left),
-	}
+	out := relay.Partly(ids, left, err)
+	out.RetryAfter = why.RetryAfter
+	return out
 }

@@ -79,6 +79,7 @@ var (
 	Quarantined        = counter("quarantined", "payloads of networks that could not be read and were set aside")
 	SweptDeadLetters   = counter("swept_dead_letters", "dead letters that were deleted because they were too old or too many")
 	SweptExpired       = counter("swept_expired_entries", "waiting messages that became dead letters because they were too old")
+	ReplyDropped       = counter("reply_dropped", "replies to programs that were dropped because too many waited")
 	Takeover           = counter("takeover", "sessions that a newer session of the same agent replaced")
 	TooManyConnections = counter("too_many_connections", "connections that were refused because their credential had too many")
 	TooManySilent      = counter("too_many_silent", "connections that were closed because their credential had too many that never said hello")

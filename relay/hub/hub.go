@@ -50,6 +50,8 @@ type Options struct {
 	// Outbox is how long a final answer waits that no network takes now; 0: none does.
 	Outbox  time.Duration
 	Replies inbound.Replies
+	// Programs is told what becomes of what programs handed over. Nil: nobody wants to know.
+	Programs Programs
 	// Roster is told what a network says of who sees what. It must not block. Nil: nobody wants to know.
 	Roster func(relay.Bot, []platforms.RosterChange)
 	Began  time.Time    // when this process came up; zero: now
@@ -65,6 +67,14 @@ type Files interface {
 	Settle(ctx context.Context, as []relay.Attachment) []relay.Held
 	// Read is the content of a file that is held and has at most limit bytes.
 	Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error)
+}
+
+// Programs is told what becomes of what programs handed over; *agents.Bot. It must not block.
+type Programs interface {
+	// Pushed: the event is about to go down the session that serves the instance.
+	Pushed(relay.InstanceID, store.About)
+	// Taken: the gateway has acknowledged it, and it has left the lane.
+	Taken(relay.InstanceID, store.About)
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.

@@ -143,7 +143,7 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
 		ev := u.Delivery.About()
-		cs, err := in.candidates(ctx, ev)
+		cs, _, err := in.candidates(ctx, ev)
 		if err != nil {
 			return j, err
 		}

@@ -146,7 +146,7 @@ func (a *action) wait(ctx context.Context) error {
 	}
 	err := g.WaitOpen(ctx, a.target.action.Target())
 	if _, ok := errors.AsType[*relay.ActionError](err); err != nil && !ok { // nothing has left yet, whatever the error
-		err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time", Err: err}
+		err = relay.Later("not sent in time", err)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ const keepWithin = 1750 * time.Millisecond
 const behindFor = 20 * time.Second
 
 // errBehind is the answer to what would have gone before an answer that waits.
-var errBehind = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time"}
+var errBehind = relay.Later("not sent in time", nil)
 
 // answers reports whether a is what its gateway's turn ends with: the last answer is sent with a sound. Of a gateway that
 // never says so, any message is one that does not tell how its work is going.
