@@ -49,7 +49,7 @@ type Event struct {
 	Prompt           *PromptResponse `json:"prompt,omitempty"`
 	// Options are what a slash command was given, of a network where each value has a name. Text has them, too.
 	Options []Option `json:"opts,omitempty"`
-	Media            []Media         `json:"media,omitempty"`
+	Media   []Media  `json:"media,omitempty"`
 	// Attachments are its own files, then those of a forwarded message, then those of the message it replies to: at
 	// most MaxAttachments. They stay off the wire.
 	Attachments []Attachment `json:"files,omitempty"`
