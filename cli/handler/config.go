@@ -465,8 +465,11 @@ func under(path string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return path == f || strings.HasPrefix(path, strings.TrimSuffix(f, "/")+"/") })
 }
 
-// resolved is path without links, as far as it is there.
+// resolved is path without links, as far as it is there, from the root.
 func resolved(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
