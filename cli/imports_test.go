@@ -95,7 +95,9 @@ var mayImport = map[string]string{
 	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/token store",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
-	"cli/echo":            "relay relay/token relay/wire",
+	"cli/client":          "relay relay/token relay/wire platforms/backoff", // a gateway's end of the wire
+	"cli/echo":            "relay relay/wire cli/client",
+	"cli/handler":         "cli/client cli/config platforms/backoff relay relay/sessionkey relay/wire store/files", // scripts behind chat commands
 	"cli/qr":              "",
 	"cli/web/page":        "relay relay/finding relay/login store/audit",
 	"cli/web/status":      "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
