@@ -47,8 +47,9 @@ var mayImport = map[string]string{
 	"store/capability":           "relay store/table store/rekey",
 	"store/authors":              "relay store/table",
 	"store/prompt":               "relay store/boltfile store/table",
+	"store/history":              "relay store/boltfile store/table",
 	"store/media":                "relay store/table",
-	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/media store/rekey",
+	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/media store/history store/rekey",
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff",
@@ -68,7 +69,7 @@ var mayImport = map[string]string{
 	"relay/background":           "relay relay/count platforms",
 	"relay/facts":                "relay relay/gate relay/visibility platforms store",
 	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/gate relay/session relay/sessionkey platforms store store/capability store/prompt",
-	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/prompt",
+	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/history store/prompt",
 	"relay/hub": "relay relay/background relay/bus relay/count relay/delivery relay/facts relay/gate relay/inbound relay/link relay/outbound relay/render relay/session relay/wire" +
 		" platforms store",
 	"relay/fair":          "relay", // pure: numbers and turns

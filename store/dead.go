@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -99,10 +100,12 @@ func (l *lane) replay(k []byte, m Limits, now time.Time) (ok bool, err error) {
 	if l.Entries >= m.MaxEntries || l.Bytes+boltfile.EnvelopeSize+int64(len(payload)) > m.MaxBytes {
 		return false, nil
 	}
+	was, _ := deadID(k)
 	if err := l.dropDead(k); err != nil {
 		return false, err
 	}
-	_, err = l.append(payload)
+	id, err := l.append(payload)
+	l.t.history.Replayed(now, l.i, was.Seq, id.Seq)
 	return true, err
 }
 
@@ -133,6 +136,7 @@ func (l *lane) bury(k, value []byte, why DeadReason, now time.Time) error {
 	if err := l.remove(k, value); err != nil {
 		return err
 	}
+	l.t.history.Died(now, l.i, id.Seq, string(why))
 	return l.addDead(id, d, payload)
 }
 
@@ -162,6 +166,7 @@ func (l *lane) setAside(k, value []byte, why error, now time.Time) error {
 	if err := l.remove(bytes.Clone(k), value); err != nil {
 		return err
 	}
+	l.t.history.Died(now, l.i, id.Seq, history.Damaged)
 	return quarantine(l.t.Writer, q)
 }
 

@@ -44,6 +44,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -72,6 +73,7 @@ type DB struct {
 	Media        *media.Records
 	Seen         *dedupe.Marks
 	Audit        *audit.Log
+	History      *history.Records
 
 	path    string
 	run     uint64 // random: tells what this run of the program accepted from what another one did
@@ -104,7 +106,7 @@ func Open(path string, o Options) (*DB, error) {
 	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
 	db.Notices = &Notices{db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
-	db.Seen, db.Audit = dedupe.New(r, o.Log), audit.New(r)
+	db.Seen, db.Audit, db.History = dedupe.New(r, o.Log), audit.New(r), history.New(r)
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)
@@ -130,6 +132,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	return b.View(func(t *bolt.Tx) error {
 		db.Authors.Load(t)
 		db.Seen.Load(t)
+		db.History.Load(t)
 		db.cursors.load(t)
 		var err error
 		db.order, err = orderOf(t)
