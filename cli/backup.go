@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -80,9 +79,4 @@ func (a *app) withSource(f found, do func(backup.Source) error) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return do(db)
-}
-
-// warnings is a log of what a command's user should know.
-func (a *app) warnings() *slog.Logger {
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,10 +18,10 @@ import (
 
 func newBufferCmd(a *app) *cobra.Command {
 	return group("buffer", "Show the messages that wait for gateways, and those that were given up",
-		a.bufferList(), a.bufferDead(), a.bufferReplay(), a.bufferDrop(), a.bufferQuarantine())
+		newBufferListCmd(a), newBufferDeadCmd(a), newBufferReplayCmd(a), newBufferDropCmd(a), newBufferQuarantineCmd(a))
 }
 
-func (a *app) bufferList() *cobra.Command {
+func newBufferListCmd(a *app) *cobra.Command {
 	c := command(a, ops.Entries, "List the messages that wait, oldest first: those of one gateway, or of all")
 	c.RunE = func(cmd *cobra.Command, names []string) error {
 		if len(names) == 1 {
@@ -72,7 +70,7 @@ func entryRow(e manage.Entry) []any {
 	return []any{e.Buffer, e.At, e.Platform, e.Chat, e.Event, e.Bytes, e.Deaths}
 }
 
-func (a *app) bufferDead() *cobra.Command {
+func newBufferDeadCmd(a *app) *cobra.Command {
 	return command(a, ops.Dead, "List the messages that were given up (dead letters), and why").asking(nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
 		list(a, w, all, n.Name+" has no dead letters.", slices.Concat(entryHead, []any{"REASON"}), func(d manage.DeadEntry) []any {
 			return append(entryRow(d.Entry), d.Reason)
@@ -90,7 +88,7 @@ func letters(pos []string) (manage.Letters, error) {
 	return manage.Letters{Name: pos[0], Buffers: pos[1:]}, nil
 }
 
-func (a *app) bufferReplay() *cobra.Command {
+func newBufferReplayCmd(a *app) *cobra.Command {
 	return command(a, ops.Replay, "Deliver dead letters again: the named ones, or all").asking(letters, func(w io.Writer, l manage.Letters, moved manage.Moved) {
 		name := terminal.Plain(l.Name)
 		switch {
@@ -109,7 +107,7 @@ func (a *app) bufferReplay() *cobra.Command {
 	})
 }
 
-func (a *app) bufferDrop() *cobra.Command {
+func newBufferDropCmd(a *app) *cobra.Command {
 	c := command(a, ops.Drop, "Delete messages for good: the named ones, or all dead letters")
 	yes := c.Flags().Bool("yes", false, "do not ask")
 	args := func(pos []string) (manage.Letters, error) {
@@ -127,7 +125,7 @@ func (a *app) bufferDrop() *cobra.Command {
 	})
 }
 
-func (a *app) bufferQuarantine() *cobra.Command {
+func newBufferQuarantineCmd(a *app) *cobra.Command {
 	c := command(a, ops.Quarantine, "List records that could not be read and were set aside, without their content")
 	return listing(c, noArgs, "Nothing was set aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
 		bot := "-" // a record of ours
@@ -136,12 +134,4 @@ func (a *app) bufferQuarantine() *cobra.Command {
 		}
 		return []any{q.At, bot, q.Bytes, q.Reason}
 	})
-}
-
-// confirmed asks a question on stderr; anything but a yes on stdin is a no.
-func (a *app) confirmed(question string) bool {
-	_, _ = fmt.Fprint(a.stderr, question+" [y/N] ")
-	line, _ := bufio.NewReader(a.stdin).ReadString('\n') // no answer is a no
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
 }

@@ -15,12 +15,12 @@ import (
 
 func newChatCmd(a *app) *cobra.Command {
 	return group("chat", "List which group chats belong to which gateway, and change it",
-		a.chatOf(ops.Claim, "Give a group chat to a gateway", "now belongs to"),
-		a.chatOf(ops.Release, "Take a group chat from a gateway", "no longer belongs to"),
-		a.chatList(), a.chatReserved(), a.chatUnreserve())
+		chatOf(a, ops.Claim, "Give a group chat to a gateway", "now belongs to"),
+		chatOf(a, ops.Release, "Take a group chat from a gateway", "no longer belongs to"),
+		newChatListCmd(a), newChatReservedCmd(a), newChatUnreserveCmd(a))
 }
 
-func (a *app) chatOf(op ops.Op[manage.Scope, manage.Grant], short, done string) *cobra.Command {
+func chatOf(a *app, op ops.Op[manage.Scope, manage.Grant], short, done string) *cobra.Command {
 	c := command(a, op, short)
 	c.Long = short + ". With --server and without CHAT: all chats of that Discord server."
 	c.Example = "  hermes-connector chat " + c.Name() + " home telegram -1001234567890\n" +
@@ -43,7 +43,7 @@ func (a *app) chatOf(op ops.Op[manage.Scope, manage.Grant], short, done string) 
 	})
 }
 
-func (a *app) chatList() *cobra.Command {
+func newChatListCmd(a *app) *cobra.Command {
 	none := "No group chat belongs to a gateway. To give one: hermes-connector chat claim NAME PLATFORM CHAT. Direct messages need none."
 	head := []any{"PLATFORM", "SERVER", "CHAT", "GATEWAY", "TENANT", "SINCE"}
 	return listing(command(a, ops.Scopes, "List which group chats belong to which gateway"), nameArg, none, head, func(g manage.Grant) []any {
@@ -51,7 +51,7 @@ func (a *app) chatList() *cobra.Command {
 	})
 }
 
-func (a *app) chatReserved() *cobra.Command {
+func newChatReservedCmd(a *app) *cobra.Command {
 	c := command(a, ops.Routes, "List the chats that gateways reserved for their tenant")
 	c.Long = "Lists the chats and Discord servers that gateways reserved with GATEWAY_RELAY_ROUTE_KEYS. Gateways of other tenants\n" +
 		"cannot claim them. Reserving a chat delivers nothing: that takes a linked person or chat claim."
@@ -61,7 +61,7 @@ func (a *app) chatReserved() *cobra.Command {
 	})
 }
 
-func (a *app) chatUnreserve() *cobra.Command {
+func newChatUnreserveCmd(a *app) *cobra.Command {
 	c := command(a, ops.DropRoute, "Free a reserved chat, until a gateway reserves it again")
 	c.Example = "  hermes-connector chat unreserve discord 112233445566778899"
 	args := func(pos []string) (manage.RouteKey, error) {

@@ -127,7 +127,7 @@ func TestReadmeInAClone(t *testing.T) {
 
 // revealers are the files that may take a secret out of its wrapping, besides those of the vault and the wrapping's own.
 var revealers = strings.Fields(`
-	cli/setup/bot.go cli/setup/plan.go cli/web/login.go cli/webhook.go platforms/discord/callbacks.go platforms/discord/discord.go
+	cli/setup/bot.go cli/setup/install.go cli/web/login.go cli/webhook.go platforms/discord/callbacks.go platforms/discord/discord.go
 	platforms/discord/forward.go platforms/discord/gateway/gateway.go platforms/discord/interaction.go
 	platforms/discord/respond.go platforms/discord/rest/rest.go platforms/httpcall/httpcall.go platforms/sms/receive.go
 	platforms/sms/send.go platforms/sms/sms.go platforms/telegram/client.go platforms/telegram/hook.go

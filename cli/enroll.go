@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -102,16 +101,6 @@ func ofTenant(t relay.TenantID) string {
 		return ""
 	}
 	return " (tenant " + string(t) + ")"
-}
-
-// below is what goes before lines that are appended to a file: its last line may not be ended.
-func (a *app) below() string {
-	if f, ok := a.stdout.(*os.File); ok {
-		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-			return "\n"
-		}
-	}
-	return ""
 }
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }

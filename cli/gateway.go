@@ -18,10 +18,10 @@ import (
 
 func newGatewayCmd(a *app) *cobra.Command {
 	return group("gateway", "List gateways, and show, name, set up, rotate or revoke one",
-		a.gatewayList(), a.gatewayShow(), a.gatewayAccess(), a.gatewayPolicy(), a.gatewayQuiet(), a.gatewayRename(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
+		newGatewayListCmd(a), newGatewayShowCmd(a), newGatewayAccessCmd(a), newGatewayPolicyCmd(a), newGatewayQuietCmd(a), newGatewayRenameCmd(a), newGatewayRotateCmd(a), newGatewayRevokeCmd(a), newGatewayIdentityCmd(a))
 }
 
-func (a *app) gatewayList() *cobra.Command {
+func newGatewayListCmd(a *app) *cobra.Command {
 	return listing(command(a, ops.Gateways, "List all gateways"), noArgs, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
 }
 
@@ -33,7 +33,7 @@ func gatewayRow(g manage.Gateway) []any {
 	}
 }
 
-func (a *app) gatewayShow() *cobra.Command {
+func newGatewayShowCmd(a *app) *cobra.Command {
 	return command(a, ops.Gateway, "Show one gateway: its people, chats, settings and waiting messages").asking(nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
 		table(w, narrow([][]any{gatewayHead, gatewayRow(g)}))
 		if g.Holds != nil {
@@ -81,7 +81,7 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	}
 }
 
-func (a *app) gatewayQuiet() *cobra.Command {
+func newGatewayQuietCmd(a *app) *cobra.Command {
 	c := command(a, ops.SetQuiet, "Set the hours in which messages for a gateway wait, or end them (off); without hours, show them")
 	c.Long = "Between these times of day messages for a gateway wait, and nobody wakes it. A /stop, an approval and a press of a\n" +
 		"button reach it at once. Afterwards what waited comes in order, as after any absence."
@@ -115,7 +115,7 @@ func quietLine(q manage.Quiet) string {
 	return q.Hours + " (" + cmp.Or(q.Zone, "the server's time zone") + ", where it is " + q.Now.Format("15:04") + "; " + now + ")"
 }
 
-func (a *app) gatewayRename() *cobra.Command {
+func newGatewayRenameCmd(a *app) *cobra.Command {
 	c := command(a, ops.Rename, "Give a gateway another name; its credentials, people, chats and messages stay")
 	c.Long = `Gives a gateway another name: the one that status and the other commands show, that people see in
 the chat, and that a message to it begins with (@NAME). Credentials, linked people, chats and
@@ -133,7 +133,7 @@ a name between the two is free again. Its id as NEWNAME takes the new name back.
 	})
 }
 
-func (a *app) gatewayRotate() *cobra.Command {
+func newGatewayRotateCmd(a *app) *cobra.Command {
 	c := command(a, ops.Rotate, "Give a gateway a new secret; the old one works until the new one is used, at most a day")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		return newCredentials(cmd.Context(), c, manage.Named{Name: pos[0]}, "has a new secret", afterRotate)
@@ -141,7 +141,7 @@ func (a *app) gatewayRotate() *cobra.Command {
 	return c.Command
 }
 
-func (a *app) gatewayRevoke() *cobra.Command {
+func newGatewayRevokeCmd(a *app) *cobra.Command {
 	c := command(a, ops.Revoke, "Revoke a gateway: its credentials, links and chats end at once")
 	yes := c.Flags().Bool("yes", false, "do not ask")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
@@ -191,7 +191,7 @@ func losses(h *manage.Holdings) string {
 	return strings.Join(all, ", ")
 }
 
-func (a *app) gatewayIdentity() *cobra.Command {
+func newGatewayIdentityCmd(a *app) *cobra.Command {
 	c := command(a, ops.Identity, "Make a new identity URL, from which a gateway gets credentials at every start; the old URL ends")
 	revoke := c.Flags().Bool("revoke", false, "revoke the URL without making a new one")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {

@@ -49,7 +49,8 @@ var mayImport = map[string]string{
 	"store/prompt":               "relay store/boltfile store/table",
 	"store/history":              "relay store/boltfile store/table",
 	"store/media":                "relay store/table",
-	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/media store/history store/rekey",
+	"store/outbox":               "relay store/boltfile store/table store/media", // an answer holds its file
+	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/media store/outbox store/history store/rekey",
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff",

@@ -23,7 +23,7 @@ func TestLog(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		var level slog.LevelVar
-		log := (&app{stderr: &out}).logger(tc.c, &level)
+		log := (&app{console: console{stderr: &out}}).logger(tc.c, &level)
 		log.Debug("nothing")
 		log.Info("hello")
 		level.Set(slog.LevelWarn)
@@ -39,7 +39,7 @@ func TestLogsAreNotObeyed(t *testing.T) {
 	for name, c := range map[string]config.Log{"text": {}, "json": {JSON: true}} {
 		var out bytes.Buffer
 		var level slog.LevelVar
-		(&app{stderr: &out}).logger(c, &level).Info("bot", "name", "a\n\x1b\u009b\u202e\u2066é")
+		(&app{console: console{stderr: &out}}).logger(c, &level).Info("bot", "name", "a\n\x1b\u009b\u202e\u2066é")
 		got := strings.TrimSuffix(out.String(), "\n")
 		if i := strings.IndexFunc(got, func(r rune) bool { return !relay.Visible(r) }); i >= 0 || !strings.Contains(got, "é") {
 			t.Errorf("%s: %q", name, got)

@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -36,19 +35,18 @@ const (
 
 // Main runs the program with the process's arguments and returns its exit code.
 func Main() int {
-	a := &app{env: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	a := &app{console: console{os.Stdin, os.Stdout, os.Stderr}, env: os.Environ()}
 	return a.run(context.Background(), os.Args[1:])
 }
 
 // app is one run of the program.
 type app struct {
-	env            []string // as from os.Environ
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	configPath     string // --config; empty: search
-	dataDir        string // --data-dir; empty: as the configuration says
-	makes          *bool  // --new, of a command that has it: it may make a database
-	began          bool   // a command was found and its arguments make sense
+	console
+	env        []string // as from os.Environ
+	configPath string   // --config; empty: search
+	dataDir    string   // --data-dir; empty: as the configuration says
+	makes      *bool    // --new, of a command that has it: it may make a database
+	began      bool     // a command was found and its arguments make sense
 }
 
 func (a *app) run(ctx context.Context, args []string) int {

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,6 +21,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
+// console is what a run reads from and writes to.
+type console struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
 // jsonFlag adds --json to c.
 func jsonFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("json", false, "print JSON, for scripts")
@@ -25,9 +34,9 @@ func jsonFlag(c *cobra.Command) *bool {
 
 // print writes v to stdout: as JSON, or as human writes it. It returns the first error of stdout even if human ignores
 // it, so that a secret that was not printed does not look printed.
-func (a *app) print(asJSON bool, v any, human func(w io.Writer)) error {
+func (c *console) print(asJSON bool, v any, human func(w io.Writer)) error {
 	if !asJSON {
-		out := &observed{to: a.stdout}
+		out := &observed{to: c.stdout}
 		human(out)
 		return out.err
 	}
@@ -38,7 +47,7 @@ func (a *app) print(asJSON bool, v any, human func(w io.Writer)) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(a.stdout, terminal.JSON(buf.String()))
+	_, err := io.WriteString(c.stdout, terminal.JSON(buf.String()))
 	return err
 }
 
@@ -56,8 +65,8 @@ func (o *observed) Write(b []byte) (n int, err error) {
 }
 
 // say writes a line about what was done, to stderr.
-func (a *app) say(format string, args ...any) {
-	_, _ = fmt.Fprintln(a.stderr, terminal.Sprintf(format, args...))
+func (c *console) say(format string, args ...any) {
+	_, _ = fmt.Fprintln(c.stderr, terminal.Sprintf(format, args...))
 }
 
 // table writes aligned rows; the first is the heading.
@@ -161,4 +170,27 @@ func warn(w io.Writer, warnings []string) {
 	for _, warning := range warnings {
 		_, _ = fmt.Fprintln(w, "!", terminal.Plain(finding.Local(warning)))
 	}
+}
+
+// confirmed asks a question on stderr; anything but a yes on stdin is a no.
+func (c *console) confirmed(question string) bool {
+	_, _ = fmt.Fprint(c.stderr, question+" [y/N] ")
+	line, _ := bufio.NewReader(c.stdin).ReadString('\n') // no answer is a no
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// below is what goes before lines that are appended to a file: its last line may not be ended.
+func (c *console) below() string {
+	if f, ok := c.stdout.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+			return "\n"
+		}
+	}
+	return ""
+}
+
+// warnings is a log of what a command's user should know.
+func (c *console) warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -27,7 +27,7 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			show(&app{stdout: &out, stderr: &out})
+			show(&app{console: console{stdout: &out, stderr: &out}})
 			got := out.String()
 			if i := strings.IndexFunc(got, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
 				t.Errorf("%q at byte %d", got, i)
@@ -39,7 +39,7 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 	}
 	t.Run("JSON says the same", func(t *testing.T) {
 		var out bytes.Buffer
-		if err := (&app{stdout: &out}).print(true, []string{"\u009b\U000e0041\x1b"}, nil); err != nil {
+		if err := (&app{console: console{stdout: &out}}).print(true, []string{"\u009b\U000e0041\x1b"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -84,7 +84,7 @@ func TestWarningsShowTheClockHere(t *testing.T) {
 func TestWhatCannotBePrintedIsAFailure(t *testing.T) {
 	full := errors.New("the disk is full")
 	for _, asJSON := range []bool{false, true} {
-		a := &app{stdout: failing{full}, stderr: io.Discard}
+		a := &app{console: console{stdout: failing{full}, stderr: io.Discard}}
 		err := a.print(asJSON, "secret", func(w io.Writer) { _, _ = fmt.Fprintln(w, "secret") })
 		if !errors.Is(err, full) {
 			t.Errorf("as JSON %t: got %v", asJSON, err)

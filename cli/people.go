@@ -31,7 +31,7 @@ what they write, and may write to them.
 With --user a person is linked right away, without a code.`
 	c.Example = "  hermes-connector link home\n  hermes-connector link home --user telegram:4242"
 	a.maker(c.Command)
-	direct := a.person(c.Command, ops.Bind, c.asJSON, "now reach")
+	direct := person(a, c.Command, ops.Bind, c.asJSON, "now reach")
 	c.asking(args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
@@ -52,21 +52,21 @@ With --user a person is linked right away, without a code.`
 func newUnlinkCmd(a *app) *cobra.Command {
 	c := command(a, ops.Unbind, "Unlink a person from a gateway")
 	c.Example = "  hermes-connector unlink home --user telegram:4242"
-	c.RunE = a.person(c.Command, c.op, c.asJSON, "no longer reach")
+	c.RunE = person(a, c.Command, c.op, c.asJSON, "no longer reach")
 	return c.Command
 }
 
-func (a *app) peopleDirect() *cobra.Command {
+func newPeopleDirectCmd(a *app) *cobra.Command {
 	c := command(a, ops.SetDMDefault, "Choose which gateway gets a person's direct messages")
 	c.Long = "Sends a person's direct messages to this gateway, of several that they are linked to."
 	c.Example = "  hermes-connector people direct home --user telegram:4242"
-	c.RunE = a.person(c.Command, c.op, c.asJSON, "written directly now reach")
+	c.RunE = person(a, c.Command, c.op, c.asJSON, "written directly now reach")
 	return c.Command
 }
 
 // person gives c the flag that names a person, and returns what asks for op about them. The former commands name the person
 // in two arguments.
-func (a *app) person(c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string) func(*cobra.Command, []string) error {
+func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string) func(*cobra.Command, []string) error {
 	who := c.Flags().String("user", "", "the person, as `PLATFORM:PERSON`, such as telegram:4242 or telegram:@ann")
 	_ = c.RegisterFlagCompletionFunc("user", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
 		for _, name := range platformNames(networks()) {
@@ -111,7 +111,7 @@ func personShown(p relay.PlatformID, u relay.UserID, name string) string {
 	return terminal.Plain(who)
 }
 
-func (a *app) peopleName() *cobra.Command {
+func newPeopleNameCmd(a *app) *cobra.Command {
 	c := command(a, ops.NamePerson, "Give a linked person a name; without one, show what their network calls them again")
 	c.Long = `Says what a linked person is called, here and for all gateways they are linked to. Without a name
 of yours they have the one that their network tells, which is brought up to date when they write.
@@ -163,7 +163,7 @@ func newPeopleCmd(a *app) *cobra.Command {
 			table(w, narrow(rows))
 		})
 	}
-	return group("people", "Show whose messages go where, name them, and change it", c, a.peopleName(), a.peopleDirect())
+	return group("people", "Show whose messages go where, name them, and change it", c, newPeopleNameCmd(a), newPeopleDirectCmd(a))
 }
 
 // instances are the names of gateways, one of each instance: those of one instance hold the same.
@@ -199,7 +199,7 @@ func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, err
 	return all, nil
 }
 
-func (a *app) gatewayAccess() *cobra.Command {
+func newGatewayAccessCmd(a *app) *cobra.Command {
 	c := command(a, ops.SetPrincipal, "Show or set who may talk to a gateway in its group chats")
 	c.Long = `Shows or sets who may talk to a gateway in the group chats that it has (hermes-connector chat list):
 
@@ -248,7 +248,7 @@ func heard(p manage.Principal) string {
 	return "linked people only"
 }
 
-func (a *app) gatewayPolicy() *cobra.Command {
+func newGatewayPolicyCmd(a *app) *cobra.Command {
 	c := command(a, ops.SetRelevance, "Show or set which messages of group chats reach a gateway")
 	c.Example = "  hermes-connector gateway policy home --platform telegram --require-address=false\n" +
 		"  hermes-connector gateway policy home --platform telegram --free -100123 --owner-must-address"

@@ -46,7 +46,7 @@ func TestTheReportNamesNobody(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		var out bytes.Buffer
 		r := nameless(st)
-		if err := (&app{stdout: &out}).print(asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) }); err != nil {
+		if err := (&app{console: console{stdout: &out}}).print(asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) }); err != nil {
 			t.Fatal(err)
 		}
 		got := out.String()

@@ -141,7 +141,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	ask.types(t, "Done! It is 10:30.\nUse this token:\n"+setupToken+"\nKeep it secure.\n") // at a menu
 	ask.sees(t, `knows the bot as @pibot(?s:.*)Where do your gateways run\?[^>]*> `)
 	ask.types(t, setupToken+"\n")
-	ask.sees(t, `type 1, 2 or 3`)
+	ask.sees(t, `type 1, 2 or 3[^>]*> `)
 	ask.types(t, "here\n")
 	ask.sees(t, `here\n(?s:.*)What may open them\?[^>]*> `)
 	ask.types(t, "back\n")

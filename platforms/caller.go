@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -47,11 +46,10 @@ func (e *MutedError) Error() string {
 }
 
 // NotSent is the answer to an action that did not leave in time, because of err; wait is how long it would have
-// had to wait, or 0. The word "network" makes gateways of every version try again.
+// had to wait, or 0. Gateways try it again.
 func NotSent(wait time.Duration, err error) *relay.ActionError {
-	out := &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: err}
 	if wait > 0 {
-		out.Public, out.RetryAfter = fmt.Sprintf("network: rate limited, retry after %d", int64(math.Ceil(wait.Seconds()))), wait
+		return relay.Penalty(wait, err)
 	}
-	return out
+	return relay.Later("not sent before the deadline", err)
 }

@@ -179,6 +179,7 @@ type Key struct {
 	Check   func(value string) error
 	Path    bool // of a file or folder: Open is handed an absolute one
 	Outside bool // of a URL that is called through Options.Outside
+	List    bool // it may be a list of texts, too, whose value has commas between them
 }
 
 // SecretKey is one further credential of a network's bots.

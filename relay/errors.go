@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -20,9 +22,15 @@ const (
 // CodeEgressDeclined is the result code newer gateways recognise as "not an approved destination".
 const CodeEgressDeclined = "egress_declined"
 
-// ActionError is why an action did not succeed. Its words steer the gateway (it matches on
-// text): "network" means worth retrying, "timed out" means outcome unknown, anything else is
-// permanent and earns one plain-text retry.
+// The words of an ActionError steer the gateway, which reads nothing else of it. They are made by the functions below,
+// whose test holds them against the rules of every age.
+const (
+	again   = "network"        // worth another try
+	unclear = "timed out"      // it may have been delivered
+	gone    = "chat not found" // nothing will ever arrive there
+)
+
+// ActionError is why an action did not succeed.
 type ActionError struct {
 	Outcome Outcome
 	// Public goes to the gateway. It must not contain a credential, a path or a foreign id.
@@ -46,7 +54,71 @@ func (e *ActionError) Error() string {
 func (e *ActionError) Unwrap() error { return e.Err }
 
 // Retried reports whether gateways read in e's words that they should try again.
-func (e *ActionError) Retried() bool { return strings.Contains(e.Public, "network") }
+func (e *ActionError) Retried() bool { return strings.HasPrefix(e.Public, again+": ") }
+
+// Later is the answer to what was not sent, and may be sent if it is tried again within seconds; why says what for.
+func Later(why string, err error) *ActionError {
+	return &ActionError{Outcome: NotSent, Public: again + ": " + why, Err: err}
+}
+
+// Penalty is the answer to what was not sent because the bot has to be silent for the wait, which is 0 when nobody knows
+// how long. Gateways since September 2026 look for this sentence, wherever it stands, and try a final answer again when
+// the time is over; one that begins with flood_control: they read as well, but not with anything behind the number.
+func Penalty(wait time.Duration, err error) *ActionError {
+	if wait <= 0 {
+		return Later("rate limited", err)
+	}
+	out := Later(fmt.Sprintf("flood control exceeded. Retry in %d seconds", int64(math.Ceil(wait.Seconds()))), err)
+	out.RetryAfter = wait
+	return out
+}
+
+// Dropped is the answer to a signal, such as a reaction, that is not worth waiting for: a gateway does not try it again.
+// wait is how long the bot has to be silent, or 0.
+func Dropped(wait time.Duration, err error) *ActionError {
+	return &ActionError{Outcome: NotSent, Public: "rate limited", RetryAfter: wait, Err: err}
+}
+
+// Unclear is the answer to what may have been sent: a gateway does not try it again at once. why may be empty.
+func Unclear(why string, err error) *ActionError {
+	out := &ActionError{Outcome: MaybeSent, Public: unclear, Err: err}
+	if why != "" {
+		out.Public += ": " + why
+	}
+	return out
+}
+
+// Partly is the answer to a text of which the parts with these ids stand, and left more may not: sent again, it would
+// stand there twice, so the words are those of Unclear whatever the reason.
+func Partly(ids []MessageID, left int, err error) *ActionError {
+	out := Unclear(fmt.Sprintf("only the first %d of %d parts are delivered for certain", len(ids), len(ids)+left), err)
+	out.MessageIDs = ids
+	return out
+}
+
+// Refused is the answer to what the network refuses for good, in its own words, unless they would steer the gateway.
+func Refused(words string, err error) *ActionError {
+	if words == "" || Steers(words) {
+		words = "refused"
+	}
+	return &ActionError{Outcome: NotSent, Public: words, Err: err}
+}
+
+// Steers reports whether a network's own words mean something else to a gateway.
+func Steers(words string) bool {
+	words = strings.ToLower(words)
+	return strings.Contains(words, again) || strings.Contains(words, unclear)
+}
+
+// Gone is the answer to what is for a chat that is not there any more, or takes nothing from the bot. words are the
+// network's own, or empty; newer gateways keep no answer for such a chat.
+func Gone(words string, err error) *ActionError {
+	out := Refused(gone, err)
+	if words != "" && !Steers(words) {
+		out.Public += ": " + words
+	}
+	return out
+}
 
 // Unsupported is the answer to an operation the bot cannot do, or nobody here has heard of. Gateways
 // read "never again" in it: what the descriptor advertises is never refused so.
@@ -77,7 +149,7 @@ func Declined(platform PlatformID) *ActionError {
 
 // Busy is the answer when more actions wait than a session may have.
 func Busy() *ActionError {
-	return &ActionError{Outcome: NotSent, Public: "network: busy"}
+	return Later("busy", nil)
 }
 
 // Explain reduces any error of an action to what a gateway may read. An error that is no
@@ -91,9 +163,9 @@ func Explain(err error) *ActionError {
 		return ae
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return &ActionError{Outcome: MaybeSent, Public: "timed out", Err: err}
+		return Unclear("", err)
 	}
-	return &ActionError{Outcome: MaybeSent, Public: "timed out: the outcome is unknown", Err: err}
+	return Unclear("the outcome is unknown", err)
 }
 
 // ErrBadCredentials ends a platform's Run: the platform rejects the credential, and trying

@@ -46,9 +46,7 @@ func ParsePromptData(s string) (prompt, option string, ok bool) {
 // Misfit is why the prompt cannot have buttons, of which a network takes that many (0: any number), in words that have a
 // gateway ask in text; nil if it can.
 func (a Prompt) Misfit(most int) *ActionError {
-	no := func(why string) *ActionError {
-		return &ActionError{Outcome: NotSent, Public: "unsupported op prompt: " + why}
-	}
+	no := func(why string) *ActionError { return Refused("unsupported op prompt: "+why, nil) }
 	switch {
 	case !promptID.MatchString(a.PromptID):
 		return no("a prompt_id has 1 to 32 of A-Z a-z 0-9 _ . -")

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -64,6 +65,9 @@ func reindex(w *table.Writer) error {
 		all = append(all, r)
 	}
 	for _, r := range table.Readable[prompt.Record](w.Tx, prompt.Bucket) {
+		all = append(all, r)
+	}
+	for _, r := range table.Readable[outbox.Record](w.Tx, outbox.Bucket) {
 		all = append(all, r)
 	}
 	return table.Reindex(w, all...)

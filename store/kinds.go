@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -54,6 +55,7 @@ var kinds = []kind{
 	{bucket: bucketQuarantine, aside: true},
 	{bucket: media.Bucket, aside: true, own: own(func(r media.Record) []byte { return media.Key(r.ID) })},
 	{bucket: capability.Bucket, aside: true, own: own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) })},
+	{bucket: outbox.Bucket, aside: true, own: own(indexed[outbox.Record])},
 	{bucket: prompt.Bucket, aside: true, own: own(indexed[prompt.Record])},
 	{bucket: authors.Bucket, aside: true},
 	{bucket: bucketConversations, aside: true, own: own(indexed[Conversation])},

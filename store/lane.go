@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -352,7 +353,7 @@ func recountFiles(w *table.Writer, now time.Time, of ...relay.InstanceID) error 
 		}
 	}
 	for _, i := range of {
-		if err := media.Recount(w, i, events[i], now); err != nil {
+		if err := media.Recount(w, i, events[i], outbox.Files(w.Tx, i), now); err != nil {
 			return err
 		}
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Revoke marks gateways of an instance revoked, all of them if none is named, and drops their secrets and
-// delivery keys. If no other gateway serves the instance then, it drops the instance's bindings, grants, routes,
+// Revoke marks gateways of an instance revoked, all of them if none is named, and drops their secrets,
+// delivery keys and answers that wait. If no other gateway serves the instance then, it drops the instance's bindings, grants, routes,
 // conversations, link and identity codes and unused enrollment tokens, moves its lane to the dead letters
 // (DeadRemoved) and closes it, all in one transaction. It returns those that were not revoked yet. Again: none,
 // and nothing changes but, if none is named, for what was made out to the instance since. ErrNotFound: no such
@@ -36,6 +37,9 @@ func (db *DB) Revoke(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 				return err
 			}
 			gone = append(gone, g.ID)
+		}
+		if _, err := outbox.DropWhere(t.Writer, func(r outbox.Record) bool { return slices.Contains(gone, r.Gateway) }, now); err != nil {
+			return err
 		}
 		if len(ids) > 0 && (len(gone) == 0 || len(t.liveGateways(i)) > 0) {
 			return nil
@@ -74,6 +78,23 @@ func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
 	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
 }
 
+// dropOutbox drops what i said and nobody has sent, and what is known of what was sent.
+func dropOutbox(w *table.Writer, i relay.InstanceID, now time.Time) error {
+	_, err := outbox.DropWhere(w, func(r outbox.Record) bool { return r.Instance == i }, now)
+	return err
+}
+
+// DropAnswers removes answers of i that are not sent, all of them if none is named, and returns how many there were.
+func (db *DB) DropAnswers(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.MessageID) (n int, err error) {
+	err = db.change(ctx, row, "drop answers", func(t *tx) (err error) {
+		n, err = outbox.DropWhere(t.Writer, func(r outbox.Record) bool {
+			return r.Instance == i && r.State() != outbox.Sent && (len(ids) == 0 || slices.Contains(ids, r.ID))
+		}, t.clock())
+		return err
+	})
+	return n, err
+}
+
 // strip takes from i what it was given or declared, and what would enroll it or speak for it, and
 // empties and closes its lane. With nothing left to take it changes nothing. The instance's record
 // and its dead letters stay, for the operator to see.
@@ -82,6 +103,7 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	err := errors.Join(
 		table.DropUnder(w, bucketCommands, table.Prefix(i)),
 		table.DropUnder(w, capability.Bucket, table.Prefix(i)),
+		dropOutbox(w, i, now),
 		media.Strip(w, i, now),
 		dropIndexed[Binding](w, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(i))),
 		dropIndexed[prompt.Record](w, prompt.Bucket, prompt.Of(i)),

@@ -46,6 +46,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -71,6 +72,7 @@ type DB struct {
 	Capabilities *capability.Records
 	Prompts      *prompt.Records
 	Media        *media.Records
+	Outbox       *outbox.Records
 	Seen         *dedupe.Marks
 	Audit        *audit.Log
 	History      *history.Records
@@ -106,7 +108,7 @@ func Open(path string, o Options) (*DB, error) {
 	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
 	db.Notices = &Notices{db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
-	db.Seen, db.Audit, db.History = dedupe.New(r, o.Log), audit.New(r), history.New(r)
+	db.Seen, db.Audit, db.History, db.Outbox = dedupe.New(r, o.Log), audit.New(r), history.New(r), outbox.New(r)
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -71,6 +72,7 @@ func (s *sweep) run() (err error) {
 		dropDue(s, authors.Bucket, nil, func(r authors.Record) bool { return older(r.At, authors.Kept) }),
 		dropDue(s, capability.Bucket, &s.Capabilities, func(r capability.Record) bool { return r.Expired(s.now) }),
 		dropDue(s, prompt.Bucket, &s.Prompts, func(r prompt.Record) bool { return r.Past(s.now, s.maxAge) }),
+		dropDue(s, outbox.Bucket, nil, func(r outbox.Record) bool { return r.Past(s.now) }),
 		dropDue(s, bucketConversations, &s.Conversations, func(c Conversation) bool { return older(c.LastAt, keepSilent) }),
 		s.moves(),
 		dropDue(s, bucketCodes, &s.Codes, func(c Code) bool { return older(c.ExpiresAt, keepCode) }),

@@ -25,6 +25,37 @@ type Key interface {
 	open(stored *kdf) (relay.Secret, error)
 }
 
+// origin tells how a wrapping key comes about. A key file and a credential share one, as a key can be moved between them.
+type origin string
+
+const (
+	originKey        origin = "key"        // 256 random bits kept somewhere
+	originPassphrase origin = "passphrase" // stretched from what a person remembers
+)
+
+func (o origin) noun() string {
+	switch o {
+	case originKey:
+		return "a key file or credential"
+	case originPassphrase:
+		return "a passphrase"
+	}
+	return "a key of an origin that this program does not know"
+}
+
+// ifGone ends messages about a key that may be lost.
+const ifGone = "if it is gone for good, the gateways' secrets and the codes given out are lost, and people, chats and waiting messages " +
+	"are not: hermes-connector vault rekey --lost makes a new key; then hermes-connector gateway rotate NAME gives a gateway a new secret"
+
+// kdf are the argon2id parameters a passphrase was stretched with. They are chosen once, when the
+// vault is made; after that the stored ones count, on whatever machine.
+type kdf struct {
+	Time    uint32 `json:"t"`
+	Memory  uint32 `json:"m"` // KiB
+	Threads uint8  `json:"p"`
+	Salt    []byte `json:"salt"`
+}
+
 // keyText is the size of a key file or credential: the key in hexadecimal and a newline. Text can be typed in
 // again, and a file that a power cut filled with zeros is not taken for a key.
 const keyText = 2*keySize + 1

@@ -13,15 +13,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// kdf are the argon2id parameters a passphrase was stretched with. They are chosen once, when the
-// vault is made; after that the stored ones count, on whatever machine.
-type kdf struct {
-	Time    uint32 `json:"t"`
-	Memory  uint32 `json:"m"` // KiB
-	Threads uint8  `json:"p"`
-	Salt    []byte `json:"salt"`
-}
-
 const (
 	saltSize = 16 // bytes
 	// smallHost is the memory below which a host gets the parameters that spare it, in KiB.

@@ -73,3 +73,11 @@ func newAEAD(key []byte) cipher.AEAD {
 func associated(bucket, key string) []byte {
 	return append([]byte(bucket+"\x00"+key+"\x00"), recordVersion)
 }
+
+// macKey is the key of purpose's MACs.
+func (v *Vault) macKey(purpose string) []byte {
+	if k, ok := v.kept[purpose]; ok {
+		return k
+	}
+	return v.derive("mac", purpose)
+}

@@ -7,9 +7,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// keptMACs are MAC keys of former data keys, by purpose.
-type keptMACs map[string][]byte
-
 // Renewed is a vault with a new data key that makes the same MACs as v for the purposes keep, and opens nothing v sealed.
 func (v *Vault) Renewed(keep ...string) *Vault {
 	next := New()
@@ -21,14 +18,6 @@ func (v *Vault) Renewed(keep ...string) *Vault {
 		next.kept[purpose] = v.macKey(purpose)
 	}
 	return next
-}
-
-// macKey is the key of purpose's MACs.
-func (v *Vault) macKey(purpose string) []byte {
-	if k, ok := v.kept[purpose]; ok {
-		return k
-	}
-	return v.derive("mac", purpose)
 }
 
 // The kept MAC keys lie sealed in the wrapped form, for this place.

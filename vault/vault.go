@@ -19,12 +19,10 @@
 package vault
 
 import (
-	"context"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -48,17 +46,6 @@ var (
 	ErrNone = errors.New("the database holds no vault")
 )
 
-// Blobs is where the wrapped data key rests. *store.DB satisfies it.
-type Blobs interface {
-	// Blob returns the value stored under name; false when there is none.
-	Blob(ctx context.Context, name string) ([]byte, bool, error)
-	// PutBlob returns once value is on disk under name.
-	PutBlob(ctx context.Context, name string, value []byte) error
-}
-
-// BlobName is the name of the wrapped data key among the blobs.
-const BlobName = "vault"
-
 // keySize is the size of every key here, in bytes.
 const keySize = 32
 
@@ -67,41 +54,6 @@ type Vault struct {
 	data relay.Secret // the data key
 	id   [idSize]byte // names the data key inside sealed records
 	kept keptMACs     // from former data keys
-}
-
-// Open opens the vault that blobs hold, or makes one if they hold none. Errors wrap ErrKeyLost,
-// ErrWrongKey, ErrKeyRefused or ErrDamaged, and say what to do; others come from blobs. With a
-// passphrase it takes a noticeable moment and up to 64 MiB of memory.
-func Open(ctx context.Context, blobs Blobs, key Key) (*Vault, error) {
-	v, err := Existing(ctx, blobs, key)
-	if !errors.Is(err, ErrNone) {
-		return v, err
-	}
-	v = New()
-	wrapped, err := v.Wrapped(key)
-	if err == nil {
-		err = blobs.PutBlob(ctx, BlobName, wrapped)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("vault: %w", err)
-	}
-	return v, nil
-}
-
-// Existing is Open, but makes no vault: ErrNone.
-func Existing(ctx context.Context, blobs Blobs, key Key) (*Vault, error) {
-	stored, ok, err := blobs.Blob(ctx, BlobName)
-	if err == nil && !ok {
-		err = ErrNone
-	}
-	var v *Vault
-	if err == nil {
-		v, err = unwrap(stored, key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("vault: %w", err)
-	}
-	return v, nil
 }
 
 // New is a vault with a new data key. It is stored nowhere.
@@ -128,3 +80,6 @@ func randomKey() relay.Secret {
 	_, _ = rand.Read(k) // never fails: it ends the process instead
 	return relay.NewSecret(k)
 }
+
+// keptMACs are MAC keys of former data keys, by purpose.
+type keptMACs map[string][]byte

@@ -10,14 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// origin tells how a wrapping key comes about. A key file and a credential share one, as a key can be moved between them.
-type origin string
-
-const (
-	originKey        origin = "key"        // 256 random bits kept somewhere
-	originPassphrase origin = "passphrase" // stretched from what a person remembers
-)
-
 // The versions of an envelope. In the second one the MAC keys of former data keys follow (Kept).
 const wrapVersion, keptVersion = 1, 2
 
@@ -83,18 +75,4 @@ func unwrap(stored []byte, key Key) (*Vault, error) {
 		return nil, damaged
 	}
 	return v, nil
-}
-
-// ifGone ends messages about a key that may be lost.
-const ifGone = "if it is gone for good, the gateways' secrets and the codes given out are lost, and people, chats and waiting messages " +
-	"are not: hermes-connector vault rekey --lost makes a new key; then hermes-connector gateway rotate NAME gives a gateway a new secret"
-
-func (o origin) noun() string {
-	switch o {
-	case originKey:
-		return "a key file or credential"
-	case originPassphrase:
-		return "a passphrase"
-	}
-	return "a key of an origin that this program does not know"
 }

@@ -77,6 +77,8 @@ func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]ite
 			if network.Name != "" || len(it.path) > 2 || nearest(key, names) != "" { // an unknown platform has keys we cannot know
 				l.faults.add(it.at, "unknown key%s", l.belongs(key, names))
 			}
+		case it.kind == list && isList(network, key):
+			values[key] = it
 		case it.kind != text && (slices.Contains(common, key) || it.kind != flag && it.kind != number):
 			l.faults.add(it.at, "want %s", wants[text])
 		case key != "platform":
@@ -303,6 +305,11 @@ func (l *loader) networkNames() (names []string) {
 	return names
 }
 
+// isList reports whether a key of the network's may be a list.
+func isList(k platforms.Network, key string) bool {
+	return slices.ContainsFunc(k.Keys, func(of platforms.Key) bool { return of.Name == key && of.List })
+}
+
 func keyNames(keys []platforms.Key) (names []string) {
 	for _, k := range keys {
 		names = append(names, k.Name)
@@ -328,7 +335,11 @@ func (l *loader) envValues(k platforms.Network) map[string]item {
 	for _, key := range envKeys(k) {
 		name := botEnv(k, key)
 		if v, ok := l.env[name]; ok {
-			values[key] = item{text: unquoted(v, text), at: Place{File: environment, Path: name}}
+			kind := text
+			if isList(k, key) {
+				kind = list
+			}
+			values[key] = item{text: unquoted(v, kind), at: Place{File: environment, Path: name}}
 		}
 	}
 	return values

@@ -203,6 +203,22 @@ func TestFaults(t *testing.T) { // invariant 4
 			bot + "token_file = \"good.token\"\nedits = \"4242:coocoocoocoocoo\"", nil,
 			[]string{`connector.toml:4: bots.edits: …: want "drop" or "as_new"`},
 		},
+		"a host that is none": {
+			bot + "token_file = \"good.token\"\npreviews = [\"a.example\", \"https://b.example/\"]", nil,
+			[]string{`connector.toml:4: bots.previews: "https://b.example/" is not the name of a host: want true, false, or names such as example.org in ASCII, without https://, port, path and star`},
+		},
+		"no hosts": {
+			bot + "token_file = \"good.token\"\npreviews = []", nil,
+			[]string{"connector.toml:4: bots.previews: want true, false, or a list of hosts"},
+		},
+		"hosts that are numbers": {
+			bot + "token_file = \"good.token\"\npreviews = [1]", nil,
+			[]string{`connector.toml:4: bots.previews: want text in quotes`},
+		},
+		"a list where a text belongs": {
+			bot + "token_file = \"good.token\"\nedits = [\"drop\"]", nil,
+			[]string{`connector.toml:4: bots.edits: want text in quotes`},
+		},
 		"single brackets": {
 			"[bots]\nplatform = \"pigeon\"", nil,
 			[]string{"connector.toml:1: bots: write [[bots]] with double brackets: one table per bot"},

@@ -43,7 +43,7 @@ func network(name relay.PlatformID) platforms.Network {
 				return fmt.Errorf(`%s: want "drop" or "as_new"`, v)
 			}
 			return nil
-		}}, {Name: "public_key"}},
+		}}, {Name: "public_key"}, platforms.PreviewsKey()},
 		CheckToken: func(s relay.Secret) error {
 			if id, coo, ok := strings.Cut(s.RevealString(), ":"); !ok || id == "" || coo == "" {
 				return errors.New("is no pigeon token: want <number>:<letters>")
@@ -215,10 +215,10 @@ passphrase_file = "pass"
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.8/32"), netip.MustParsePrefix("10.1.0.0/16")},
 		Bots: []Bot{
 			{Network: network("pigeon"), TokenFile: filepath.Join(conf, "pigeon.token"), Options: platforms.Options{
-				Token: secret(goodToken), APIBase: "http://127.0.0.1:8081", Values: map[string]string{"edits": "as_new", "public_key": ""}, PublicURL: "https://relay.example.net/x",
+				Token: secret(goodToken), APIBase: "http://127.0.0.1:8081", Values: map[string]string{"edits": "as_new", "previews": "false", "public_key": ""}, PublicURL: "https://relay.example.net/x",
 			}},
 			{Network: network("raven"), Options: platforms.Options{
-				Token: secret("77:kraa"), Values: map[string]string{"edits": "drop", "public_key": ""}, PublicURL: "https://relay.example.net/x",
+				Token: secret("77:kraa"), Values: map[string]string{"edits": "drop", "previews": "false", "public_key": ""}, PublicURL: "https://relay.example.net/x",
 			}},
 		},
 		Delivery: Delivery{Window: 4, MaxEntries: 1000, MaxBytes: 1 << 20, MaxAge: 36 * time.Hour},
@@ -339,6 +339,32 @@ func TestURL(t *testing.T) {
 			c := Config{PublicURL: tc.public, TLS: TLS{CertFile: tc.cert, KeyFile: tc.cert}}
 			if got := c.URL(tc.addr); got != tc.want {
 				t.Errorf("URL(%q) = %q, want %q", tc.addr, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestAListOrAFlag: hosts whose links may show previews are a list, true or false, in the file and in a variable.
+func TestAListOrAFlag(t *testing.T) {
+	_, env := home(t)
+	write(t, "good.token", goodToken, 0o600)
+	for name, tc := range map[string]struct{ line, env, want string }{
+		"not set":     {"", "", "false"},
+		"a flag":      {"previews = true", "", "true"},
+		"in quotes":   {`previews = "false"`, "", "false"},
+		"a list":      {`previews = ["example.org", "b.example.org"]`, "", "example.org,b.example.org"},
+		"a variable":  {`previews = true`, "HERMES_CONNECTOR_PIGEON_PREVIEWS=example.org", "example.org"},
+		"a list's":    {"", `HERMES_CONNECTOR_PIGEON_PREVIEWS=["example.org", "b.example.org"]`, "example.org, b.example.org"},
+		"in an array": {"previews = [\n  \"example.org\", # ours\n]", "", "example.org"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, fileName, "[[bots]]\nplatform = \"pigeon\"\ntoken_file = \"good.token\"\n"+tc.line, 0o644)
+			got, err := load("", append([]string{tc.env}, env...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := got.Bots[0].Options.Values["previews"]; v != tc.want {
+				t.Errorf("previews = %q, want %q", v, tc.want)
 			}
 		})
 	}

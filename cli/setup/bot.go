@@ -31,7 +31,7 @@ type newBot struct {
 }
 
 // askBot has a bot configured, or continues with those there are.
-func (s *setup) askBot(ctx context.Context, p *plan) error {
+func (s *interview) askBot(ctx context.Context, p *plan) error {
 	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin
 	if len(s.cfg.Bots) > 0 && !add {
 		s.say("%s exists already.", s.file)
@@ -59,7 +59,7 @@ func (s *setup) askBot(ctx context.Context, p *plan) error {
 }
 
 // askNetwork asks for the network of a new bot. Its token, pasted there, answers that, too.
-func (s *setup) askNetwork(ctx context.Context) (bot newBot, err error) {
+func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	q := question{
 		flag: "platform", given: s.Platform,
 		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(SMS, WeCom, web hooks: hermes-connector help webhooks)",
@@ -100,7 +100,7 @@ func (s *setup) askNetwork(ctx context.Context) (bot newBot, err error) {
 
 // addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
 // another token.
-func (s *setup) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
+func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
 	if bot.token.IsZero() {
 		if bot.token, bot.file, err = s.token(ctx, bot.network, relay.Secret{}); err != nil {
 			return false, err
@@ -132,7 +132,7 @@ func (s *setup) addBot(ctx context.Context, p *plan, bot newBot) (again bool, er
 
 // standing looks at a bot that is configured, as it is with that token. A token that is not the configured one is to take
 // its place.
-func (s *setup) standing(ctx context.Context, p *plan, b config.Bot, token relay.Secret) error {
+func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token relay.Secret) error {
 	o := b.Options
 	o.Token = token
 	for {
@@ -153,7 +153,7 @@ func (s *setup) standing(ctx context.Context, p *plan, b config.Bot, token relay
 }
 
 // replaceToken plans that the token of o is written where that of b stands, and nothing else.
-func (s *setup) replaceToken(p *plan, b config.Bot, o platforms.Options) error {
+func (s *interview) replaceToken(p *plan, b config.Bot, o platforms.Options) error {
 	if b.TokenFile == "" {
 		return errors.New("the bot's token comes from an environment variable: put the new one there, then run setup again")
 	}
@@ -191,7 +191,7 @@ func open(network platforms.Network, o platforms.Options) (platforms.Bot, error)
 }
 
 // token asks for the network's token; that which is refused is not offered. file is where it is kept already; empty: nowhere.
-func (s *setup) token(ctx context.Context, network platforms.Network, refused relay.Secret) (token relay.Secret, file string, err error) {
+func (s *interview) token(ctx context.Context, network platforms.Network, refused relay.Secret) (token relay.Secret, file string, err error) {
 	switch {
 	case s.TokenStdin:
 		raw, err := io.ReadAll(io.LimitReader(s.In, maxEnvFile))
@@ -268,7 +268,7 @@ type looked struct {
 }
 
 // examine asks the network how the bot stands. ok: it can be asked.
-func (s *setup) examine(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (x platforms.Examination, ok bool, err error) {
+func (s *interview) examine(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (x platforms.Examination, ok bool, err error) {
 	one, err := open(network, o)
 	if err != nil {
 		return x, false, err
@@ -294,7 +294,7 @@ func (s *setup) examine(ctx context.Context, p *plan, network platforms.Network,
 }
 
 // look asks the network how the bot stands, says so, and asks what to do about what is wrong.
-func (s *setup) look(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (verdict, error) {
+func (s *interview) look(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (verdict, error) {
 	x, ok, err := s.examine(ctx, p, network, o)
 	switch {
 	case err != nil:
@@ -322,7 +322,7 @@ func (s *setup) look(ctx context.Context, p *plan, network platforms.Network, o 
 }
 
 // decide is what to do after a look.
-func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, error) {
+func (s *interview) decide(ctx context.Context, x platforms.Examination) (verdict, error) {
 	if len(x.Findings) == 0 || x.Findings[0].Severity != finding.Fault { // the worst is first
 		return good, nil
 	}
@@ -351,7 +351,7 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 }
 
 // askInvited shows where a bot is invited into a server, and waits until it has joined one.
-func (s *setup) askInvited(ctx context.Context, p *plan) error {
+func (s *interview) askInvited(ctx context.Context, p *plan) error {
 	if p.invite == "" {
 		return nil
 	}
@@ -365,7 +365,7 @@ func (s *setup) askInvited(ctx context.Context, p *plan) error {
 }
 
 // planBot plans the token's file, unless one holds it, and the bot's table.
-func (s *setup) planBot(ctx context.Context, p *plan, bot newBot, id relay.Bot) error {
+func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.Bot) error {
 	file := bot.file
 	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {
 		file = "" // the system's service could not read it

@@ -17,7 +17,7 @@ import (
 )
 
 // askGateway asks for which gateway credentials are made, and where they go.
-func (s *setup) askGateway(ctx context.Context, p *plan) error {
+func (s *interview) askGateway(ctx context.Context, p *plan) error {
 	if s.lines == nil && s.Gateway == "" {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (s *setup) askGateway(ctx context.Context, p *plan) error {
 }
 
 // gateway makes the credentials that are wanted, waits until the gateway dials, and links a person to it.
-func (s *setup) gateway(ctx context.Context, p *plan) error {
+func (s *installation) gateway(ctx context.Context, p *plan) error {
 	if p.gate == "" {
 		return nil
 	}
@@ -88,7 +88,7 @@ func gatewayName(a string) (string, error) {
 }
 
 // patience bounds the waits where nobody can interrupt them.
-func (s *setup) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *installation) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.lines == nil {
 		return context.WithTimeout(ctx, s.Wait)
 	}
@@ -124,7 +124,7 @@ func (s *setup) state(ctx context.Context, name string) (st manage.InstanceStatu
 }
 
 // credentials makes a gateway, or new credentials of one that is there, and hands its lines out.
-func (s *setup) credentials(ctx context.Context, p *plan) error {
+func (s *installation) credentials(ctx context.Context, p *plan) error {
 	_, there, err := s.state(ctx, p.gate)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (s *setup) credentials(ctx context.Context, p *plan) error {
 
 // keepClosed leaves out of made's lines what would open bots of the gateway's own to everybody, if the .env file has
 // such bots, and says what the other lines do to them.
-func (s *setup) keepClosed(file string, made manage.Enrolled) error {
+func (s *installation) keepClosed(file string, made manage.Enrolled) error {
 	own, err := envBots(file)
 	if err != nil || len(own) == 0 {
 		return err
@@ -173,7 +173,7 @@ func (s *setup) keepClosed(file string, made manage.Enrolled) error {
 }
 
 // anew reports whether a gateway that is there is to get new credentials.
-func (s *setup) anew(ctx context.Context, p *plan, st manage.InstanceStatus) (bool, error) {
+func (s *interview) anew(ctx context.Context, p *plan, st manage.InstanceStatus) (bool, error) {
 	name, anew := p.gate, p.added != "" // the lines name the bots
 	if s.lines != nil {
 		q := question{
@@ -213,7 +213,7 @@ func (s *setup) anew(ctx context.Context, p *plan, st manage.InstanceStatus) (bo
 }
 
 // envFile is where a gateway's lines go; empty: they are printed, as for one on another machine.
-func (s *setup) envFile(ctx context.Context, p *plan) (string, error) {
+func (s *interview) envFile(ctx context.Context, p *plan) (string, error) {
 	if s.EnvFile == "" && (s.lines == nil || p.reach == "lan" || p.reach == "internet") {
 		return "", nil
 	}
@@ -238,7 +238,7 @@ func (s *setup) envFile(ctx context.Context, p *plan) (string, error) {
 }
 
 // dialled waits until the gateway is connected. dialled is false where nobody waits.
-func (s *setup) dialled(ctx context.Context, name string) (bool, error) {
+func (s *installation) dialled(ctx context.Context, name string) (bool, error) {
 	if s.lines == nil && s.Wait == 0 {
 		s.say("Next: hermes-connector link %s%s", name, s.flagConfig())
 		return false, nil

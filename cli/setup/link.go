@@ -21,7 +21,7 @@ import (
 const nameWithin = 10 * time.Second
 
 // link makes a code and waits until somebody has used it, unless somebody is linked and no network is new.
-func (s *setup) link(ctx context.Context, p *plan) error {
+func (s *installation) link(ctx context.Context, p *plan) error {
 	name := p.gate
 	before, err := s.people(ctx, name)
 	if err != nil {
@@ -79,7 +79,7 @@ func called(who manage.Binding) string {
 }
 
 // people are those whose messages a gateway gets.
-func (s *setup) people(ctx context.Context, name string) (all []manage.Binding, err error) {
+func (s *installation) people(ctx context.Context, name string) (all []manage.Binding, err error) {
 	err = s.with(ctx, func(c *admin.Client) error {
 		g, err := admin.Ask(ctx, c, ops.Gateway, manage.Named{Name: name})
 		if g.Holds != nil {
@@ -96,7 +96,7 @@ func (s *setup) people(ctx context.Context, name string) (all []manage.Binding, 
 }
 
 // without are the networks of the configured bots on which none of the people is. added: one of them is new.
-func (s *setup) without(people []manage.Binding, new string) (networks []string, added bool) {
+func (s *installation) without(people []manage.Binding, new string) (networks []string, added bool) {
 	for _, b := range s.cfg.Bots {
 		of := func(who manage.Binding) bool { return who.Platform == b.Network.Name }
 		if b.Network.Guide != "" && !slices.ContainsFunc(people, of) && !slices.Contains(networks, b.Network.Label) {
@@ -108,7 +108,7 @@ func (s *setup) without(people []manage.Binding, new string) (networks []string,
 }
 
 // code makes a link code and shows it.
-func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error) {
+func (s *installation) code(ctx context.Context, name string) (l manage.Link, err error) {
 	named, cancel := context.WithTimeout(ctx, nameWithin)
 	defer cancel()
 	var bots []manage.BotStatus
@@ -152,7 +152,7 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 }
 
 // login shows a link that opens the web pages, where there are some and somebody wants to see them.
-func (s *setup) login(ctx context.Context) error {
+func (s *installation) login(ctx context.Context) error {
 	if !s.has("web.listen") || !s.running(ctx) || s.lines == nil && (s.Web == "" || s.Web == "no") {
 		return nil
 	}

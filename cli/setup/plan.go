@@ -3,14 +3,11 @@ package setup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -44,8 +41,14 @@ type tokenFile struct {
 	replaces bool // another token of the same table
 }
 
+// interview asks for what the plan needs. It changes nothing.
+type interview struct {
+	*setup
+	looks []looked // at bots, in the order of the questions
+}
+
 // plan asks all there is to ask. Nothing is done meanwhile, so each answer can be taken back.
-func (s *setup) plan(ctx context.Context) (*plan, error) {
+func (s *interview) plan(ctx context.Context) (*plan, error) {
 	for {
 		p := &plan{cfg: s.cfg}
 		err := s.questions(ctx, p)
@@ -56,7 +59,7 @@ func (s *setup) plan(ctx context.Context) (*plan, error) {
 	}
 }
 
-func (s *setup) questions(ctx context.Context, p *plan) error {
+func (s *interview) questions(ctx context.Context, p *plan) error {
 	for _, ask := range []func(context.Context, *plan) error{
 		s.askBot, s.askReach, s.askWeb, s.askStart, s.compose, s.askGateway, s.agree,
 	} {
@@ -80,7 +83,7 @@ func (s *setup) judge(text []byte, pending []tokenFile) (*config.Config, error) 
 func (s *setup) has(path string) bool { return lineOf(s.text, path) > 0 }
 
 // compose is connector.toml as it will be, or what the person is to change in it.
-func (s *setup) compose(_ context.Context, p *plan) error {
+func (s *interview) compose(_ context.Context, p *plan) error {
 	if s.DataDir != "" {
 		p.lines = slices.Insert(p.lines, 0, setting{key: "data_dir", value: text(s.cfg.DataDir)})
 	} else if p.start == "service" && s.Root && !s.has("data_dir") {
@@ -105,7 +108,7 @@ func (s *setup) compose(_ context.Context, p *plan) error {
 }
 
 // agree shows all that will be written, and asks whether it may be.
-func (s *setup) agree(ctx context.Context, p *plan) error {
+func (s *interview) agree(ctx context.Context, p *plan) error {
 	if p.draft == nil && len(p.tokens) == 0 {
 		return nil
 	}
@@ -138,78 +141,6 @@ func (s *setup) agree(ctx context.Context, p *plan) error {
 		return errStopped
 	}
 	return nil
-}
-
-// write writes what the plan says, or waits until the person has.
-func (s *setup) write(ctx context.Context, p *plan) error {
-	s.shows(nil) // nothing more is asked
-	for _, f := range p.tokens {
-		put, which := create, "the token"
-		if f.replaces {
-			put, which = replace, "the new token"
-		}
-		if err := put(f.path, []byte(f.token.RevealString()+"\n"), f.mode); err != nil {
-			return fmt.Errorf("token file: %w", err)
-		}
-		s.say("✓ %s is in %s", which, f.path)
-		s.changed = true
-	}
-	if p.draft != nil {
-		mode := os.FileMode(0o644)
-		if st, err := os.Stat(s.file); err == nil {
-			mode = st.Mode().Perm()
-		}
-		path := s.file
-		if at, err := filepath.EvalSymlinks(path); err == nil {
-			path = at // a link stays one
-		}
-		if err := replace(path, p.draft, mode); err != nil {
-			return fmt.Errorf("configuration: %w", err)
-		}
-		s.say("✓ %s is written", s.file)
-		s.changed = true
-	}
-	if p.byHand {
-		if err := s.changedByHand(ctx, p); err != nil {
-			return err
-		}
-	}
-	if !s.changed {
-		return nil
-	}
-	var err error
-	s.text, s.cfg, err = s.read()
-	p.cfg = s.cfg
-	return err
-}
-
-// changedByHand says what is to be changed in connector.toml, and waits for it where somebody can do it.
-func (s *setup) changedByHand(ctx context.Context, p *plan) error {
-	s.say("\n%s exists already, and setup does not edit it. %s", s.file, terminal.Text(byHand(s.text, p.lines, p.gone, p.bot)))
-	if s.lines == nil {
-		return fmt.Errorf("make that change in %s, then run setup again, which continues where it left off; a running server takes the change with hermes-connector reload%s", s.file, s.flagConfig())
-	}
-	s.say("Waiting until that is done. You may press Ctrl-C: setup continues from here next time.")
-	s.show()
-	said := ""
-	return s.stopped(until(ctx, lookEvery, func() (bool, error) {
-		text, cfg, err := s.read()
-		if err != nil && err.Error() != said {
-			said = err.Error()
-			s.say("! %s", terminal.Text(said))
-			s.show()
-		}
-		if err != nil {
-			return false, nil
-		}
-		lines, gone := lacking(text, p.lines, p.gone)
-		if len(lines)+len(gone) > 0 || p.bot != nil && !s.hosts(cfg, p.botID) {
-			return false, nil
-		}
-		s.changed = true
-		s.say("✓ %s has that change", s.file)
-		return true, nil
-	}))
 }
 
 // hosts reports whether a bot is among those of a configuration.

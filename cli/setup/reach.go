@@ -51,7 +51,7 @@ func (s *setup) localAddress() string { return net.JoinHostPort("127.0.0.1", s.p
 
 // askReach asks where gateways run, and has the server listen where they can reach it. A file that setup does not edit says
 // so itself, or means this machine.
-func (s *setup) askReach(ctx context.Context, p *plan) error {
+func (s *interview) askReach(ctx context.Context, p *plan) error {
 	if s.Reach == "" && (s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "" || sectioned(s.text)) {
 		s.say("✓ gateways connect to %s", s.cfg.URL(s.cfg.Listen))
 		return nil
@@ -81,7 +81,7 @@ func (s *setup) askReach(ctx context.Context, p *plan) error {
 const webPort = "8788"
 
 // askWeb asks what may open the web pages. Where nobody can be asked, there are none without a flag.
-func (s *setup) askWeb(ctx context.Context, p *plan) error {
+func (s *interview) askWeb(ctx context.Context, p *plan) error {
 	if s.Web == "" && (s.has("web.listen") || sectioned(s.text)) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (s *setup) askWeb(ctx context.Context, p *plan) error {
 }
 
 // missing is what --reach needs beside it where nobody can be asked; empty: nothing.
-func (s *setup) missing() string {
+func (s *interview) missing() string {
 	lan, secure := strings.EqualFold(s.Reach, "lan"), strings.ToLower(s.Secure)
 	switch {
 	case lan && secure == "" && s.PublicURL == "":
@@ -114,7 +114,7 @@ func (s *setup) missing() string {
 }
 
 // behind are the settings of a server behind a proxy on this machine.
-func (s *setup) behind(address string) []setting {
+func (s *interview) behind(address string) []setting {
 	return []setting{
 		{key: "listen", value: text(s.localAddress())}, {key: "public_url", value: text(address)},
 		{key: "trusted_proxies", value: `["127.0.0.1", "::1"]`},
@@ -122,7 +122,7 @@ func (s *setup) behind(address string) []setting {
 }
 
 // lan asks how gateways in the same network reach the server without others reading along.
-func (s *setup) lan(ctx context.Context) ([]setting, error) {
+func (s *interview) lan(ctx context.Context) ([]setting, error) {
 	how, err := s.ask(ctx, question{
 		flag: "secure", given: s.Secure, def: "tailscale",
 		text:    "Credentials and messages cross the network. How should they be protected?",
@@ -179,7 +179,7 @@ func inNetwork(a string) (string, error) {
 }
 
 // certificate asks for the files of [tls], and for the name in the certificate.
-func (s *setup) certificate(ctx context.Context, listen setting, address string) ([]setting, error) {
+func (s *interview) certificate(ctx context.Context, listen setting, address string) ([]setting, error) {
 	cert, err := s.ask(ctx, question{flag: "cert-file", given: s.CertFile, text: "The file with the certificate (PEM, with its chain):", check: aFile})
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func aFile(path string) (string, error) {
 }
 
 // publicURL asks for the address that gateways dial.
-func (s *setup) publicURL(ctx context.Context, words string) (string, error) {
+func (s *interview) publicURL(ctx context.Context, words string) (string, error) {
 	return s.ask(ctx, question{flag: "public-url", given: s.PublicURL, text: words, check: https})
 }
 
@@ -250,7 +250,7 @@ func https(a string) (string, error) {
 }
 
 // internet asks for the address in the internet, and prints the proxy's lines.
-func (s *setup) internet(ctx context.Context) ([]setting, error) {
+func (s *interview) internet(ctx context.Context) ([]setting, error) {
 	address, err := s.publicURL(ctx, "A web server (Caddy, nginx) on this machine takes the connections from the internet, over https.\nThe address that gateways connect to:")
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func quoted(word string) string {
 }
 
 // service installs the systemd unit and starts it: the system's as root, else the user's.
-func (s *setup) service(ctx context.Context) error {
+func (s *installation) service(ctx context.Context) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("service: %w", err)

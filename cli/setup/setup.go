@@ -74,18 +74,14 @@ type Options struct {
 	Command func(ctx context.Context, name string, args ...string) error
 }
 
-// setup is one run.
+// setup is one run: an interview, which ends with a plan, then its installation.
 type setup struct {
 	Options
 	*talk
-	file    string         // the configuration
-	named   bool           // it was named by --config
-	text    []byte         // what stands in it
-	cfg     *config.Config // what it means
-	looks   []looked       // at bots, in the order of the questions
-	changed bool           // something is written that a running server does not know yet
-	linked  bool           // somebody is linked to the gateway
-	served  chan error     // what that server ended with; nil: none was started
+	file  string         // the configuration
+	named bool           // it was named by --config
+	text  []byte         // what stands in it
+	cfg   *config.Config // what it means
 }
 
 // Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
@@ -98,7 +94,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	if s.lines == nil && o.Flags == (Flags{}) {
 		return UsageError{errors.New("there is no terminal to ask questions at: give the answers as flags, such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes")}
 	}
-	if err := s.judgeFlags(ctx); err != nil {
+	asks := &interview{setup: s}
+	if err := asks.judgeFlags(ctx); err != nil {
 		return err
 	}
 	if err := s.find(); err != nil {
@@ -107,18 +104,19 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := s.alone(ctx); err != nil {
 		return err
 	}
-	p, err := s.plan(ctx)
+	p, err := asks.plan(ctx)
 	if err != nil {
 		return err
 	}
+	does := &installation{setup: s}
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
-		if s.served != nil {
-			err = errors.Join(err, <-s.served)
+		if does.served != nil {
+			err = errors.Join(err, <-does.served)
 		}
 	}()
-	for _, step := range []func(context.Context, *plan) error{s.write, s.start, s.gateway, s.farewell} {
+	for _, step := range []func(context.Context, *plan) error{does.write, does.start, does.gateway, does.farewell} {
 		if err := step(ctx, p); err != nil {
 			return err
 		}
@@ -127,7 +125,7 @@ func Run(ctx context.Context, o Options) (err error) {
 }
 
 // farewell says what is next, and keeps a server running that was started here.
-func (s *setup) farewell(ctx context.Context, p *plan) error {
+func (s *installation) farewell(ctx context.Context, p *plan) error {
 	if err := s.login(ctx); err != nil {
 		return err
 	}
@@ -152,7 +150,7 @@ func (s *setup) farewell(ctx context.Context, p *plan) error {
 }
 
 // judgeFlags refuses what makes no sense before anything is done.
-func (s *setup) judgeFlags(ctx context.Context) error {
+func (s *interview) judgeFlags(ctx context.Context) error {
 	for _, q := range []question{
 		{flag: "reach", given: s.Reach, options: reaches}, {flag: "secure", given: s.Secure, options: secures},
 		{flag: "address", given: s.Address, check: inNetwork}, {flag: "public-url", given: s.PublicURL, check: https},

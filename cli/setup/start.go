@@ -23,7 +23,7 @@ func (s *setup) running(ctx context.Context) bool {
 }
 
 // askStart asks how the server is to run, unless it does.
-func (s *setup) askStart(ctx context.Context, p *plan) (err error) {
+func (s *interview) askStart(ctx context.Context, p *plan) (err error) {
 	if !s.running(ctx) {
 		p.start, err = s.ask(ctx, s.howToStart())
 		return err
@@ -35,7 +35,7 @@ func (s *setup) askStart(ctx context.Context, p *plan) (err error) {
 }
 
 // start has the server run, as the person wants it, or waits for it.
-func (s *setup) start(ctx context.Context, p *plan) error {
+func (s *installation) start(ctx context.Context, p *plan) error {
 	if s.running(ctx) {
 		return s.reload(ctx)
 	}
@@ -60,7 +60,7 @@ func (s *setup) start(ctx context.Context, p *plan) error {
 }
 
 // howToStart is the question how the server should run. Where nobody can be asked, nothing is started without a flag.
-func (s *setup) howToStart() question {
+func (s *interview) howToStart() question {
 	q := question{
 		flag: "start", given: s.Flags.Start, text: "How should the server run?", def: "here",
 		options: []option{{"here", "in this window, until Ctrl-C"}},
@@ -85,7 +85,7 @@ func (s *setup) flagConfig() string {
 }
 
 // started waits until a server that was started answers.
-func (s *setup) started(ctx context.Context) error {
+func (s *installation) started(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, startsSoon)
 	defer cancel()
 	err := until(soon, lookEvery, func() (bool, error) {
@@ -111,7 +111,7 @@ func (s *setup) started(ctx context.Context) error {
 }
 
 // reload has a server that runs already take what is in the configuration now, whoever wrote it there.
-func (s *setup) reload(ctx context.Context) error {
+func (s *installation) reload(ctx context.Context) error {
 	s.say("✓ the server runs")
 	left, err := s.Reload(ctx, s.file)
 	if err != nil {

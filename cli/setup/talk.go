@@ -124,7 +124,6 @@ func (t *talk) ask(ctx context.Context, q question) (string, error) {
 		}
 		t.say("  %v", terminal.Text(err.Error()))
 		t.show()
-		t.prompt(q)
 	}
 }
 
@@ -138,7 +137,6 @@ func (t *talk) put(q question) {
 		t.say("  %d  %s", n+1, o.label)
 	}
 	t.show()
-	t.prompt(q)
 }
 
 // prompt says what Enter takes.
@@ -223,10 +221,11 @@ func (q question) accept(a string) (string, error) {
 // pasteGap is how long the next line of something pasted may take.
 const pasteGap = 300 * time.Millisecond
 
-// answer reads what is typed. Where something can be pasted, it may have several lines.
+// answer prompts for what is typed, and reads it. Where something can be pasted, it may have several lines.
 func (t *talk) answer(ctx context.Context, q question) (string, error) {
-	t.shows(q.may())
+	t.shows(q.may()) // before the prompt, which somebody who is quick answers at once
 	defer t.shows(func(string) bool { return false })
+	t.prompt(q)
 	var all []string
 	var gap <-chan time.Time
 	for {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,15 @@ const (
 	maxForm = 4 << 10
 )
 
+// logins tells who is logged in, and logs people in and out.
+type logins struct {
+	// Set once.
+	desk     *login.Desk
+	o        Options
+	secure   bool // o.URL is https
+	failures limits.Failures
+}
+
 // cookie is the name of the session's cookie. Cookies do not tell ports apart, so that of another connector on this
 // machine needs another name.
 func cookie(r *http.Request) string {
@@ -31,7 +41,7 @@ func cookie(r *http.Request) string {
 }
 
 // token is the session's, as the browser sent it; empty: it sent none.
-func (s *Server) token(r *http.Request) string {
+func (l *logins) token(r *http.Request) string {
 	c, err := r.Cookie(cookie(r))
 	if err != nil {
 		return ""
@@ -40,20 +50,20 @@ func (s *Server) token(r *http.Request) string {
 }
 
 // setCookie gives the browser a session's token until then; an empty one takes it away.
-func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, token string, until time.Time) {
+func (l *logins) setCookie(w http.ResponseWriter, r *http.Request, token string, until time.Time) {
 	c := &http.Cookie{
 		Name: cookie(r), Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || s.secure, MaxAge: -1,
+		Secure: r.TLS != nil || l.secure, MaxAge: -1,
 	}
 	if token != "" {
-		c.MaxAge = int(until.Sub(s.o.Now()) / time.Second)
+		c.MaxAge = int(until.Sub(l.o.Now()) / time.Second)
 	}
 	http.SetCookie(w, c)
 }
 
 // stranger answers who is not logged in. A page leads to the login, and so does a stream, by its event "end": browsers tell
 // their user's console of every answer that is an error. The cookie, if there is one, stays for the login page to see.
-func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
+func (l *logins) stranger(w http.ResponseWriter, r *http.Request) {
 	switch read := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case read && r.Header.Get("Accept") == "text/event-stream":
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -61,24 +71,24 @@ func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
 	case read:
 		http.Redirect(w, r, page.Login, http.StatusSeeOther)
 	default:
-		page.Answer(w, http.StatusUnauthorized, form("", "", s.ended(r)))
+		page.Answer(w, http.StatusUnauthorized, form("", "", l.ended(r)))
 	}
 }
 
 // ended is what is said to who had a session, as their browser's cookie shows, or a page of theirs.
-func (s *Server) ended(r *http.Request) string {
-	if s.token(r) == "" && !r.URL.Query().Has("ended") {
+func (l *logins) ended(r *http.Request) string {
+	if l.token(r) == "" && !r.URL.Query().Has("ended") {
 		return ""
 	}
 	return "Your login has ended."
 }
 
-// loginPage logs in whoever opened the link in their browser, at once. Everybody else gets a page with a button: a program that
+// page logs in whoever opened the link in their browser, at once. Everybody else gets a page with a button: a program that
 // looks at links before a person does must not use the code up, nor get its session.
-func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
+func (l *logins) page(w http.ResponseWriter, r *http.Request) {
 	next := after(r.URL.Query().Get(page.Next))
-	_, err := s.desk.Session(r.Context(), s.token(r))
-	if name, _ := s.named(r); err == nil || name != "" {
+	_, err := l.desk.Session(r.Context(), l.token(r))
+	if name, _ := l.named(r); err == nil || name != "" {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
@@ -87,13 +97,13 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 		code = ""
 	}
 	if code != "" && opened(r) {
-		s.enter(w, r, code, next)
+		l.enter(w, r, code, next)
 		return
 	}
-	if s.token(r) != "" {
-		s.setCookie(w, r, "", time.Time{})
+	if l.token(r) != "" {
+		l.setCookie(w, r, "", time.Time{})
 	}
-	page.Answer(w, http.StatusOK, form(code, next, s.ended(r)))
+	page.Answer(w, http.StatusOK, form(code, next, l.ended(r)))
 }
 
 // opened reports whether a person opened the address in this browser: from the address bar, a bookmark, a terminal or a code that
@@ -129,43 +139,67 @@ func form(code, next, said string) page.Page {
 }
 
 // logIn takes the form's code.
-func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
+func (l *logins) logIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	_ = r.ParseForm() // one that cannot be read holds no code
-	s.enter(w, r, r.PostForm.Get("code"), after(r.PostForm.Get(page.Next)))
+	l.enter(w, r, r.PostForm.Get("code"), after(r.PostForm.Get(page.Next)))
 }
 
 // enter uses a code up for a session, which begins at next. Whoever sends too many wrong codes is told to wait; a good one is taken
 // whatever came from its address before.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, code, next string) {
-	token, until, err := s.desk.LogIn(r.Context(), code, s.o.Login)
+func (l *logins) enter(w http.ResponseWriter, r *http.Request, code, next string) {
+	token, until, err := l.desk.LogIn(r.Context(), code, l.o.Login)
 	switch {
 	case errors.Is(err, login.ErrNotGood):
-		if wait := s.failures.Add(s.o.TrustedProxies.From(r), s.o.Now()); wait > 0 {
+		if wait := l.failures.Add(l.o.TrustedProxies.From(r), l.o.Now()); wait > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 			page.Answer(w, http.StatusTooManyRequests, form("", "", "Too many wrong codes came from your address. Wait a minute, then try again."))
 			return
 		}
 		page.Answer(w, http.StatusForbidden, form("", "", "This code has expired or was already used. hermes-connector web makes a new one."))
 	case err != nil:
-		s.o.Log.Error("a login could not be stored", "err", err)
+		l.o.Log.Error("a login could not be stored", "err", err)
 		page.Answer(w, http.StatusServiceUnavailable, form("", "", "The login could not be stored. hermes-connector doctor says why."))
 	default:
 		limits.Verified(r.Context())
-		s.setCookie(w, r, token.RevealString(), until)
+		l.setCookie(w, r, token.RevealString(), until)
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	}
 }
 
 // logOut ends the session of whoever asks, if they have one.
-func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
-	if name, _ := s.named(r); name != "" {
+func (l *logins) logOut(w http.ResponseWriter, r *http.Request) {
+	if name, _ := l.named(r); name != "" {
 		page.Answer(w, http.StatusOK, page.Words(page.Status, "Log out at the proxy", "The proxy in front of this server says that you are "+name+". As long as it does, you are logged in here."))
 		return
 	}
-	if err := s.desk.LogOut(r.Context(), s.token(r)); err != nil {
-		s.o.Log.Error("a logout could not be stored", "err", err)
+	if err := l.desk.LogOut(r.Context(), l.token(r)); err != nil {
+		l.o.Log.Error("a logout could not be stored", "err", err)
 	}
-	s.setCookie(w, r, "", time.Time{})
+	l.setCookie(w, r, "", time.Time{})
 	http.Redirect(w, r, page.Login, http.StatusSeeOther)
 }
+
+// maxPerson bounds a name that a proxy gives, in bytes.
+const maxPerson = 100
+
+// named is who asks, as a trusted proxy says; empty: none says so. An error: what it says is no name.
+func (l *logins) named(r *http.Request) (string, error) {
+	if l.o.TrustHeader == "" {
+		return "", nil
+	}
+	said := r.Header.Values(l.o.TrustHeader)
+	if len(said) == 0 {
+		return "", nil
+	}
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !l.o.TrustedProxies.Trust(peer.Addr()) {
+		l.o.Ignored()
+		return "", nil
+	}
+	if name := said[0]; len(said) == 1 && name != "" && len(name) <= maxPerson && relay.Shown(name) == name {
+		return name, nil
+	}
+	return "", errNoName
+}
+
+var errNoName = errors.New("no name")

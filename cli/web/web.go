@@ -22,7 +22,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -42,8 +41,6 @@ import (
 
 const (
 	headerTime = 10 * time.Second
-	readTime   = 20 * time.Second // for a request to come; a section that takes in more sets its own
-	answerTime = time.Minute      // for an answer to be read; a section that streams sets its own
 	stopWithin = 2 * time.Second
 )
 
@@ -54,64 +51,33 @@ type Section interface {
 	Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler)
 }
 
-// Options are the server's settings.
-type Options struct {
-	Log *slog.Logger // nil means discard
-	// URL is where people open the pages (see Address), without a trailing slash; its host is always one of our names.
-	URL            string
-	TrustedProxies routes.Proxies
-	TLS            *tls.Config // nil: plain http
-	Now            func() time.Time
-	Refused        func() // called for each connection that was turned away; nil: not counted
-	// Login is how long a login lasts that nobody uses; 0 means 30 days.
-	Login time.Duration
-	// TrustHeader is the header in which one of TrustedProxies names who asks, whom it has let in itself; empty: none does.
-	TrustHeader string
-	Ignored     func() // called for each request that has this header from anybody else; nil: not counted
-	// Recheck is how often a request under way looks whether its session still stands; 0 means 5 s.
-	Recheck time.Duration
-}
-
 // Server serves the pages. Make one with New, run it once.
 type Server struct {
 	// Set once, by New.
-	desk     *login.Desk
-	o        Options
-	host     string // of o.URL, without the port
-	secure   bool   // o.URL is https
-	failures limits.Failures
-	handler  http.Handler
+	o       Options
+	handler http.Handler
 }
 
 // New makes a server of sections. Nothing listens before Run.
 func New(desk *login.Desk, o Options, sections ...Section) *Server {
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	o.Recheck = cmp.Or(o.Recheck, 5*time.Second)
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Refused == nil {
-		o.Refused = func() {}
-	}
-	if o.Ignored == nil {
-		o.Ignored = func() {}
-	}
-	o.Login = cmp.Or(o.Login, 30*24*time.Hour)
-	s := &Server{desk: desk, o: o}
+	o = o.filled()
+	var host string
+	var secure bool
 	if u, err := url.Parse(o.URL); err == nil {
-		s.host, s.secure = u.Hostname(), u.Scheme == "https"
+		host, secure = u.Hostname(), u.Scheme == "https"
 	}
+	l := &logins{desk: desk, o: o, secure: secure}
 	mux := http.NewServeMux()
 	page.MountFrame(mux)
-	mux.HandleFunc("GET "+page.Login, s.loginPage)
-	mux.HandleFunc("POST "+page.Login, s.logIn)
-	mux.HandleFunc("POST /logout", s.logOut)
+	mux.HandleFunc("GET "+page.Login, l.page)
+	mux.HandleFunc("POST "+page.Login, l.logIn)
+	mux.HandleFunc("POST /logout", l.logOut)
 	for _, section := range sections {
-		section.Mount(mux, s.guard)
+		section.Mount(mux, l.guard)
 	}
-	mux.Handle("/", s.guard(http.HandlerFunc(nothing)))
-	s.handler = routes.Loud(s.front(http.NewCrossOriginProtection().Handler(mux)), o.Log)
-	return s
+	mux.Handle("/", l.guard(http.HandlerFunc(nothing)))
+	f := front{o, host, secure}
+	return &Server{o: o, handler: routes.Loud(f.before(http.NewCrossOriginProtection().Handler(mux)), o.Log)}
 }
 
 // nothing answers for every path that is no page.

@@ -74,7 +74,7 @@ func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *sender.Turn) error {
 		err := p.call(ctx, t, request{
 			method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true,
-			body: message{Content: l.parts[0], Mentions: p.mentions()},
+			body: p.message(l.parts[0]),
 		}, nil)
 		if err == nil {
 			l.parts = l.parts[1:]

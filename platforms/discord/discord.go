@@ -41,7 +41,7 @@ import (
 // Name is the platform's name in the configuration and on the wire.
 const Name relay.PlatformID = "discord"
 
-// keyCommandWait is a setting of a Discord bot, beside the gateway's, mentionsKey and interactionsKey.
+// keyCommandWait is a setting of a Discord bot, beside the gateway's, mentionsKey, platforms.PreviewsKey and interactionsKey.
 const keyCommandWait = "command_wait"
 
 // Network is Discord, for the list of networks in the binary.
@@ -57,7 +57,7 @@ var Network = platforms.Network{
 }
 
 func keys() []platforms.Key {
-	return append(gateway.Keys(), mentionsKey(), publicKeyKey(), interactionsKey(), cdnKey(), platforms.DurationKey(keyCommandWait, "15s",
+	return append(gateway.Keys(), mentionsKey(), platforms.PreviewsKey(), publicKeyKey(), interactionsKey(), cdnKey(), platforms.DurationKey(keyCommandWait, "15s",
 		"how long to wait for the commands of further gateways before slash commands are registered; at most twice that"))
 }
 
@@ -97,6 +97,7 @@ type Bot struct {
 	base     string            // of the API, as configured, without a version
 	key      ed25519.PublicKey // of Discord's HTTP requests; nil: it makes none
 	opts     platforms.Settings
+	previews platforms.Previews
 	log      *slog.Logger
 	rest     *rest.Client
 	turns    *sender.Turns
@@ -138,12 +139,13 @@ func open(o platforms.Options) (*Bot, error) {
 	api := rest.New(o.Token, o.APIBase, o.Transport)
 	known := guilds.New(bot, api)
 	p := &Bot{
-		bot:  bot,
-		base: o.APIBase,
-		key:  key,
-		opts: opts,
-		log:  o.Log,
-		rest: api,
+		bot:      bot,
+		base:     o.APIBase,
+		key:      key,
+		opts:     opts,
+		previews: opts.Previews(),
+		log:      o.Log,
+		rest:     api,
 		// Package rest keeps to the rates, which Discord names with every answer. The limiter keeps the order
 		// within a chat and the pauses Discord demands.
 		turns:     sender.New(ratelimit.Rates{}, explained, checkChat),

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
@@ -56,6 +58,7 @@ type harness struct {
 	open     *Bot       // last
 	cursor   []byte
 	received []platformtest.Received
+	fetched  []string // contents whose links Discord was not told to leave alone
 	taken    []platformtest.Taken
 	threads  map[string]string   // id to name, of those the bot made
 	buttons  map[string][]string // by chat:message, the options that they stand for
@@ -223,6 +226,13 @@ func (h *harness) Received() []platformtest.Received {
 	return append([]platformtest.Received(nil), h.received...)
 }
 
+// Fetched implements platformtest.Previewer.
+func (h *harness) Fetched() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.fetched)
+}
+
 // Credential implements platformtest.Harness.
 func (h *harness) Credential() string { return testToken }
 
@@ -242,13 +252,19 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 		op = relay.OpSendMedia
 	}
 	var body struct {
-		Content string `json:"content"`
-		Name    string `json:"name"`
-		Nonce   any    `json:"nonce"`
-		Enforce bool   `json:"enforce_nonce"`
-		Buttons *rows  `json:"components"`
+		Flags   discordgo.MessageFlags `json:"flags"`
+		Content string                 `json:"content"`
+		Name    string                 `json:"name"`
+		Nonce   any                    `json:"nonce"`
+		Enforce bool                   `json:"enforce_nonce"`
+		Buttons *rows                  `json:"components"`
 	}
 	_ = json.Unmarshal(raw, &body)
+	if body.Content != "" && body.Flags&discordgo.MessageFlagsSuppressEmbeds == 0 {
+		h.mu.Lock()
+		h.fetched = append(h.fetched, body.Content)
+		h.mu.Unlock()
+	}
 	if part[0] == "guilds" && len(part) == 4 && part[2] == "members" {
 		if part[3] != "4001" {
 			reply(w, http.StatusNotFound, obj{"code": 10007, "message": "Unknown Member"})

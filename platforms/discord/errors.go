@@ -3,10 +3,8 @@ package discord
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
@@ -26,25 +24,19 @@ var (
 	errInvalidForm    = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body")
 )
 
+// refusal is what Discord answered, as its libraries print it.
 func refusal(status, code int, words string) *relay.ActionError {
-	return &relay.ActionError{Outcome: relay.NotSent, Public: phrase(status, code, words)}
-}
-
-// phrase is what Discord answered, as its libraries print it: gateways read the status's name.
-func phrase(status, code int, words string) string {
-	for _, word := range []string{"network", "timed out"} { // to a gateway they mean something else
-		if strings.Contains(strings.ToLower(words), word) {
-			words = ""
-		}
-	}
-	out := fmt.Sprintf("%d %s", status, http.StatusText(status))
+	out := fmt.Sprintf("%d %s", status, http.StatusText(status)) // which gateways read
 	if code != 0 {
 		out += fmt.Sprintf(" (error code: %d)", code)
 	}
-	if words != "" {
+	if words != "" && !relay.Steers(words) {
 		out += ": " + words
 	}
-	return out
+	if code == discordgo.ErrCodeUnknownChannel {
+		return relay.Gone(out, nil)
+	}
+	return relay.Refused(out, nil)
 }
 
 // explained is err as a gateway may read it. After too many refused requests of its own it must not try again.
@@ -52,11 +44,8 @@ func explained(err error) *relay.ActionError {
 	if errors.Is(err, rest.ErrOverspent) {
 		return sender.Dropped(err)
 	}
-	return httpcall.Explain(err, "Discord", func(f *httpcall.Fault) string {
-		if f.Limited() {
-			return fmt.Sprintf("rate limited, retry after %d", int64(math.Ceil(f.RetryAfter.Seconds())))
-		}
-		return phrase(f.Status, f.Code, f.Message)
+	return httpcall.Explain(err, "Discord", func(f *httpcall.Fault) *relay.ActionError {
+		return refusal(f.Status, f.Code, f.Message)
 	})
 }
 

@@ -76,7 +76,7 @@ func TestExamine(t *testing.T) {
 					}
 				}
 				known := len(tc.want) == 0 || !slices.Contains([]string{"HC101", "HC102", "HC109", "HC112"}, tc.want[0])
-				if want := "https://discord.com/oauth2/authorize?client_id=1700000000000000001&scope=bot+applications.commands&permissions=309237763136"; known &&
+				if want := "https://discord.com/oauth2/authorize?client_id=1700000000000000001&scope=bot+applications.commands&permissions=309237746752"; known &&
 					(got.Name != "pi" || got.Invite != want) {
 					t.Errorf("%q is invited at %s, want pi at %s", got.Name, got.Invite, want)
 				}

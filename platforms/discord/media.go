@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -132,7 +131,7 @@ func (x *parcel) sendFile(ctx context.Context, t *sender.Turn) (relay.MessageID,
 			x.sent(with)
 			return relay.MessageID(m.ID), nil
 		case tooLarge(err):
-			return "", &relay.ActionError{Outcome: relay.NotSent, Public: "Request entity too large", Err: err}
+			return "", relay.Refused("Request entity too large", err)
 		case x.reply != nil && refusedWith(err, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory):
 			x.reply = nil
 		case x.voice && refusedForm(err): // not here, or not by this bot
@@ -193,13 +192,14 @@ type sentFile struct {
 // message is the file's message, with the caption if that fits and may stand there.
 func (x *parcel) message() fileMessage {
 	file := sentFile{Filename: x.file.Name}
-	m := fileMessage{message: message{Mentions: x.p.mentions()}}
+	m := fileMessage{message: x.p.message("")}
 	switch {
 	case x.voice:
 		m.Flags = discordgo.MessageFlagsIsVoiceMessage
 		file.Duration, file.Waveform = x.file.Duration.Seconds(), flatWave(x.file.Duration)
 	case len(x.caption.parts) == 1:
-		m.Content = x.caption.parts[0]
+		m.message = x.p.message(x.caption.parts[0])
+		m.Content = m.message.Content
 	}
 	m.Attachments = []sentFile{file}
 	return m
@@ -248,7 +248,7 @@ func (p *Bot) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (relay
 	id, err := p.create(ctx, t, r, guilds.ChannelData{Channel: ch}, name)
 	switch {
 	case tooLarge(err):
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "Request entity too large", Err: err}
+		return relay.Result{}, relay.Refused("Request entity too large", err)
 	case err != nil:
 		return relay.Result{}, explained(err)
 	}
@@ -260,10 +260,7 @@ func (p *Bot) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (relay
 	}
 	inside, err := p.turns.Enter(ctx, relay.ChatID(id), ratelimit.Message)
 	if err != nil {
-		return relay.Result{}, &relay.ActionError{
-			Outcome: relay.MaybeSent, MessageIDs: []relay.MessageID{res.MessageID}, Err: err,
-			Public: fmt.Sprintf("timed out: only the first 1 of %d parts are delivered for certain", 1+x.Left()),
-		}
+		return relay.Result{}, relay.Partly([]relay.MessageID{res.MessageID}, x.Left(), err)
 	}
 	defer inside.Leave()
 	all, err := ofFile(inside.Post(ctx, x, res.MessageID))

@@ -202,7 +202,7 @@ func TestSendMediaFails(t *testing.T) {
 		"no access": {
 			faults: []restFault{{status: 403, code: 50001, words: "Missing Access"}}, outcome: relay.NotSent, public: "403 Forbidden (error code: 50001): Missing Access",
 		},
-		"no chat": {send: relay.SendMedia{Chat: "../guilds/1"}, outcome: relay.NotSent, public: "404 Not Found (error code: 10003): Unknown Channel"},
+		"no chat": {send: relay.SendMedia{Chat: "../guilds/1"}, outcome: relay.NotSent, public: "chat not found: 404 Not Found (error code: 10003): Unknown Channel"},
 		"before the last byte": {
 			faults: repeated(restFault{half: true}, 20), outcome: relay.NotSent, public: "network: Discord cannot be reached",
 		},

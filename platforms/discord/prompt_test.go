@@ -237,7 +237,7 @@ func TestARefusedPressIsAnsweredAside(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		want := []string{`POST /api/v10/webhooks/` + testBotID + `/hooktoken ` +
-			`{"content":"This question is not for you","allowed_mentions":{"parse":["users"],"replied_user":true},"flags":64}`}
+			`{"content":"This question is not for you","allowed_mentions":{"parse":["users"],"replied_user":true},"flags":68}`}
 		if diff := cmp.Diff(want, said); diff != "" {
 			t.Errorf("said aside (-want +got):\n%s", diff)
 		}

@@ -47,7 +47,9 @@ func (a *hookLetter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID,
 	if a.gone {
 		return a.letter.Send(ctx, t)
 	}
-	r := request{method: http.MethodPost, endpoint: a.p.hook(a.c), body: message{Content: a.parts[0], Mentions: a.p.mentions(), Buttons: a.under()}}
+	body := a.p.message(a.parts[0])
+	body.Buttons = a.under()
+	r := request{method: http.MethodPost, endpoint: a.p.hook(a.c), body: body}
 	if a.first {
 		r.method, r.endpoint, r.again = http.MethodPatch, a.p.original(a.c), true
 	}
@@ -150,7 +152,7 @@ func (p *Bot) wield(ctx context.Context, t *sender.Turn, c platforms.Capability,
 }
 
 func gone(err error) *relay.ActionError {
-	out := &relay.ActionError{Outcome: relay.NotSent, Public: "the interaction has expired", Err: platforms.ErrCapabilityGone}
+	out := relay.Refused("the interaction has expired", platforms.ErrCapabilityGone)
 	if err != nil {
 		out.Err = fmt.Errorf("%w: %w", platforms.ErrCapabilityGone, err)
 	}

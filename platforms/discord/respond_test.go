@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -142,7 +143,7 @@ func TestRespondFails(t *testing.T) {
 		"broken in the middle": {
 			long, true, map[string][]restFault{toHook: {{status: 500}}}, relay.MaybeSent, "timed out: only the first 1 of 2 parts are delivered for certain", ids("501"),
 		},
-		"a limit": {"x", true, map[string][]restFault{toOrigin: {{status: 429, after: 90, scope: "user"}}}, relay.NotSent, busyWords + "90", nil},
+		"a limit": {"x", true, map[string][]restFault{toOrigin: {{status: 429, after: 90, scope: "user"}}}, relay.NotSent, fmt.Sprintf(busyWords, 90), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {

@@ -44,10 +44,20 @@ type message struct {
 	Mentions  *discordgo.MessageAllowedMentions `json:"allowed_mentions"`
 	Reference *discordgo.MessageReference       `json:"message_reference,omitempty"`
 	Buttons   []buttonRow                       `json:"components,omitempty"`
-	Flags     discordgo.MessageFlags            `json:"flags,omitempty"`
+	Flags     discordgo.MessageFlags            `json:"flags"` // always: an edit that may have previews takes the flag away again
 	// Nonce makes a repeated request harmless: Discord answers it with the message that stands.
 	Nonce        string `json:"nonce,omitempty"`
 	EnforceNonce bool   `json:"enforce_nonce,omitempty"`
+}
+
+// message is content as every request says it, whatever else stands with it: whom it may ping, and that Discord fetches
+// nothing that it may not.
+func (p *Bot) message(content string) message {
+	m := message{Content: content, Mentions: p.mentions()}
+	if content != "" && !p.previews.Allow(content) { // a voice message says nothing, and has flags of its own
+		m.Flags = discordgo.MessageFlagsSuppressEmbeds
+	}
+	return m
 }
 
 // posted is the part of Discord's answer that matters.
@@ -117,12 +127,10 @@ func (l *letter) under() []buttonRow {
 // Send implements sender.Text. Each part has a nonce, so it may be sent again when the outcome is unknown.
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	var m posted
+	body := l.p.message(l.parts[0])
+	body.Reference, body.Buttons, body.Nonce, body.EnforceNonce = l.reply, l.under(), newNonce(), true
 	err := l.p.call(ctx, t, request{
-		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
-		body: message{
-			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply, Buttons: l.under(),
-			Nonce: newNonce(), EnforceNonce: true,
-		},
+		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true, body: body,
 	}, &m)
 	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
 		l.reply = nil // nobody can reply to the target

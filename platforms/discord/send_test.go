@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ const chat relay.ChatID = "42"
 
 const (
 	toChat    = "POST /channels/42/messages"
-	busyWords = "network: rate limited, retry after "
+	busyWords = "network: flood control exceeded. Retry in %d seconds"
 )
 
 // paragraphs is a text that is split into n parts, and the parts.
@@ -133,9 +134,9 @@ func TestSendFails(t *testing.T) {
 		stands  int
 	}{
 		"empty":       {send: relay.Send{Content: " \n"}, outcome: relay.NotSent, public: "400 Bad Request (error code: 50006): Cannot send an empty message"},
-		"no chat":     {send: relay.Send{Chat: "../guilds/1", Content: "x"}, outcome: relay.NotSent, public: "404 Not Found (error code: 10003): Unknown Channel"},
+		"no chat":     {send: relay.Send{Chat: "../guilds/1", Content: "x"}, outcome: relay.NotSent, public: "chat not found: 404 Not Found (error code: 10003): Unknown Channel"},
 		"no access":   {faults: []restFault{{status: 403, code: 50001, words: "Missing Access"}}, outcome: relay.NotSent, public: "403 Forbidden (error code: 50001): Missing Access"},
-		"gone":        {faults: []restFault{{status: 404, code: 10003, words: "Unknown Channel"}}, outcome: relay.NotSent, public: "404 Not Found (error code: 10003): Unknown Channel"},
+		"gone":        {faults: []restFault{{status: 404, code: 10003, words: "Unknown Channel"}}, outcome: relay.NotSent, public: "chat not found: 404 Not Found (error code: 10003): Unknown Channel"},
 		"odd words":   {faults: []restFault{{status: 400, code: 1, words: "Network request timed out"}}, outcome: relay.NotSent, public: "400 Bad Request (error code: 1)"},
 		"no tokens":   {faults: []restFault{{status: 401, words: "401: " + testToken}}, outcome: relay.NotSent, public: "401 Unauthorized: 401: " + relay.Redacted},
 		"unreachable": {faults: repeated(restFault{never: true}, 20), outcome: relay.NotSent, public: "network: Discord cannot be reached", took: 22 * time.Second},
@@ -149,13 +150,13 @@ func TestSendFails(t *testing.T) {
 			public: "timed out: Discord's answer did not come, the outcome is unknown", took: time.Second,
 		},
 		"a long penalty": {
-			faults: []restFault{{status: 429, after: 65, scope: "user"}}, outcome: relay.NotSent, public: busyWords + "65", after: 65 * time.Second,
+			faults: []restFault{{status: 429, after: 65, scope: "user"}}, outcome: relay.NotSent, public: fmt.Sprintf(busyWords, 65), after: 65 * time.Second,
 		},
 		"a long penalty on the bot": {
-			faults: []restFault{{status: 429, after: 65, scope: "global"}}, outcome: relay.NotSent, public: busyWords + "65", after: 65 * time.Second,
+			faults: []restFault{{status: 429, after: 65, scope: "global"}}, outcome: relay.NotSent, public: fmt.Sprintf(busyWords, 65), after: 65 * time.Second,
 		},
 		"a ban of the address": {
-			faults: []restFault{{status: 429, after: 600}}, outcome: relay.NotSent, public: busyWords + "600", after: 10 * time.Minute,
+			faults: []restFault{{status: 429, after: 600}}, outcome: relay.NotSent, public: fmt.Sprintf(busyWords, 600), after: 10 * time.Minute,
 		},
 		"no answer": {
 			faults: []restFault{{hang: true}}, outcome: relay.MaybeSent, public: "timed out: Discord's answer did not come, the outcome is unknown", took: 25 * time.Second,

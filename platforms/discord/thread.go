@@ -62,7 +62,8 @@ func (p *Bot) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Res
 		if len(seed.parts) == 0 {
 			seed.parts = []string{name}
 		}
-		body.Message = &message{Content: seed.parts[0], Mentions: p.mentions()}
+		first := p.message(seed.parts[0])
+		body.Message = &first
 		seed.parts = seed.parts[1:]
 	case a.Anchor != "":
 		r.endpoint = discordgo.EndpointChannelMessageThread(string(a.Chat), string(a.Anchor))
@@ -205,5 +206,5 @@ func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Res
 }
 
 func declinedRename(why string) *relay.ActionError {
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "thread_rename declined: " + why}
+	return relay.Refused("thread_rename declined: "+why, nil)
 }

@@ -46,11 +46,11 @@ func TestCreateThread(t *testing.T) {
 		},
 		"in a forum": {
 			15, relay.ThreadCreate{Name: "x", SeedText: "begin"}, []string{"GET /channels/42", toThreads},
-			obj{"name": "x", "message": obj{"content": "begin", "allowed_mentions": obj{"parse": []any{"users"}, "replied_user": true}}}, nil,
+			obj{"name": "x", "message": obj{"content": "begin", "allowed_mentions": obj{"parse": []any{"users"}, "replied_user": true}, "flags": 4.0}}, nil,
 		},
 		"in a forum without a seed": {
 			16, relay.ThreadCreate{Name: "x", Anchor: "7"}, []string{"GET /channels/42", toThreads},
-			obj{"name": "x", "message": obj{"content": "x", "allowed_mentions": obj{"parse": []any{"users"}, "replied_user": true}}}, nil,
+			obj{"name": "x", "message": obj{"content": "x", "allowed_mentions": obj{"parse": []any{"users"}, "replied_user": true}, "flags": 4.0}}, nil,
 		},
 		"a long name": {0, relay.ThreadCreate{Name: long}, []string{"GET /channels/42", toThreads}, obj{"name": long[:200], "type": 11.0}, nil},
 	} {

@@ -64,6 +64,7 @@ func (p *Bot) whisper(ctx context.Context, a aside) error {
 	if err := p.answerable(ctx, a.to); err != nil {
 		return err
 	}
-	body := message{Content: a.words, Mentions: p.mentions(), Flags: discordgo.MessageFlagsEphemeral}
+	body := p.message(a.words)
+	body.Flags |= discordgo.MessageFlagsEphemeral
 	return p.wield(ctx, p.turns.Outside(), a.to, request{method: http.MethodPost, endpoint: p.hook(a.to), body: body}, nil)
 }

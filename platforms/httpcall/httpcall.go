@@ -221,30 +221,29 @@ func FaultOf(err error) *Fault {
 	return new(Fault)
 }
 
-// Explain is err as a gateway may read it. On "network" a gateway tries again, on "timed out" it leaves the message
-// alone, and anything else is final: the network's own phrase, which said gives. network is the network's name.
-func Explain(err error, network string, said func(*Fault) string) *relay.ActionError {
+// Explain is err as a gateway may read it. refused makes a new error of what the network refused for good, with
+// relay.Refused or relay.Gone. network is the network's name.
+func Explain(err error, network string, refused func(*Fault) *relay.ActionError) *relay.ActionError {
 	var done *relay.ActionError
 	if errors.As(err, &done) {
 		return done
 	}
-	f := FaultOf(err)
-	out := &relay.ActionError{Outcome: relay.NotSent, RetryAfter: f.RetryAfter, Err: err}
-	switch {
+	switch f := FaultOf(err); {
 	case f.Limited():
-		out.Public = "network: " + said(f)
+		return relay.Penalty(f.RetryAfter, err)
 	case f.Sent == Refused:
-		out.Public = said(f)
+		out := refused(f)
+		out.Err = err
+		return out
 	case f.Sent == Never && (f.RetryAfter > 0 || f.Cause != nil):
 		return platforms.NotSent(f.RetryAfter, err)
 	case f.Sent == Never:
-		out.Public = "network: " + network + " cannot be reached"
+		return relay.Later(network+" cannot be reached", err)
 	case f.What == "":
-		out.Outcome, out.Public = relay.MaybeSent, "timed out: the outcome is unknown"
+		return relay.Unclear("the outcome is unknown", err)
 	case f.Status >= 500:
-		out.Outcome, out.Public = relay.MaybeSent, "timed out: "+network+" had an internal error, the outcome is unknown"
+		return relay.Unclear(network+" had an internal error, the outcome is unknown", err)
 	default:
-		out.Outcome, out.Public = relay.MaybeSent, "timed out: "+network+"'s answer did not come, the outcome is unknown"
+		return relay.Unclear(network+"'s answer did not come, the outcome is unknown", err)
 	}
-	return out
 }

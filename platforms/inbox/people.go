@@ -50,7 +50,7 @@ func (p People) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, 
 // CheckChat refuses an action on what is no chat of this bot, before the network is asked.
 func (p People) CheckChat(chat relay.ChatID) error {
 	if _, ok := p.With(chat); !ok {
-		return &relay.ActionError{Outcome: relay.NotSent, Public: "chat not found"}
+		return relay.Gone("", nil)
 	}
 	return nil
 }

@@ -129,13 +129,13 @@ func (b *bot) unprompt(ctx context.Context, chat relay.ChatID, message relay.Mes
 func (b *bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	switch {
 	case a.File.Content == nil:
-		return refuse("no file", nil)
+		return relay.Result{}, relay.Refused("no file", nil)
 	case a.File.Size > b.net.face.maxFile:
-		return refuse("Request entity too large", nil)
+		return relay.Result{}, relay.Refused("Request entity too large", nil)
 	}
 	content := make([]byte, a.File.Size)
 	if n, err := a.File.Content.ReadAt(content, 0); n < len(content) {
-		return refuse("network: the file cannot be read", err)
+		return relay.Result{}, relay.Later("the file cannot be read", err)
 	}
 	return b.do(ctx, Act{
 		Op: relay.OpSendMedia, Chat: a.Chat, Thread: a.Meta.ThreadID, ReplyTo: a.ReplyTo, Text: a.Caption,
@@ -170,11 +170,6 @@ type more struct {
 	content []byte // of the file
 }
 
-// refuse is the answer to what certainly was not done.
-func refuse(public string, err error) (relay.Result, error) {
-	return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: public, Err: err}
-}
-
 // do carries a out, or fails the way the network or ctx want it.
 func (b *bot) do(ctx context.Context, a Act, with more) (relay.Result, error) {
 	n := b.net
@@ -183,13 +178,13 @@ func (b *bot) do(ctx context.Context, a Act, with more) (relay.Result, error) {
 	m := n.findLocked(a.Chat, a.Message)
 	switch {
 	case ctx.Err() != nil:
-		return refuse("network: not sent in time", ctx.Err())
+		return relay.Result{}, relay.Later("not sent in time", ctx.Err())
 	case n.face.revoked != nil && n.face.revoked():
-		return refuse("unauthorized", relay.ErrBadCredentials)
+		return relay.Result{}, relay.Refused("unauthorized", relay.ErrBadCredentials)
 	case !n.face.isChat(a.Chat):
-		return refuse("chat not found", nil)
+		return relay.Result{}, relay.Gone("", nil)
 	case a.Op == relay.OpEdit && (m == nil || m.Mine), a.Op == relay.OpDelete && m == nil, a.Op == relay.OpReact && m == nil && n.face.whole:
-		return refuse("message not found", nil)
+		return relay.Result{}, relay.Refused("message not found", nil)
 	}
 	var fail error
 	if n.face.fails != nil {

@@ -101,7 +101,7 @@ func (p *Loopback) follow(f *follower) {
 		}
 		a.File.Saved = fmt.Sprintf("m%d%s", p.net.minted+1, filepath.Ext(a.File.Name))
 		if err := f.save(a.File.Saved, content); err != nil {
-			return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the file cannot be kept", Err: err}
+			return relay.Later("the file cannot be kept", err)
 		}
 		return nil
 	}

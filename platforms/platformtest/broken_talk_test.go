@@ -94,7 +94,7 @@ func alters(b *broken, change func(a *relay.SendMedia)) {
 	}
 }
 
-// talkBreakages are those of checks 13 to 17.
+// talkBreakages are those of checks 13 to 18.
 var talkBreakages = map[string]breakage{
 	"posts a file on a cancelled context": {"13", "on a cancelled context", func(_ *loop, b *broken) {
 		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
@@ -318,6 +318,38 @@ var talkBreakages = map[string]breakage{
 	"cannot draft what it says it can": {"17", "draft: unsupported", func(_ *loop, b *broken) {
 		b.draft = func(_ context.Context, a relay.Draft) (relay.Result, error) {
 			return relay.Result{}, relay.Unsupported(a.Op())
+		}
+	}},
+	"lets links in messages be fetched": {"18", "send of", func(h *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			h.open = append(h.open, a.Content)
+			return b.Loopback.Send(ctx, a)
+		}
+	}},
+	"lets links in edits be fetched": {"18", "edit of", func(h *loop, b *broken) {
+		b.edit = func(ctx context.Context, a relay.Edit) (relay.Result, error) {
+			h.open = append(h.open, a.Content)
+			return b.Loopback.Edit(ctx, a)
+		}
+	}},
+	"lets links in captions be fetched": {"18", "send_media of", func(h *loop, b *broken) {
+		b.post = func(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
+			h.open = append(h.open, a.Caption)
+			return b.Loopback.SendMedia(ctx, a)
+		}
+	}},
+	"lets links above buttons be fetched": {"18", "prompt of", func(h *loop, b *broken) {
+		b.prompt = func(ctx context.Context, a relay.Prompt) (relay.Result, error) {
+			h.open = append(h.open, a.Content)
+			return b.Loopback.Prompt(ctx, a)
+		}
+	}},
+	"lets links in drafts be fetched": {"18", "draft of", func(h *loop, b *broken) {
+		b.draft = func(_ context.Context, a relay.Draft) (relay.Result, error) {
+			if !a.Final {
+				h.open = append(h.open, a.Content)
+			}
+			return relay.Result{}, nil
 		}
 	}},
 }

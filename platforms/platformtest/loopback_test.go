@@ -18,6 +18,7 @@ type loop struct {
 	log    Log
 	lines  []line     // said in shared chats and elsewhere, in order
 	drafts []Received // shown
+	open   []string   // texts whose links a broken platform let the network fetch
 	wrap   func(h *loop, p *local.Loopback) platforms.Bot
 	place  map[Place]local.Message
 	// Of a test of a broken platform: over is closed at its end, and hangs is called where the platform
@@ -90,6 +91,8 @@ func (h *loop) Received() []Received {
 	}
 	return append(out, h.drafts...)
 }
+
+func (h *loop) Fetched() []string { return h.open }
 
 func (h *loop) Taken() []Taken {
 	var out []Taken

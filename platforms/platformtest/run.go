@@ -31,13 +31,14 @@
 //	11  length:      A message of the advertised length in the advertised unit is one message, one more is not.
 //	12  secrets:     No error, status, log line or event contains the credential, and no log line what people wrote.
 //
-// Of who has the ability, where the Harness can tell (FileTaker, FileShower, Presser):
+// Of who has the ability, where the Harness can tell (FileTaker, FileShower, Presser, Previewer):
 //
 //	13  files out:   A file arrives whole, once, with its caption; unclear is MaybeSent, and is not repeated.
 //	14  files in:    What people show has references that open; what the network lost is a MediaError.
 //	15  buttons:     A question has its buttons, on its last part; each press is an event of its own; they can be taken off.
 //	16  context:     What was said before, in that place alone, since the bot spoke, oldest first.
 //	17  drafts:      A draft is no message; a final one is declined.
+//	18  previews:    Whatever is said, in whatever way, the network is told not to fetch what it links to.
 //
 // Every check is proved in this package's tests by a platform that breaks exactly that rule.
 package platformtest
@@ -80,6 +81,7 @@ var checks = []check{
 	{"15 buttons", working(checkButtons)},
 	{"16 context", working(checkContext)},
 	{"17 drafts", working(checkDrafts)},
+	{"18 previews", working(checkPreviews)},
 }
 
 // Run puts a platform through all checks, each as a subtest on a harness of its own; all but the first run side by side.

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -233,9 +232,11 @@ func (s *Turns) waitedFor(last, refusal error) error {
 	if last == nil || !errors.As(refusal, &limiter) {
 		return refusal
 	}
-	out := *s.explain(last)
-	out.RetryAfter = max(out.RetryAfter, limiter.RetryAfter)
-	return &out
+	out := s.explain(last)
+	if wait := max(out.RetryAfter, limiter.RetryAfter); wait > 0 {
+		return relay.Penalty(wait, last)
+	}
+	return out
 }
 
 // NotSentIn is the answer to a call that was not made because ctx had ended.
@@ -248,7 +249,7 @@ func Dropped(err error) *relay.ActionError {
 	if errors.As(err, &ae) {
 		d = ae.RetryAfter
 	}
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "rate limited", RetryAfter: d, Err: err}
+	return relay.Dropped(d, err)
 }
 
 // writingMark ends the text of a message a gateway is still writing.
@@ -340,14 +341,12 @@ func (t *Turn) sent(ids []relay.MessageID) relay.Result {
 }
 
 // broken is err, which ended a text, as a gateway may read it: the parts with these ids stand, and left are missing.
-// A text of which a part stands must not be sent again, so the words say "timed out" whatever the reason.
 func (s *Turns) broken(ids []relay.MessageID, left int, err error) error {
 	why := s.explain(err)
 	if len(ids) == 0 {
 		return why
 	}
-	return &relay.ActionError{
-		Outcome: relay.MaybeSent, MessageIDs: ids, RetryAfter: why.RetryAfter, Err: err,
-		Public: fmt.Sprintf("timed out: only the first %d of %d parts are delivered for certain", len(ids), len(ids)+left),
-	}
+	out := relay.Partly(ids, left, err)
+	out.RetryAfter = why.RetryAfter
+	return out
 }

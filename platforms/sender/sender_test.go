@@ -29,7 +29,7 @@ func in(t *testing.T, test func(t *testing.T, ctx context.Context, s *sender.Tur
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
 		explain := func(err error) *relay.ActionError {
-			return httpcall.Explain(err, "Net", func(*httpcall.Fault) string { return "no" })
+			return httpcall.Explain(err, "Net", func(*httpcall.Fault) *relay.ActionError { return relay.Refused("no", nil) })
 		}
 		test(t, ctx, sender.New(ratelimit.Rates{}, explain, func(id relay.ChatID) error {
 			if id == "" {
@@ -140,7 +140,7 @@ func TestASilenceLongerThanThereIsTime(t *testing.T) {
 				tries := 0
 				err := n.Do(ctx, sender.Call{Do: func(context.Context) error { tries++; return busy(time.Minute, whom) }})
 				n.Leave()
-				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != "network: no" || ae.RetryAfter != time.Minute || tries != 1 {
+				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != "network: flood control exceeded. Retry in 60 seconds" || ae.RetryAfter != time.Minute || tries != 1 {
 					t.Errorf("%+v after %d tries", ae, tries)
 				}
 				// From now on nothing leaves: what is cosmetic is dropped.
@@ -332,7 +332,7 @@ func TestALongText(t *testing.T) {
 		"one part":  {text{nil}, relay.Result{MessageID: "a"}, nil},
 		"all of it": {text{nil, nil, nil}, relay.Result{MessageID: "a", MessageIDs: []relay.MessageID{"c", "b", "a"}}, nil},
 		"nothing of it": {text{refused, nil, nil}, relay.Result{}, &relay.ActionError{
-			Outcome: relay.NotSent, Public: "network: no", RetryAfter: time.Minute,
+			Outcome: relay.NotSent, Public: "network: flood control exceeded. Retry in 60 seconds", RetryAfter: time.Minute,
 		}},
 		"nothing to see": {text{errInvisible}, relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "no"}},
 		"nothing to see in the middle": {text{nil, errInvisible, nil}, relay.Result{

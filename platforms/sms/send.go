@@ -22,6 +22,8 @@ const (
 	// maxText is in characters. What takes two UTF-16 units, such as an emoji, may count for two at Twilio.
 	maxText   = 1600
 	maxAnswer = 1 << 20
+	// queueFull is how long a sender is left alone whose queue at Twilio, of hours, is full. Twilio names no time.
+	queueFull = 10 * time.Minute
 )
 
 // Twilio's numbers for what it refuses, as far as a gateway should hear of it in other words.
@@ -39,7 +41,7 @@ const (
 func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	parts, err := plain.Parts(a.Content, maxText, utf16.RuneLen)
 	if err != nil {
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
+		return relay.Result{}, relay.Refused(err.Error(), nil)
 	}
 	return p.turns.Post(ctx, a.Chat, &sender.Plain{Parts: parts, Part: func(ctx context.Context, t *sender.Turn, part string) (id relay.MessageID, err error) {
 		err = t.Do(ctx, sender.Call{Do: func(ctx context.Context) (err error) {
@@ -137,22 +139,19 @@ func (p *Bot) refused(what string, a httpcall.Answer, secret string) *httpcall.F
 
 // explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	return httpcall.Explain(err, "Twilio", func(f *httpcall.Fault) string {
+	return httpcall.Explain(err, "Twilio", func(f *httpcall.Fault) *relay.ActionError {
 		switch f.Code {
 		case codeNoNumber, codeNoMobile, codeBadNumber:
-			return "chat not found"
+			return relay.Gone("", nil)
 		case codeUnsubscribed:
-			return "forbidden: the recipient has unsubscribed"
+			return relay.Gone("the recipient has unsubscribed", nil)
 		case codeQueueFull:
-			return "rate limited"
+			return relay.Penalty(queueFull, nil)
 		}
-		switch f.Status {
-		case http.StatusTooManyRequests:
-			return "rate limited"
-		case http.StatusUnauthorized:
-			return "bad_credentials"
+		if f.Status == http.StatusUnauthorized {
+			return relay.Refused("bad_credentials", nil)
 		}
-		return f.Message
+		return relay.Refused(f.Message, nil)
 	})
 }
 

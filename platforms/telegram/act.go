@@ -35,7 +35,7 @@ func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 // replace puts the letter's first part in the place of a message. The same text once more is success.
 func (l *letter) replace(ctx context.Context, t *sender.Turn, number string) error {
 	for {
-		params := textParams(l.parts[0])
+		params := l.p.textParams(l.parts[0])
 		params["message_id"] = number
 		err := l.p.call(ctx, t, "editMessageText", params, nil)
 		switch {

@@ -84,9 +84,6 @@ func (j *joiner) place(m *message, at int) (first int, part bool) {
 	return now.first, follows || long
 }
 
-// expects reports whether a message that is neither long nor of an album could be a part.
-func (j *joiner) expects() bool { return len(j.pastes) > 0 }
-
 // sizeOf is how long a text is in a frame.
 func sizeOf(text string) int {
 	var b bytes.Buffer
@@ -151,40 +148,30 @@ type sheaf struct {
 
 // sheet is one update.
 type sheet struct {
-	raw   json.RawMessage
-	id    int64
+	*received
 	first int  // the number of the message that it goes on with; -1: it is no part
 	gone  bool // it is handed in
 }
 
 func newSheaf() *sheaf { return &sheaf{joiner: newJoiner(), known: make(map[int64]bool)} }
 
-// add takes in what is new of raws, and returns that. grown reports whether there is a part among it.
-func (a *sheaf) add(raws []json.RawMessage) (fresh []json.RawMessage, grown bool) {
-	for _, raw := range raws {
-		s := sheet{raw: raw, id: updateID(raw), first: -1}
-		if s.id != 0 && a.known[s.id] {
+// add takes in what is new of us, and returns that. grown reports whether there is a part among it.
+func (a *sheaf) add(us []*received) (fresh []*received, grown bool) {
+	for _, u := range us {
+		if u.ID != 0 && a.known[u.ID] {
 			continue
 		}
-		a.known[s.id] = true
-		if a.joiner.expects() || len(raw) >= pasteUnits || bytes.Contains(raw, []byte(`"media_group_id"`)) {
-			if m := roughly(raw).post(); m != nil {
-				if at, part := a.joiner.place(m, len(a.all)); part {
-					s.first, grown = at, true
-				}
+		a.known[u.ID] = true
+		s := sheet{received: u, first: -1}
+		if m := u.post(); m != nil {
+			if at, part := a.joiner.place(m, len(a.all)); part {
+				s.first, grown = at, true
 			}
 		}
 		a.all = append(a.all, s)
-		fresh = append(fresh, raw)
+		fresh = append(fresh, u)
 	}
 	return fresh, grown
-}
-
-// roughly decodes an update as far as it makes sense.
-func roughly(raw json.RawMessage) *update {
-	u := new(update)
-	_ = json.Unmarshal(raw, u)
-	return u
 }
 
 // post is the new message that an update brought; nil: none.
@@ -214,22 +201,22 @@ func (u *update) chat() int64 {
 }
 
 // others are the updates that need not wait, for no part stands before them in their chats. They count as handed in.
-func (a *sheaf) others() (raws []json.RawMessage) {
+func (a *sheaf) others() (us []*received) {
 	waits := make(map[int64]bool)
 	for i := range a.all {
 		s := &a.all[i]
-		chat := roughly(s.raw).chat()
+		chat := s.chat()
 		if waits[chat] = waits[chat] || s.first >= 0; !waits[chat] && !s.gone {
 			s.gone = true
-			raws = append(raws, s.raw)
+			us = append(us, s.received)
 		}
 	}
-	return raws
+	return us
 }
 
 // whole are the updates that are left to hand in, and the highest number of those that are then. If the answer is full,
 // what may go on in the next one is left for that, unless everything would be.
-func (a *sheaf) whole(full bool) (raws []json.RawMessage, highest int64) {
+func (a *sheaf) whole(full bool) (us []*received, highest int64) {
 	end := len(a.all)
 	if full {
 		for _, s := range a.all[max(0, end-albumSize):] {
@@ -239,51 +226,51 @@ func (a *sheaf) whole(full bool) (raws []json.RawMessage, highest int64) {
 		}
 	}
 	for _, s := range a.all[:end] {
-		highest = max(highest, s.id)
+		highest = max(highest, s.ID)
 		if !s.gone {
-			raws = append(raws, s.raw)
+			us = append(us, s.received)
 		}
 	}
-	return raws, highest
+	return us, highest
 }
 
 // rest asks for updates again, with the same offset, as long as there was a new part of something in the newest answer:
 // nothing is confirmed before that is all there. Other chats do not wait for it. It returns the updates that are left
 // to hand in, and the highest number of all. What fails here, the next poll will meet again.
-func (l *runner) rest(ctx context.Context, raws []json.RawMessage) (left []json.RawMessage, highest int64) {
+func (l *runner) rest(ctx context.Context, us []*received) (left []*received, highest int64) {
 	a, began := newSheaf(), time.Now()
-	_, grown := a.add(raws)
-	for grown && len(raws) < batchSize && time.Since(began)+againAfter < againFor && l.handInEarly(ctx, a.others()) &&
+	_, grown := a.add(us)
+	for grown && len(us) < batchSize && time.Since(began)+againAfter < againFor && l.handInEarly(ctx, a.others()) &&
 		backoff.Pause(ctx, againAfter) {
 		var err error
-		if raws, err = l.ask(ctx, began.Add(againFor)); err != nil {
+		if us, err = l.ask(ctx, began.Add(againFor)); err != nil {
 			l.log.Debug("telegram asked for the rest of an album or a text in vain", "err", err)
 			break
 		}
-		var fresh []json.RawMessage
-		fresh, grown = a.add(raws)
+		var fresh []*received
+		fresh, grown = a.add(us)
 		l.desk.arrived(fresh...)
 	}
-	return a.whole(len(raws) >= batchSize)
+	return a.whole(len(us) >= batchSize)
 }
 
 // handInEarly hands updates in that are not confirmed yet: after a crash they come again, and are known. It returns
 // false when ctx ended first.
-func (l *runner) handInEarly(ctx context.Context, raws []json.RawMessage) bool {
-	if len(raws) == 0 {
+func (l *runner) handInEarly(ctx context.Context, us []*received) bool {
+	if len(us) == 0 {
 		return true
 	}
-	b, _ := l.reader.batch(raws)
+	b := l.reader.batch(us...)
 	b.Refused, b.Undecided = l.desk.say, l.desk.wait
-	if !l.deliver(ctx, b, raws) {
+	if !l.deliver(ctx, b, us) {
 		return false
 	}
-	l.desk.settled(raws...)
+	l.desk.settled(us...)
 	return true
 }
 
 // ask is fetch, with the same offset, until then.
-func (l *runner) ask(ctx context.Context, until time.Time) ([]json.RawMessage, error) {
+func (l *runner) ask(ctx context.Context, until time.Time) ([]*received, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	return l.fetch(ctx, 0, batchSize)

@@ -387,16 +387,16 @@ func TestJoin(t *testing.T) {
 
 func BenchmarkAlbumOfTen(b *testing.B) {
 	r := newReader(relay.Bot{Platform: Name, ID: "700100"}, testMe, false, discard())
-	var raws []json.RawMessage
+	var us []*received
 	for i := range 10 {
 		u := photoOf(annChat(), int64(i+1), "a", "")
 		u["update_id"] = i + 1
 		raw, _ := json.Marshal(u)
-		raws = append(raws, raw)
+		us = append(us, receivedIn(raw))
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if got, _ := r.batch(raws); len(got.Events) != 1 {
+		if got := r.batch(us...); len(got.Events) != 1 {
 			b.Fatal("not one event")
 		}
 	}

@@ -1,9 +1,7 @@
 package telegram
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
@@ -51,33 +49,27 @@ func newDesk(c *client, log *slog.Logger) *desk {
 	return &desk{client: c, log: log, came: make(chan *query, maxPresses), open: make(map[relay.EventID]*query), early: make(map[relay.EventID]bool)}
 }
 
-// pressIn is the id of the press that an update is; empty: it is none.
-func pressIn(raw json.RawMessage) string {
-	if !bytes.Contains(raw, []byte(`"callback_query"`)) {
+// press is the id of the press that an update is; empty: it is none.
+func (u *update) press() string {
+	if u.CallbackQuery == nil {
 		return ""
 	}
-	var u struct {
-		Press struct {
-			ID string `json:"id"`
-		} `json:"callback_query"`
-	}
-	_ = json.Unmarshal(raw, &u) // then it has no id
-	return u.Press.ID
+	return u.CallbackQuery.ID
 }
 
 // arrived takes note of the presses among updates. It never blocks.
-func (d *desk) arrived(raws ...json.RawMessage) {
-	for _, raw := range raws {
-		if id := pressIn(raw); id != "" {
+func (d *desk) arrived(us ...*received) {
+	for _, u := range us {
+		if id := u.press(); id != "" {
 			d.note(id, false)
 		}
 	}
 }
 
 // arrivedEarly is arrived, of updates that arrived will see again.
-func (d *desk) arrivedEarly(raws ...json.RawMessage) {
-	for _, raw := range raws {
-		if id := pressIn(raw); id != "" {
+func (d *desk) arrivedEarly(us ...*received) {
+	for _, u := range us {
+		if id := u.press(); id != "" {
 			d.note(id, true)
 		}
 	}
@@ -130,9 +122,9 @@ func (d *desk) wait(press relay.EventID) {
 }
 
 // settled answers, with nothing, the presses among updates that have no answer: they are on disk, or dropped.
-func (d *desk) settled(raws ...json.RawMessage) {
-	for _, raw := range raws {
-		if id := pressIn(raw); id != "" && !d.waits(pressID(id)) {
+func (d *desk) settled(us ...*received) {
+	for _, u := range us {
+		if id := u.press(); id != "" && !d.waits(pressID(id)) {
 			d.say(pressID(id), "")
 		}
 	}

@@ -36,7 +36,7 @@ func (p *Bot) Draft(ctx context.Context, a relay.Draft) (relay.Result, error) {
 	}
 	defer t.Leave()
 	for {
-		params := textParams(l.parts[0])
+		params := p.textParams(l.parts[0])
 		params["draft_id"] = strconv.FormatInt(a.DraftID, 10)
 		if thread := threadOf(a.Meta); thread != generalTopic {
 			params.AddNonEmpty("message_thread_id", thread)

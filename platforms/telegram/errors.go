@@ -12,15 +12,20 @@ import (
 
 // What is refused without asking Telegram, in Telegram's own phrases.
 var (
-	errEmpty          = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message text is empty"}
-	errTooLong        = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message is too long"}
-	errUnknownChat    = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: chat not found"}
-	errUnknownMessage = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: MESSAGE_ID_INVALID"}
+	errEmpty          = relay.Refused("Bad Request: message text is empty", nil)
+	errTooLong        = relay.Refused("Bad Request: message is too long", nil)
+	errUnknownChat    = relay.Refused("Bad Request: chat not found", nil)
+	errUnknownMessage = relay.Refused("Bad Request: MESSAGE_ID_INVALID", nil)
 )
 
 // explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	return httpcall.Explain(err, "Telegram", func(f *httpcall.Fault) string { return cmp.Or(f.Message, "Bad Request") })
+	return httpcall.Explain(err, "Telegram", func(f *httpcall.Fault) *relay.ActionError {
+		if refusedWith(err, "peer_id_invalid", "chat was deactivated") {
+			return relay.Gone(f.Message, nil)
+		}
+		return relay.Refused(cmp.Or(f.Message, "Bad Request"), nil)
+	})
 }
 
 // refusedWith reports whether the API refused the call, with an error 400 that contains one of phrases, which are in

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -84,7 +83,8 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	}
 	r.Proved()
 	p.status.EventReceived()
-	b, known := h.read(r.Body)
+	u := receivedIn(r.Body)
+	b, known := h.read(u)
 	if !known {
 		return inbox.Unstored()
 	}
@@ -92,14 +92,14 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	if len(b.Undecodable) > 0 {
 		a.Refused = platforms.Unreadable
 	}
-	p.desk.arrived(r.Body)
+	p.desk.arrived(u)
 	b.Refused, b.Undecided = p.desk.say, p.desk.wait
 	if len(b.Events)+len(b.Undecodable)+len(b.Moves)+len(b.Roster) > 0 {
 		if err := h.feed.Take(ctx, b, hookWait); err != nil {
 			return inbox.Unstored()
 		}
 	}
-	p.desk.settled(r.Body)
+	p.desk.settled(u)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stored = time.Now()
@@ -109,14 +109,13 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 // read makes a batch of one update; known is false before the bot knows who it is. The batch has no cursor: Telegram
 // holds updates back chat by chat, so the number of one says nothing of lower ones, and an offset beyond one that
 // is still to come would lose it. The poll's own cursor stays as it was.
-func (h *hooked) read(raw []byte) (b platforms.Batch, known bool) {
+func (h *hooked) read(u *received) (b platforms.Batch, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.reader == nil {
 		return b, false
 	}
-	b, _ = h.reader.batch([]json.RawMessage{raw})
-	return b, true
+	return h.reader.batch(u), true
 }
 
 // serve hands in what Telegram posts, and keeps the web hook set. It returns ErrBadCredentials, or nil when ctx ended.

@@ -597,7 +597,7 @@ func BenchmarkReceive(b *testing.B) {
 		`","chat":{"id":4001,"type":"private","first_name":"Ann"},"from":{"id":4001,"is_bot":false,"first_name":"Ann","username":"ann_x"}}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if got, _ := h.read(body); len(got.Events) != 1 {
+		if got, _ := h.read(receivedIn(body)); len(got.Events) != 1 {
 			b.Fatal("no event")
 		}
 	}

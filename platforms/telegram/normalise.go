@@ -27,7 +27,6 @@ type topicKey struct{ chat, thread int64 }
 
 // reading is what one update comes to. The zero value: nothing we care about.
 type reading struct {
-	id     int64 // of the update
 	event  *relay.Event
 	moves  []platforms.Move
 	roster []platforms.RosterChange

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,18 +28,36 @@ func newReader(bot relay.Bot, me identity, edits bool, log *slog.Logger) *reader
 	}
 }
 
+// received is an update as it came, decoded as far as it makes sense.
+type received struct {
+	update
+	raw json.RawMessage
+	err error // why it makes no sense; nil: it does
+}
+
+// receivedIn is the update in raw.
+func receivedIn(raw []byte) *received {
+	u := &received{raw: raw}
+	u.err = guarded(func() error { return httpcall.Decode(raw, &u.update) })
+	return u
+}
+
+// UnmarshalJSON never fails: an update that makes no sense is put into quarantine by itself.
+func (u *received) UnmarshalJSON(raw []byte) error {
+	*u = *receivedIn(bytes.Clone(raw))
+	return nil
+}
+
 // batch reads each update by itself: one that makes no sense goes into quarantine alone. Messages that belong together
-// become one event. highest is of the updates' numbers.
-func (r *reader) batch(raws []json.RawMessage) (b platforms.Batch, highest int64) {
+// become one event.
+func (r *reader) batch(us ...*received) (b platforms.Batch) {
 	parts, own := newJoiner(), []int(nil)
-	for _, raw := range raws {
-		o, err := r.read(raw)
+	for _, u := range us {
+		o, err := r.read(u)
 		if err != nil {
-			o = reading{id: updateID(raw)}
-			b.Undecodable = append(b.Undecodable, platforms.Undecodable{Raw: raw, Err: err})
-			r.log.Warn("telegram update makes no sense; kept in quarantine", "update", o.id, "err", err)
+			b.Undecodable = append(b.Undecodable, platforms.Undecodable{Raw: u.raw, Err: err})
+			r.log.Warn("telegram update makes no sense; kept in quarantine", "update", u.ID, "err", err)
 		}
-		highest = max(highest, o.id)
 		if first, n := o.first(parts, len(b.Events)), len(b.Events); o.event != nil && first < n {
 			own[first] = join(&b.Events[first], own[first], *o.event, o.own)
 		} else if o.event != nil {
@@ -53,7 +72,7 @@ func (r *reader) batch(raws []json.RawMessage) (b platforms.Batch, highest int64
 	for _, ev := range b.Events {
 		r.history.heard(ev)
 	}
-	return b, highest
+	return b
 }
 
 // first is the number of the event that o's goes on with; n, which is to be its own, if it stands for itself.
@@ -65,39 +84,31 @@ func (o reading) first(parts *joiner, n int) int {
 	return first
 }
 
-// read decodes and normalises one update.
-func (r *reader) read(raw json.RawMessage) (reading, error) {
-	return guarded(func() (reading, error) {
-		var u update
-		if err := httpcall.Decode(raw, &u); err != nil {
-			return reading{}, err
-		}
-		o, err := r.normalise(&u)
-		o.id = u.ID
-		if o.event != nil && o.event.Traits.Press { // of which Telegram does not say when
-			o.event.At = time.Now().UTC()
-		}
-		return o, err
-	})
+// read normalises one update; with an error nothing comes of it.
+func (r *reader) read(u *received) (o reading, err error) {
+	if err = u.err; err == nil {
+		err = guarded(func() (err error) {
+			o, err = r.normalise(&u.update)
+			return err
+		})
+	}
+	if err != nil {
+		return reading{}, err
+	}
+	if o.event != nil && o.event.Traits.Press { // of which Telegram does not say when
+		o.event.At = time.Now().UTC()
+	}
+	return o, nil
 }
 
 // guarded runs f; a panic counts as its error.
-func guarded(f func() (reading, error)) (o reading, err error) {
+func guarded(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			o, err = reading{}, errors.New("panic: "+relay.PanicWords(v))
+			err = errors.New("panic: " + relay.PanicWords(v))
 		}
 	}()
 	return f()
-}
-
-// updateID is an update's number, even if nothing else of it makes sense; 0 when it has none.
-func updateID(raw json.RawMessage) int64 {
-	var u struct {
-		ID int64 `json:"update_id"`
-	}
-	_ = json.Unmarshal(raw, &u) // which looks at no other field
-	return u.ID
 }
 
 // idleGap is how long the ids of updates are sure to count on. After a week without an update

@@ -2,7 +2,6 @@ package telegram
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -89,34 +88,34 @@ func (l *runner) poll(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		hold, asked := l.hold(), time.Now()
-		raws, err := l.fetch(ctx, hold, batchSize)
+		us, err := l.fetch(ctx, hold, batchSize)
 		if err != nil {
 			if err := l.trouble(ctx, err); err != nil {
 				return err
 			}
 			continue
 		}
-		l.answered(len(raws))
-		if len(raws) == 0 {
+		l.answered(len(us))
+		if len(us) == 0 {
 			if time.Since(asked) < hold/2 { // the server knows no long polls; do not spin
 				backoff.Pause(ctx, l.opts.Duration(keyRetryWait))
 			}
 			continue
 		}
 		l.status.EventReceived()
-		l.desk.arrived(raws...)
-		raws, highest := l.rest(ctx, raws)
+		l.desk.arrived(us...)
+		us, highest := l.rest(ctx, us)
 		if ctx.Err() != nil {
 			break // what is not all there yet comes to the next run
 		}
-		batch, _ := l.reader.batch(raws)
+		batch := l.reader.batch(us...)
 		batch.Refused, batch.Undecided = l.desk.say, l.desk.wait
 		next := l.cursor.past(highest, time.Now())
 		batch.Cursor = next.encode()
-		if !l.deliver(ctx, batch, raws) {
+		if !l.deliver(ctx, batch, us) {
 			break
 		}
-		l.desk.settled(raws...)
+		l.desk.settled(us...)
 		if next.Next == l.cursor.Next { // the server repeats itself; do not spin
 			backoff.Pause(ctx, l.opts.Duration(keyRetryWait))
 		}
@@ -181,7 +180,7 @@ func (l *runner) hold() time.Duration {
 }
 
 // fetch asks for so many updates at most.
-func (l *runner) fetch(ctx context.Context, hold time.Duration, limit int) ([]json.RawMessage, error) {
+func (l *runner) fetch(ctx context.Context, hold time.Duration, limit int) ([]*received, error) {
 	params := tgbotapi.Params{
 		"limit":           strconv.Itoa(limit),
 		"timeout":         strconv.Itoa(int(hold / time.Second)),
@@ -192,9 +191,9 @@ func (l *runner) fetch(ctx context.Context, hold time.Duration, limit int) ([]js
 	}
 	ctx, cancel := context.WithTimeout(ctx, hold+l.opts.Duration(keyAnswerTimeout))
 	defer cancel()
-	var raws []json.RawMessage
-	err := l.client.poll(ctx, "getUpdates", params, &raws)
-	return raws, err
+	var us []*received
+	err := l.client.poll(ctx, "getUpdates", params, &us)
+	return us, err
 }
 
 // answered notes that updates flow; waiting is how many came.
@@ -209,7 +208,7 @@ func (l *runner) answered(waiting int) {
 }
 
 // deliver hands in b, which is of those updates, until it is taken, and returns true; false when ctx ended first.
-func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []json.RawMessage) bool {
+func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []*received) bool {
 	looking, enough := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Add(1)
@@ -239,15 +238,15 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []json.RawMe
 
 // lookOut has presses answered that come while those updates wait for the disk, as they have for lookAfter: it asks
 // again, with the same offset, which confirms nothing. What else comes is the next poll's.
-func (l *runner) lookOut(ctx context.Context, of []json.RawMessage) {
+func (l *runner) lookOut(ctx context.Context, of []*received) {
 	known := newSheaf()
 	known.add(of)
 	for ok := ctx.Err() == nil; ok; ok = backoff.Pause(ctx, lookAfter) {
-		raws, err := l.fetch(ctx, 0, batchSize)
+		us, err := l.fetch(ctx, 0, batchSize)
 		if err != nil {
 			continue
 		}
-		fresh, _ := known.add(raws)
+		fresh, _ := known.add(us)
 		l.desk.arrivedEarly(fresh...)
 	}
 }

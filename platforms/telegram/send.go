@@ -134,7 +134,7 @@ func (l *letter) Skip(err error) bool {
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	pl := &l.place
 	for {
-		params := textParams(l.parts[0])
+		params := l.p.textParams(l.parts[0])
 		params.AddNonEmpty("message_thread_id", pl.thread)
 		params.AddBool("disable_notification", pl.silent)
 		if len(l.parts) == 1 {
@@ -166,11 +166,20 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 }
 
-// textParams are the parameters of a message with the text of p.
-func textParams(p dialect.Part) tgbotapi.Params {
-	params := tgbotapi.Params{"text": p.Text}
-	if len(p.Entities) > 0 {
-		if list, err := json.Marshal(p.Entities); err == nil { // strings and numbers: cannot fail
+// textParams are the parameters of a message with a part's text, which has no previews that it may not have.
+func (p *Bot) textParams(part dialect.Part) tgbotapi.Params {
+	params := tgbotapi.Params{"text": part.Text}
+	var links []string
+	for _, e := range part.Entities {
+		if e.URL != "" {
+			links = append(links, e.URL)
+		}
+	}
+	if !p.previews.Allow(part.Text, links...) {
+		params["link_preview_options"] = `{"is_disabled":true}`
+	}
+	if len(part.Entities) > 0 {
+		if list, err := json.Marshal(part.Entities); err == nil { // strings and numbers: cannot fail
 			params["entities"] = string(list)
 		}
 	}

@@ -145,6 +145,7 @@ func TestSendParameters(t *testing.T) {
 				if diff := cmp.Diff(relay.Result{MessageID: "501"}, res); diff != "" {
 					t.Errorf("result (-want +got):\n%s", diff)
 				}
+				tc.want.Set("link_preview_options", noPreview)
 				if diff := cmp.Diff([]url.Values{tc.want}, f.callsTo("sendMessage")); diff != "" {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
@@ -234,9 +235,13 @@ func TestSendFaults(t *testing.T) {
 			fault{code: 400, description: "Bad Request: chat not found"},
 			relay.NotSent, "Bad Request: chat not found", 0, 1, 0,
 		},
+		"no such person": {
+			fault{code: 400, description: "Bad Request: PEER_ID_INVALID"},
+			relay.NotSent, "chat not found: Bad Request: PEER_ID_INVALID", 0, 1, 0,
+		},
 		"silence longer than there is time": {
 			fault{code: 429, description: "Too Many Requests: retry after 60", retryAfter: 60},
-			relay.NotSent, "network: Too Many Requests: retry after 60", time.Minute, 1, 0,
+			relay.NotSent, "network: flood control exceeded. Retry in 60 seconds", time.Minute, 1, 0,
 		},
 		"internal error": {
 			fault{code: 500, description: "Internal Server Error"},

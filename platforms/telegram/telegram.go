@@ -83,6 +83,7 @@ var keys = []platforms.Key{
 		Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
 		Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
 	},
+	platforms.PreviewsKey(),
 	platforms.DurationKey(keyAnswerTimeout, "15s",
 		"how long beyond poll_timeout an answer may take before the connection counts as dead"),
 	platforms.DurationKey(keyRetryWait, "1s",
@@ -124,16 +125,17 @@ var (
 // Bot is one Telegram bot.
 type Bot struct {
 	// Set once, by open.
-	bot     relay.Bot
-	base    string // of the API, as configured
-	opts    platforms.Settings
-	log     *slog.Logger
-	client  *client
-	turns   *sender.Turns
-	status  *status.Tracker
-	desk    *desk
-	topics  *topics
-	history *history
+	bot      relay.Bot
+	base     string // of the API, as configured
+	opts     platforms.Settings
+	previews platforms.Previews
+	log      *slog.Logger
+	client   *client
+	turns    *sender.Turns
+	status   *status.Tracker
+	desk     *desk
+	topics   *topics
+	history  *history
 	// hookURL is where Telegram posts updates, or did before the bot polled; empty: there is no such address.
 	hookURL   string
 	hooked    *hooked       // nil: the bot polls
@@ -158,6 +160,7 @@ func open(o platforms.Options) (*Bot, error) {
 		bot:       relay.Bot{Platform: Name, ID: relay.BotID(id)},
 		base:      o.APIBase,
 		opts:      opts,
+		previews:  opts.Previews(),
 		log:       o.Log,
 		client:    newClient(o.Token, o.APIBase, o.Transport),
 		turns:     sender.New(rates, explained, checkChat),

@@ -168,6 +168,19 @@ func (h *harness) Received() []platformtest.Received {
 	return out
 }
 
+// noPreview are the link_preview_options that forbid one.
+const noPreview = `{"is_disabled":true}`
+
+// Fetched implements platformtest.Previewer. Captions have no previews.
+func (h *harness) Fetched() (texts []string) {
+	for _, c := range h.fake.carriedOut() {
+		if c.params.Has("text") && c.params.Get("link_preview_options") != noPreview {
+			texts = append(texts, c.params.Get("text"))
+		}
+	}
+	return texts
+}
+
 // Credential implements platformtest.Harness.
 func (h *harness) Credential() string { return testToken }
 

@@ -152,5 +152,5 @@ func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Res
 }
 
 func declinedRename(why string) *relay.ActionError {
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "thread_rename declined: " + why}
+	return relay.Refused("thread_rename declined: "+why, nil)
 }

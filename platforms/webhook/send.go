@@ -24,7 +24,7 @@ const (
 	maxAnswer = 64 << 10
 	// tryTime is how long a receiver may take, so that there is time for another try within an action's.
 	tryTime = 10 * time.Second
-	errGone = "webhook: the receiver wants no more messages"
+	noMore  = "the receiver wants no more messages"
 )
 
 // answer is what is posted to reply_url.
@@ -41,13 +41,13 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	content := markdown.Clean(a.Content)
 	switch {
 	case p.reply == "":
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "webhook: no reply_url"}
+		return relay.Result{}, relay.Gone("the bot has no reply_url", nil)
 	case p.gone.Load():
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: errGone}
+		return relay.Result{}, relay.Gone(noMore, nil)
 	case strings.TrimSpace(content) == "":
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "the message is empty"}
+		return relay.Result{}, relay.Refused("the message is empty", nil)
 	case markdown.TooLong(content):
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "the message is too long"}
+		return relay.Result{}, relay.Refused("the message is too long", nil)
 	}
 	return p.turns.Post(ctx, a.Chat, &sender.Plain{Parts: parts(content), Part: func(ctx context.Context, t *sender.Turn, text string) (relay.MessageID, error) {
 		return p.part(ctx, t, a, text)
@@ -113,14 +113,11 @@ func (p *Bot) post(ctx context.Context, id string, body []byte) error {
 
 // explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	return httpcall.Explain(err, "reply_url", func(f *httpcall.Fault) string {
-		switch {
-		case f.Limited():
-			return "rate limited"
-		case f.Status == http.StatusGone:
-			return errGone
+	return httpcall.Explain(err, "reply_url", func(f *httpcall.Fault) *relay.ActionError {
+		if f.Status == http.StatusGone {
+			return relay.Gone(noMore, nil)
 		}
-		return fmt.Sprintf("webhook: the receiver answered %d", f.Status)
+		return relay.Refused(fmt.Sprintf("webhook: the receiver answered %d", f.Status), nil)
 	})
 }
 

@@ -291,8 +291,8 @@ func TestSendRefused(t *testing.T) {
 		text   string
 		want   string
 	}{
-		"no reply_url":         {200, "", "doorbell", "x", "webhook: no reply_url"},
-		"gone":                 {410, "https://example.net/", "doorbell", "x", "webhook: the receiver wants no more messages"},
+		"no reply_url":         {200, "", "doorbell", "x", "chat not found: the bot has no reply_url"},
+		"gone":                 {410, "https://example.net/", "doorbell", "x", "chat not found: the receiver wants no more messages"},
 		"redirect":             {302, "https://example.net/", "doorbell", "x", "webhook: the receiver answered 302"},
 		"refused":              {400, "https://example.net/", "doorbell", "x", "webhook: the receiver answered 400"},
 		"empty":                {200, "https://example.net/", "doorbell", " ", "the message is empty"},
@@ -318,7 +318,7 @@ func TestGone(t *testing.T) {
 	r := &receiver{answer: always(410, "")}
 	p := opened(t, "https://example.net/", r)
 	for range 3 {
-		if _, err := p.Send(t.Context(), relay.Send{Chat: "doorbell", Content: "x"}); relay.Explain(err).Public != errGone {
+		if _, err := p.Send(t.Context(), relay.Send{Chat: "doorbell", Content: "x"}); relay.Explain(err).Public != "chat not found: the receiver wants no more messages" {
 			t.Error(err)
 		}
 	}

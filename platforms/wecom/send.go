@@ -21,7 +21,7 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	user, _ := p.user(a.Chat) // turns asks whether it is one
 	parts, err := plain.Parts(a.Content, maxText, utf8.RuneLen)
 	if err != nil {
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
+		return relay.Result{}, relay.Refused(err.Error(), nil)
 	}
 	return p.turns.Post(ctx, a.Chat, &sender.Plain{Parts: parts, Part: func(ctx context.Context, t *sender.Turn, part string) (id relay.MessageID, err error) {
 		err = t.Do(ctx, sender.Call{Do: func(ctx context.Context) (err error) {
@@ -50,19 +50,17 @@ func (p *Bot) answered(err error) {
 
 // explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	return httpcall.Explain(err, "WeCom", func(f *httpcall.Fault) string {
+	return httpcall.Explain(err, "WeCom", func(f *httpcall.Fault) *relay.ActionError {
 		switch {
-		case f.Limited():
-			return "rate limited"
 		case f.Code == codeNobodyThere:
-			return "chat not found"
+			return relay.Gone("", nil)
 		case isStale(f):
-			return "bad_credentials"
+			return relay.Refused("bad_credentials", nil)
 		}
 		// Behind that stands the address of this machine, which is none of a gateway's business.
 		words, _, _ := strings.Cut(f.Message, ", hint:")
 		words, _, _ = strings.Cut(words, ", from ip:")
-		return words
+		return relay.Refused(words, nil)
 	})
 }
 

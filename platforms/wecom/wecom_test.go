@@ -574,7 +574,7 @@ func TestNobodyAsksAgainAndAgain(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 				defer cancel()
 				_, err := p.Send(ctx, relay.Send{Chat: relay.ChatID(fmt.Sprintf("%s:user%d", ourCorp, n)), Content: "x"})
-				if ae, ok := errors.AsType[*relay.ActionError](err); !ok || !strings.HasPrefix(ae.Public, "network: rate limited") || ae.Outcome != relay.NotSent {
+				if ae, ok := errors.AsType[*relay.ActionError](err); !ok || !ae.Retried() || ae.Outcome != relay.NotSent {
 					t.Errorf("%v", err)
 				}
 			})

@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -18,10 +17,10 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 	var ids []relay.BufferID // in flight
 	var parts []part         // of those
 	if err := l.until(ctx, func() bool {
-		i := p.indexLocked(id)
-		if i >= 0 && !p.inFlight[i].queued {
+		i := p.flight.index(id)
+		if i >= 0 && !p.flight.entries[i].queued {
 			// A guess, or its push is about to return, or it goes out a second time.
-			p.inFlight[i].acked = p.inFlight[i].acked || p.inFlight[i].again
+			p.flight.entries[i].acked = p.flight.entries[i].acked || p.flight.entries[i].again
 			return false
 		}
 		// In the same breath, or a Resume could send it out again in between.
@@ -42,11 +41,11 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 // and names them, with their parts; none if the acknowledgement does not count. lane.mu must be held.
 func (p *Pump) takeLocked(i int) (ids []relay.BufferID, parts []part) {
 	l := p.lane
-	if l.newest != p || i < 0 || p.inFlight[i].deleting {
+	if l.newest != p || i < 0 || p.flight.entries[i].deleting {
 		return nil, nil
 	}
-	for j := range p.inFlight[:i+1] {
-		e := &p.inFlight[j]
+	for j := range p.flight.entries[:i+1] {
+		e := &p.flight.entries[j]
 		if j < i && (!e.forward || !e.queued || e.deleting) {
 			continue
 		}
@@ -70,19 +69,19 @@ func (p *Pump) drop(ctx context.Context, ids []relay.BufferID, parts []part) err
 	l.mu.Lock()
 	l.deleting--
 	for _, id := range ids {
-		i := p.indexLocked(id)
+		i := p.flight.index(id)
 		switch {
 		case err != nil && i >= 0:
-			if p.inFlight[i].deleting = false; p.inFlight[i].forward {
+			if p.flight.entries[i].deleting = false; p.flight.entries[i].forward {
 				p.liveLocked(i)
 			}
 		case err == nil:
-			p.removeLocked(id)
+			p.flight.remove(id)
 			delete(l.forwards, id)
 		}
 	}
 	if err == nil && p.pushing {
-		p.gone = append(p.gone, all...)
+		p.flight.gone = append(p.flight.gone, all...)
 	}
 	l.changedLocked()
 	l.mu.Unlock()
@@ -119,40 +118,14 @@ func (p *Pump) Resume() {
 	if !p.flipped {
 		return
 	}
-	p.flipped, p.since = false, time.Now()
-	for i := range p.inFlight {
-		e := &p.inFlight[i]
+	p.flipped, p.turns.since = false, time.Now()
+	for i := range p.flight.entries {
+		e := &p.flight.entries[i]
 		n := l.forwards[e.id]
 		e.due = !e.forward || !e.out && n != nil && n.begun < maxPushes
 	}
-	for c := range p.talks { // a gateway that slept runs none
-		p.endTurnLocked(c)
+	for c := range p.turns.talks { // a gateway that slept runs none
+		p.turns.end(c)
 	}
 	l.changedLocked()
-}
-
-// oldestLocked is where the entry in flight is that was pushed first and is not acknowledged, or -1. Forwards do not
-// count. lane.mu must be held.
-func (p *Pump) oldestLocked() int {
-	return slices.IndexFunc(p.inFlight, func(e entry) bool { return !e.acked && !e.forward })
-}
-
-// indexLocked is where id is in flight, or -1. lane.mu must be held.
-func (p *Pump) indexLocked(id relay.BufferID) int {
-	return slices.IndexFunc(p.inFlight, func(e entry) bool { return e.id == id })
-}
-
-// knownLocked reports whether the entry is in flight, be it as a part, or was when the pump began to look. lane.mu must be
-// held.
-func (p *Pump) knownLocked(id relay.BufferID) bool {
-	return slices.Contains(p.gone, id) || slices.ContainsFunc(p.inFlight, func(e entry) bool {
-		return slices.ContainsFunc(e.parts, func(x part) bool { return x.id == id })
-	})
-}
-
-// removeLocked takes id out of what is in flight, if it is there. lane.mu must be held.
-func (p *Pump) removeLocked(id relay.BufferID) {
-	if i := p.indexLocked(id); i >= 0 {
-		p.inFlight = slices.Delete(p.inFlight, i, i+1)
-	}
 }

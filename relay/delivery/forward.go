@@ -2,12 +2,10 @@ package delivery
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // A forward is an entry that its gateway gets as the request it came in. Gateways of June and August 2026 acknowledge
@@ -34,44 +32,6 @@ const (
 	dropTime = 10 * time.Second
 )
 
-// pushes counts how often one forward was pushed, over all sessions.
-type pushes struct {
-	begun   int  // how often it was put into an outbox, less those that the outbox dropped
-	written int  // how often it was written to a socket
-	taken   bool // it counts as taken, and has only to be deleted
-}
-
-// form is how an entry is pushed now, if it is.
-type form int
-
-const (
-	asEvent form = iota
-	asForward
-	notNow // it waits: its last push is in an outbox, which may still drop it
-	taken  // not at all: it has only to be deleted
-)
-
-// formLocked is the form of e now. l.mu must be held.
-func (l *Lane) formLocked(e store.Entry) form {
-	n := l.forwards[e.Buffer]
-	switch {
-	case e.Forward == nil:
-		return asEvent
-	case n != nil && n.taken:
-		return taken
-	case n != nil && n.begun >= maxPushes:
-		return notNow
-	case !time.Now().Before(e.Forward.Until):
-		return asEvent
-	}
-	return asForward
-}
-
-// forgetLocked forgets the forwards between two sequences, which the buffer does not have any more. l.mu must be held.
-func (l *Lane) forgetLocked(after, before uint64) {
-	maps.DeleteFunc(l.forwards, func(id relay.BufferID, _ *pushes) bool { return after < id.Seq && id.Seq < before })
-}
-
 // peekLocked reports whether p should read the entry behind last although the window is full, because it may be a
 // forward. A forward that an earlier run of the program left waits for the window. lane.mu must be held.
 func (p *Pump) peekLocked() bool { return p.lane.ahead > p.last && p.ordinary <= p.last }
@@ -87,12 +47,12 @@ func (p *Pump) lookBackLocked(seq uint64) {
 
 // beginLocked notes that e, which is in flight, is about to be pushed as a forward or as an event. lane.mu must be held.
 func (p *Pump) beginLocked(e *load, as form) {
-	f := &p.inFlight[p.indexLocked(e.Buffer)]
+	f := &p.flight.entries[p.flight.index(e.Buffer)]
 	if f.forward = as == asForward; !f.forward {
 		f.stop()
 		e.Forward = nil
 		if e.turn {
-			p.beginTurnLocked(e.where)
+			p.turns.begin(e.where)
 		}
 		return
 	}
@@ -103,7 +63,7 @@ func (p *Pump) beginLocked(e *load, as form) {
 			n.begun, n.written = 1, 1
 		}
 		if l.forwards == nil {
-			l.forwards = make(map[relay.BufferID]*pushes)
+			l.forwards = make(forwards)
 		}
 		l.forwards[e.Buffer] = n
 	}
@@ -120,9 +80,9 @@ func (p *Pump) left(id relay.BufferID, written bool) {
 	if n == nil {
 		return // deleted meanwhile
 	}
-	i := p.indexLocked(id)
+	i := p.flight.index(id)
 	if i >= 0 {
-		p.inFlight[i].out = false
+		p.flight.entries[i].out = false
 	}
 	if !written {
 		n.begun--
@@ -132,7 +92,7 @@ func (p *Pump) left(id relay.BufferID, written bool) {
 	n.written++
 	n.taken = n.taken || n.written >= maxPushes
 	switch {
-	case n.taken && l.newest.indexLocked(id) >= 0:
+	case n.taken && l.newest.flight.index(id) >= 0:
 		l.newest.settleLocked(id)
 	case n.taken:
 		l.newest.lookBackLocked(id.Seq)
@@ -143,18 +103,10 @@ func (p *Pump) left(id relay.BufferID, written bool) {
 
 // liveLocked has the forward at i count as taken once the session has lived long enough. lane.mu must be held.
 func (p *Pump) liveLocked(i int) {
-	e := &p.inFlight[i]
+	e := &p.flight.entries[i]
 	if id := e.id; slices.Contains(p.lane.pumps, p) {
 		e.stop()
 		e.life = time.AfterFunc(forwardLife, func() { p.lived(id) })
-	}
-}
-
-// stop ends the wait that liveLocked began.
-func (e *entry) stop() {
-	if e.life != nil {
-		e.life.Stop()
-		e.life = nil
 	}
 }
 
@@ -164,15 +116,15 @@ func (p *Pump) lived(id relay.BufferID) {
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.indexLocked(id) < 0 || !slices.Contains(l.pumps, p) {
+	if p.flight.index(id) < 0 || !slices.Contains(l.pumps, p) {
 		return
 	}
 	p.run(func() {
 		answers := p.out.Answers(p.ctx)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		n, i := l.forwards[id], p.indexLocked(id)
-		if n == nil || i < 0 || p.inFlight[i].deleting || p.ctx.Err() != nil {
+		n, i := l.forwards[id], p.flight.index(id)
+		if n == nil || i < 0 || p.flight.entries[i].deleting || p.ctx.Err() != nil {
 			return
 		}
 		if n.taken = n.taken || answers; n.taken {
@@ -186,11 +138,11 @@ func (p *Pump) lived(id relay.BufferID) {
 // settleLocked has the entry deleted if it is a forward that counts as taken. lane.mu must be held.
 func (p *Pump) settleLocked(id relay.BufferID) {
 	l := p.lane
-	i, n := p.indexLocked(id), l.forwards[id]
+	i, n := p.flight.index(id), l.forwards[id]
 	if i < 0 || n == nil || !n.taken || !slices.Contains(l.pumps, p) {
 		return
 	}
-	e := &p.inFlight[i]
+	e := &p.flight.entries[i]
 	if !e.forward || !e.queued || e.deleting {
 		return
 	}

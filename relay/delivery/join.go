@@ -3,9 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -22,47 +20,14 @@ const (
 	lonely = 2
 )
 
-// load is what is pushed under one id: an entry, or several that were joined.
-type load struct {
-	store.Entry              // as it is pushed; the id is that of its newest part
-	parts       []part       // oldest first
-	settles     bool         // settling it may take time
-	waited      bool         // its parts are among those that wait
-	where       Conversation // set if it was joined, waited or begins a turn
-	turn        bool         // it begins a turn that is waited for
-}
-
-// part is an entry of a load.
-type part struct {
-	id    relay.BufferID
-	about store.About
-}
-
-func newLoad(e store.Entry) load {
-	return load{Entry: e, parts: []part{{e.Buffer, e.About}}, settles: e.Event != nil}
-}
-
-// bufferIDs are the ids of the parts.
-func bufferIDs(parts []part) []relay.BufferID {
-	ids := make([]relay.BufferID, len(parts))
-	for n, x := range parts {
-		ids[n] = x.id
-	}
-	return ids
-}
-
 // add makes next a part of e, if they are one event.
 func (p *Pump) add(e *load, next store.Entry) bool {
-	whole, joined := next.Event != nil, false
-	_ = p.guarded(next, func() error {
-		joined = p.out.Join != nil && next.Forward == nil && p.out.Join(&e.Entry, next)
-		return nil
-	})
-	if !joined {
+	whole := next.Event != nil
+	if !p.out.join(&e.Entry, next) {
 		return false
 	}
 	if e.where == (Conversation{}) {
-		e.where, _ = p.where(next)
+		e.where, _ = p.out.where(next)
 	}
 	e.parts = append(e.parts, part{next.Buffer, next.About})
 	e.Buffer, e.About, e.settles = next.Buffer, next.About, e.settles || whole
@@ -92,7 +57,7 @@ func (p *Pump) join(ctx context.Context, e *load) error {
 func (p *Pump) joins(e store.Entry) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
-	return e.Deaths < lonely && e.Buffer.Seq > p.single && !p.knownLocked(e.Buffer)
+	return e.Deaths < lonely && e.Buffer.Seq > p.single && !p.flight.knows(e.Buffer)
 }
 
 // following is the entry behind e: of those that wait with it, or in the lane.
@@ -123,28 +88,4 @@ func (p *Pump) from(ctx context.Context, seq uint64) (next store.Entry, ok bool,
 		l.mu.Unlock()
 	}
 	return next, ok, err
-}
-
-// followingWaiting is the entry behind e that waits with it; behind the last of them, what was not looked at yet.
-func (p *Pump) followingWaiting(ctx context.Context, e *load) (next store.Entry, ok bool, err error) {
-	l := p.lane
-	for {
-		l.mu.Lock()
-		t := p.talks[e.where]
-		i, _ := t.find(e.Buffer.Seq + 1)
-		if i == len(t.waiting) {
-			seq := max(p.last, e.Buffer.Seq) + 1
-			l.mu.Unlock()
-			return p.from(ctx, seq)
-		}
-		seq := t.waiting[i].seq
-		l.mu.Unlock()
-		next, ok, err = l.buf.Next(ctx, l.inst, seq-1)
-		if err != nil || ok && next.Buffer.Seq == seq {
-			return next, ok, err
-		}
-		l.mu.Lock() // it was buried meanwhile
-		t.waiting = slices.Delete(t.waiting, i, i+1)
-		l.mu.Unlock()
-	}
 }

@@ -76,8 +76,8 @@ type Lane struct {
 	offered []store.Entry // what the pump that waits is to take, at most as many as may be in flight
 	// deleting is how many deletions are being committed, of whichever pump.
 	deleting int
-	forwards map[relay.BufferID]*pushes // what is known of forwards that were pushed and are not deleted
-	ahead    uint64                     // the newest sequence of a forward that Appended named; at most told
+	forwards forwards
+	ahead    uint64 // the newest sequence of a forward that Appended named; at most told
 }
 
 // NewLane makes the lane of inst over buf.

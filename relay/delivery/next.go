@@ -5,16 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
-	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
-
-// deathTime bounds the bookkeeping after a session died.
-const deathTime = 5 * time.Second
 
 // task is what a pump does next.
 type task int
@@ -31,14 +25,14 @@ const (
 // another pump in time is on its way to the disk. lane.mu must be held.
 func (p *Pump) taskLocked() task {
 	l := p.lane
-	open := p.ordinaryLocked() < l.window
+	open := p.flight.ordinary() < l.window
 	switch {
 	case p.flipped, l.newest != p, !p.begun && l.deleting > 0:
 		return none
-	case slices.ContainsFunc(p.inFlight, entry.isDue):
+	case slices.ContainsFunc(p.flight.entries, entry.isDue):
 		return again
 	}
-	_, due := p.dueLocked(open)
+	_, due := p.turns.next(open)
 	switch {
 	case due:
 		return release
@@ -75,10 +69,14 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 	if err != nil || !ok || t == again && !p.repeat(&e) || t != again && !p.enter(&e) {
 		return err
 	}
-	err = p.pushOne(ctx, e.Entry)
+	var left func(written bool)
+	if e.Forward != nil {
+		left = func(written bool) { p.left(e.Buffer, written) }
+	}
+	err = p.out.push(ctx, e.Entry, left)
 
 	l.mu.Lock()
-	f := &p.inFlight[p.indexLocked(e.Buffer)]
+	f := &p.flight.entries[p.flight.index(e.Buffer)]
 	if err != nil && e.Forward != nil {
 		p.lane.forwards[e.Buffer].begun--
 		f.out = false
@@ -87,7 +85,7 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 		f.queued = true
 		p.settleLocked(e.Buffer)
 	} else {
-		p.removeLocked(e.Buffer)
+		p.flight.remove(e.Buffer)
 	}
 	l.mu.Unlock()
 	switch {
@@ -108,7 +106,7 @@ func (p *Pump) poisoned(ctx context.Context, e load, why error) error {
 		p.asideLocked(e)
 	}
 	if e.turn {
-		p.endTurnLocked(e.where)
+		p.turns.end(e.where)
 	}
 	l.mu.Unlock()
 	if len(e.parts) > 1 {
@@ -147,10 +145,10 @@ func (p *Pump) find(ctx context.Context, t task) (e load, ok bool, err error) {
 	case err != nil:
 	case ok:
 		p.dry = 0
-		l.forgetLocked(after, found.Buffer.Seq)
+		l.forwards.forget(after, found.Buffer.Seq)
 	case p.said == p.knew:
 		p.last = max(p.last, told) // all of that is gone
-		l.forgetLocked(after, math.MaxUint64)
+		l.forwards.forget(after, math.MaxUint64)
 	}
 	return newLoad(found), ok && err == nil, err
 }
@@ -160,12 +158,12 @@ func (p *Pump) find(ctx context.Context, t task) (e load, ok bool, err error) {
 func (p *Pump) findAgain(ctx context.Context) (e load, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()
-	i := slices.IndexFunc(p.inFlight, entry.isDue)
+	i := slices.IndexFunc(p.flight.entries, entry.isDue)
 	if i < 0 { // acknowledged meanwhile
 		l.mu.Unlock()
 		return e, false, nil
 	}
-	was := load{Entry: store.Entry{Buffer: p.inFlight[i].id}, parts: p.inFlight[i].parts, where: p.inFlight[i].where}
+	was := load{Entry: store.Entry{Buffer: p.flight.entries[i].id}, parts: p.flight.entries[i].parts, where: p.flight.entries[i].where}
 	l.mu.Unlock()
 	for n, x := range was.parts {
 		found, there, err := l.buf.Next(ctx, l.inst, x.id.Seq-1)
@@ -177,16 +175,16 @@ func (p *Pump) findAgain(ctx context.Context) (e load, ok bool, err error) {
 		} else if !there || !p.add(&e, found) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if i := p.indexLocked(was.Buffer); i >= 0 && p.inFlight[i].isDue() {
+			if i := p.flight.index(was.Buffer); i >= 0 && p.flight.entries[i].isDue() {
 				p.asideLocked(was)
 			}
 			return e, false, nil
 		}
 	}
-	c, urgent := p.where(e.Entry)
+	c, urgent := p.out.where(e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.placeLocked(&e, c, urgent)
+	p.turns.place(&e, c, urgent, l.forwards.form(e.Entry))
 	return e, true, nil
 }
 
@@ -200,11 +198,11 @@ func (p *Pump) enter(e *load) bool {
 	if p.said != p.knew {
 		return false
 	}
-	known := p.knownLocked(e.parts[0].id)
-	as := l.formLocked(e.Entry)
+	known := p.flight.knows(e.parts[0].id)
+	as := l.forwards.form(e.Entry)
 	switch {
 	case known || as != asEvent:
-	case p.ordinaryLocked() >= l.window:
+	case p.flight.ordinary() >= l.window:
 		if !e.waited {
 			p.ordinary = e.parts[0].id.Seq
 		}
@@ -214,17 +212,17 @@ func (p *Pump) enter(e *load) bool {
 	}
 	p.last = max(p.last, e.Buffer.Seq)
 	if e.waited {
-		p.takeWaitingLocked(e.where, e.parts)
+		p.turns.taken(e.where, e.parts)
 	}
 	switch {
 	case known, as == notNow:
 		return false
 	case as == taken:
-		p.inFlight = append(p.inFlight, entry{id: e.Buffer, parts: e.parts, where: e.where, forward: true, queued: true, acked: true})
+		p.flight.entries = append(p.flight.entries, entry{id: e.Buffer, parts: e.parts, where: e.where, forward: true, queued: true, acked: true})
 		p.settleLocked(e.Buffer)
 		return false
 	}
-	p.inFlight = append(p.inFlight, entry{id: e.Buffer, parts: e.parts, where: e.where})
+	p.flight.entries = append(p.flight.entries, entry{id: e.Buffer, parts: e.parts, where: e.where})
 	p.beginLocked(e, as)
 	return true
 }
@@ -235,12 +233,12 @@ func (p *Pump) repeat(e *load) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
 	id := e.Buffer
-	i := p.indexLocked(id)
-	if i < 0 || !p.inFlight[i].isDue() {
+	i := p.flight.index(id)
+	if i < 0 || !p.flight.entries[i].isDue() {
 		return false
 	}
-	f := &p.inFlight[i]
-	as := p.lane.formLocked(e.Entry)
+	f := &p.flight.entries[i]
+	as := p.lane.forwards.form(e.Entry)
 	if as == asEvent && e.Event != nil && p.out.Settle != nil {
 		return false // as in enter
 	}
@@ -251,57 +249,4 @@ func (p *Pump) repeat(e *load) bool {
 	f.queued, f.again = false, true
 	p.beginLocked(e, as)
 	return true
-}
-
-// pushOne is push, guarded.
-func (p *Pump) pushOne(ctx context.Context, e store.Entry) error {
-	return p.guarded(e, func() error {
-		if e.Forward == nil {
-			return p.out.Push(ctx, e, nil)
-		}
-		return p.out.Push(ctx, e, func(written bool) { p.left(e.Buffer, written) })
-	})
-}
-
-// guarded is what do returns about e, with a panic turned into poison: the one place where this package recovers.
-func (p *Pump) guarded(e store.Entry, do func() error) (err error) {
-	defer func() {
-		v := recover()
-		if v == nil {
-			return
-		}
-		what := relay.PanicWords(v)
-		p.lane.log.Error("push panicked", "buffer", e.Buffer.String(), "panic", what, "stack", string(debug.Stack()))
-		err = fmt.Errorf("%w: %s", ErrPoison, what)
-	}()
-	return do()
-}
-
-// die charges what was pushed first of what is in flight with a death after the session ended, unless it is excused. Of
-// several messages that were given as one, nobody knows which the gateway died of: all are charged, and from the second
-// death on each comes by itself.
-func (p *Pump) die(ctx context.Context) error {
-	l := p.lane
-	l.mu.Lock()
-	var oldest []relay.BufferID
-	if i := p.oldestLocked(); i >= 0 {
-		oldest = bufferIDs(p.inFlight[i].parts)
-	}
-	excused := p.flipped || p.failed
-	l.mu.Unlock()
-	if oldest == nil || excused || errors.Is(context.Cause(ctx), ErrShutdown) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deathTime)
-	defer cancel()
-	dead, err := l.buf.Died(ctx, l.inst, oldest...)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil // acknowledged, dropped or buried in the meantime
-	case err != nil:
-		return fmt.Errorf("record death of %v for %s: %w", oldest, l.inst, err)
-	case dead:
-		l.log.Error("entry is a dead letter now: its gateway died with it too often", "buffer", oldest[0].String())
-	}
-	return nil
 }

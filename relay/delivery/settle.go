@@ -14,14 +14,14 @@ func (p *Pump) unsettled(e load, t task) bool {
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e.Event == nil || p.out.Settle == nil || l.formLocked(e.Entry) != asEvent {
+	if e.Event == nil || p.out.Settle == nil || l.forwards.form(e.Entry) != asEvent {
 		return false
 	}
 	if t == again {
-		i := p.indexLocked(e.Buffer)
-		return i >= 0 && p.inFlight[i].isDue()
+		i := p.flight.index(e.Buffer)
+		return i >= 0 && p.flight.entries[i].isDue()
 	}
-	return !p.knownLocked(e.parts[0].id) && p.said == p.knew && p.ordinaryLocked() < l.window
+	return !p.flight.knows(e.parts[0].id) && p.said == p.knew && p.flight.ordinary() < l.window
 }
 
 // settle has e made ready. ok is false if it is not to be pushed now: the pump was flipped or its session ended
@@ -36,7 +36,7 @@ func (p *Pump) settle(ctx context.Context, e *load) (ok bool, err error) {
 	}
 	p.unsettle = cancel // for Flip
 	l.mu.Unlock()
-	err = p.guarded(e.Entry, func() error { return p.out.Settle(settling, &e.Entry) })
+	err = p.out.settle(settling, &e.Entry)
 	e.Event = nil
 	l.mu.Lock()
 	p.unsettle = nil

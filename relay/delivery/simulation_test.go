@@ -761,8 +761,8 @@ func (w *world) drain() {
 func (w *world) dump() string {
 	p := w.live.pump
 	out := fmt.Sprintf("pushed %v %q\nlast %d, dry %d, told %d, ordinary %d, single %d, window %d, ready %v\n",
-		w.live.seen(), w.live.texts(), p.last, p.dry, w.l.told, p.ordinary, p.single, w.window, p.ready)
-	for c, t := range p.talks {
+		w.live.seen(), w.live.texts(), p.last, p.dry, w.l.told, p.ordinary, p.single, w.window, p.turns.ready)
+	for c, t := range p.turns.talks {
 		out += fmt.Sprintf("in %v wait %v, in a turn: %v\n", c, t.waiting, t.turn != nil)
 	}
 	for _, e := range w.mem.buffered() {

@@ -2,11 +2,10 @@ package delivery
 
 import (
 	"cmp"
-	"context"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -30,31 +29,6 @@ const (
 	turnMost = 10 * time.Minute
 )
 
-// Conversation is where turns follow one another. The zero value is none: there nothing waits.
-type Conversation struct {
-	Chat   relay.Chat
-	Thread relay.ThreadID // of a network whose threads are no chats
-	urgent bool           // only what is urgent there
-}
-
-// In is the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
-func In(c relay.Chat, thread relay.ThreadID) Conversation {
-	if string(thread) == string(c.ID) {
-		thread = ""
-	}
-	return Conversation{Chat: c, Thread: thread}
-}
-
-// Sign is what a gateway does in a conversation while a turn runs there.
-type Sign int
-
-const (
-	Alive  Sign = iota // it gives a sign of life
-	Said               // it has said something
-	Closed             // it has closed the turn, if it said something: gateways of August 2026 close also what they put off
-	Final              // it has said the last thing, as it seems
-)
-
 // talk is a conversation in which something waits, or whose turn is waited for.
 type talk struct {
 	waiting []waiting   // oldest first
@@ -70,27 +44,36 @@ type waiting struct {
 	forward bool
 }
 
-// Heard says what the gateway did in the conversation. It never blocks.
-func (p *Pump) Heard(c Conversation, sign Sign) {
-	p.lane.mu.Lock()
-	defer p.lane.mu.Unlock()
-	if t := p.talks[c]; t != nil && t.turn != nil {
+// turns are what waits for its turn, and what is known of the turns that run. Its lane's lock guards it.
+type turns struct {
+	// Set once, by NewPump.
+	mu   sync.Locker // the lane's
+	wake func()      // something may be pushed now; called with mu held
+
+	talks map[Conversation]*talk
+	ready []Conversation // those of talks in which something waits that may be pushed
+	since time.Time      // what was accepted before is backlog
+}
+
+// heard notes what the gateway did in the conversation.
+func (u *turns) heard(c Conversation, sign Sign) {
+	if t := u.talks[c]; t != nil && t.turn != nil {
 		t.said = t.said || sign == Said
 		t.ends = t.ends || sign == Final || sign == Closed && t.said
-		p.listenLocked(c, t)
+		u.listen(c, t)
 	}
 }
 
-// beginTurnLocked notes that a turn of the conversation begins. lane.mu must be held.
-func (p *Pump) beginTurnLocked(c Conversation) {
-	t := p.talkLocked(c)
-	p.ready = slices.DeleteFunc(p.ready, func(o Conversation) bool { return o == c })
+// begin notes that a turn of the conversation begins.
+func (u *turns) begin(c Conversation) {
+	t := u.talk(c)
+	u.unready(c)
 	t.said, t.ends, t.until = false, false, time.Now().Add(turnMost)
-	p.listenLocked(c, t)
+	u.listen(c, t)
 }
 
-// listenLocked waits for the end of the conversation's turn. lane.mu must be held.
-func (p *Pump) listenLocked(c Conversation, t *talk) {
+// listen waits for the end of the conversation's turn.
+func (u *turns) listen(c Conversation, t *talk) {
 	wait := turnSilent
 	if t.ends {
 		wait = turnEnds
@@ -98,21 +81,21 @@ func (p *Pump) listenLocked(c Conversation, t *talk) {
 	t.stop()
 	var turn *time.Timer
 	turn = time.AfterFunc(min(wait, time.Until(t.until)), func() {
-		p.lane.mu.Lock()
-		defer p.lane.mu.Unlock()
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		if t.turn == turn { // else something was heard meanwhile
-			p.endTurnLocked(c)
+			u.end(c)
 		}
 	})
 	t.turn = turn
 }
 
-// endTurnLocked has what waits in the conversation go on. lane.mu must be held.
-func (p *Pump) endTurnLocked(c Conversation) {
-	if t := p.talks[c]; t != nil {
+// end has what waits in the conversation go on.
+func (u *turns) end(c Conversation) {
+	if t := u.talks[c]; t != nil {
 		t.stop()
-		p.tidyLocked(c, t)
-		p.wakeLocked()
+		u.tidy(c, t)
+		u.wake()
 	}
 }
 
@@ -124,132 +107,43 @@ func (t *talk) stop() {
 	}
 }
 
-// talkLocked is what is known of the conversation. lane.mu must be held.
-func (p *Pump) talkLocked(c Conversation) *talk {
-	t := p.talks[c]
+// talk is what is known of the conversation.
+func (u *turns) talk(c Conversation) *talk {
+	t := u.talks[c]
 	if t == nil {
-		if p.talks == nil {
-			p.talks = make(map[Conversation]*talk)
+		if u.talks == nil {
+			u.talks = make(map[Conversation]*talk)
 		}
 		t = new(talk)
-		p.talks[c] = t
+		u.talks[c] = t
 	}
 	return t
 }
 
-// tidyLocked forgets a conversation in which nothing waits, and notes that what waits in another may be pushed, unless
-// its turn runs. lane.mu must be held.
-func (p *Pump) tidyLocked(c Conversation, t *talk) {
+// tidy forgets a conversation in which nothing waits, and notes that what waits in another may be pushed, unless
+// its turn runs.
+func (u *turns) tidy(c Conversation, t *talk) {
 	switch {
 	case t.turn != nil:
 	case len(t.waiting) == 0:
-		delete(p.talks, c)
-	case !slices.Contains(p.ready, c):
-		p.ready = append(p.ready, c)
+		delete(u.talks, c)
+	case !slices.Contains(u.ready, c):
+		u.ready = append(u.ready, c)
 	}
 }
 
-// placeLocked notes where e is said, and whether it begins a turn there that is waited for. lane.mu must be held.
-func (p *Pump) placeLocked(e *load, c Conversation, urgent bool) (behind bool) {
+// unready notes that nothing may be pushed in the conversation.
+func (u *turns) unready(c Conversation) {
+	u.ready = slices.DeleteFunc(u.ready, func(o Conversation) bool { return o == c })
+}
+
+// place notes where e is said, and whether it begins a turn there that is waited for. behind: it waits.
+func (u *turns) place(e *load, c Conversation, urgent bool, as form) (behind bool) {
 	e.where = c
-	said := p.lane.formLocked(e.Entry) == asEvent && !urgent && c.Chat.ID != ""
-	e.turn = said && p.backlogLocked(e.Entry)
-	t := p.talks[c]
+	said := as == asEvent && !urgent && c.Chat.ID != ""
+	e.turn = said && u.backlog(e.Entry)
+	t := u.talks[c]
 	return t != nil && (e.turn || said && len(t.waiting) > 0)
-}
-
-// waits has e wait if it cannot be pushed yet, and reports whether it does.
-func (p *Pump) waits(ctx context.Context, e *load) bool {
-	l, taken := p.lane, p.takes(ctx, e.Entry)
-	l.mu.Lock()
-	live := taken && len(p.talks) == 0 && !p.backlogLocked(e.Entry)
-	l.mu.Unlock()
-	if live {
-		return false
-	}
-	c, urgent := p.where(e.Entry)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if behind := p.placeLocked(e, c, urgent); taken && !behind || p.knownLocked(e.Buffer) {
-		return false
-	}
-	if p.said == p.knew { // else it is looked at anew
-		p.last = e.Buffer.Seq
-		p.talkLocked(c).wait(waiting{e.Buffer.Seq, l.formLocked(e.Entry) == asForward})
-	}
-	return true
-}
-
-// findWaiting is the entry that waited longest of those that need not wait any more.
-func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
-	l := p.lane
-	l.mu.Lock()
-	c, ok := p.dueLocked(p.ordinaryLocked() < l.window)
-	if !ok { // its turn began meanwhile
-		l.mu.Unlock()
-		return e, false, nil
-	}
-	seq := p.talks[c].waiting[0].seq
-	l.mu.Unlock()
-	found, ok, err := l.buf.Next(ctx, l.inst, seq-1)
-	if err != nil {
-		return e, false, err
-	}
-	e = newLoad(found)
-	there := ok && found.Buffer.Seq == seq
-	taken := there && p.takes(ctx, found)
-	urgent := false
-	if there {
-		_, urgent = p.where(found)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case !there: // it was buried meanwhile
-		p.takeWaitingLocked(c, []part{{id: relay.BufferID{Seq: seq}}})
-	case !taken && p.said == p.knew:
-		p.ready = slices.DeleteFunc(p.ready, func(o Conversation) bool { return o == c })
-	}
-	e.waited = true
-	p.placeLocked(&e, c, urgent)
-	if taken { // it may have become an event meanwhile, which waits for the window
-		p.talks[c].waiting[0].forward = l.formLocked(found) == asForward
-	}
-	return e, taken, nil
-}
-
-// where is Outlet.Where's, guarded: what cannot be read waits for nobody.
-func (p *Pump) where(e store.Entry) (c Conversation, urgent bool) {
-	_ = p.guarded(e, func() error {
-		c, urgent = p.out.Where(e)
-		return nil
-	})
-	c.urgent = urgent
-	return c, urgent
-}
-
-// takes is Outlet.Takes's, guarded: what cannot be read is pushed, and buried then.
-func (p *Pump) takes(ctx context.Context, e store.Entry) bool {
-	taken := true
-	_ = p.guarded(e, func() error {
-		taken = p.out.Takes(ctx, e)
-		return nil
-	})
-	return taken
-}
-
-// asideLocked has what was joined wait once more, each by itself. lane.mu must be held.
-func (p *Pump) asideLocked(e load) {
-	p.removeLocked(e.Buffer)
-	if len(e.parts) == 1 {
-		return
-	}
-	t := p.talkLocked(e.where)
-	for _, x := range e.parts {
-		t.wait(waiting{seq: x.id.Seq})
-	}
-	p.last = max(p.last, e.Buffer.Seq)
-	p.tidyLocked(e.where, t)
 }
 
 // wait puts w among what waits, if it is not there. It may be looked at for the second time.
@@ -264,9 +158,9 @@ func (t *talk) find(seq uint64) (int, bool) {
 	return slices.BinarySearchFunc(t.waiting, seq, func(w waiting, seq uint64) int { return cmp.Compare(w.seq, seq) })
 }
 
-// takeWaitingLocked notes that entries of the conversation wait no more. lane.mu must be held.
-func (p *Pump) takeWaitingLocked(c Conversation, parts []part) {
-	t := p.talks[c]
+// taken notes that entries of the conversation wait no more.
+func (u *turns) taken(c Conversation, parts []part) {
+	t := u.talks[c]
 	if t == nil {
 		return
 	}
@@ -275,20 +169,20 @@ func (p *Pump) takeWaitingLocked(c Conversation, parts []part) {
 			t.waiting = slices.Delete(t.waiting, i, i+1)
 		}
 	}
-	p.ready = slices.DeleteFunc(p.ready, func(o Conversation) bool { return o == c })
-	p.tidyLocked(c, t)
+	u.unready(c)
+	u.tidy(c, t)
 }
 
-// backlogLocked reports whether e had been accepted before the session began, or its gateway woke. What was offered bears
-// no time: it has just been accepted. lane.mu must be held.
-func (p *Pump) backlogLocked(e store.Entry) bool { return !e.At.IsZero() && e.At.Before(p.since) }
+// backlog reports whether e had been accepted before the session began, or its gateway woke. What was offered bears
+// no time: it has just been accepted.
+func (u *turns) backlog(e store.Entry) bool { return !e.At.IsZero() && e.At.Before(u.since) }
 
-// dueLocked is the conversation whose turn it is: of those with something to push, the one where that is oldest. open:
-// the window has room. lane.mu must be held.
-func (p *Pump) dueLocked(open bool) (due Conversation, ok bool) {
+// next is the conversation whose turn it is: of those with something to push, the one where that is oldest. open:
+// the window has room.
+func (u *turns) next(open bool) (due Conversation, ok bool) {
 	var oldest uint64
-	for _, c := range p.ready {
-		if w := p.talks[c].waiting[0]; (open || w.forward) && (!ok || w.seq < oldest) {
+	for _, c := range u.ready {
+		if w := u.talks[c].waiting[0]; (open || w.forward) && (!ok || w.seq < oldest) {
 			due, oldest, ok = c, w.seq, true
 		}
 	}

@@ -138,12 +138,10 @@ func (fs *Facts) personSees(ctx context.Context, p platforms.Bot, place relay.Pl
 	if err == nil {
 		return sees, nil
 	}
-	out := &relay.ActionError{Outcome: relay.NotSent, Public: "network: whether the person can see the chat is not known yet", Err: err}
-	var muted *platforms.MutedError
-	if errors.As(err, &muted) {
-		out.RetryAfter = time.Until(muted.Until)
+	if muted, ok := errors.AsType[*platforms.MutedError](err); ok {
+		return false, relay.Penalty(time.Until(muted.Until), err)
 	}
-	return false, out
+	return false, relay.Later("whether the person can see the chat is not known yet", err)
 }
 
 // locateWithin bounds the question where a chat stands.

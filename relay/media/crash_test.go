@@ -189,7 +189,7 @@ func (r *rig) judge(w world, contents map[string][]byte, uploads map[relay.Media
 		if rec.Uploaded() {
 			want = uploads[rec.ID]
 		}
-		b, err := os.ReadFile(r.k.path(rec.ID))
+		b, err := os.ReadFile(r.k.folder.path(rec.ID))
 		if err != nil || want != nil && !bytes.Equal(b, want) || int64(len(b)) != rec.Facts.Size {
 			r.t.Errorf("%s: a record says held of %d bytes, %v", w.after, len(b), err)
 		}
@@ -199,7 +199,7 @@ func (r *rig) judge(w world, contents map[string][]byte, uploads map[relay.Media
 			r.t.Errorf("%s: an upload that was answered has %d bytes", w.after, len(got))
 		}
 	}
-	if names := r.names(); len(names) != held || !files.Exists(r.k.dir) {
+	if names := r.names(); len(names) != held || !files.Exists(r.k.folder.dir) {
 		r.t.Errorf("%s: %v in the folder, %d held", w.after, names, held)
 	}
 }

@@ -14,47 +14,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// job is a file that is to be fetched. Its fields but done are the Keeper's, under mu, or its fetch's while that runs.
-type job struct {
-	id      relay.MediaID
-	done    chan struct{} // closed when the file's state is final
-	of      []fair.Owner
-	size    int64 // that it may take; 0: its record was not looked at yet
-	tried   int
-	hosts   int       // Keeper.hosts at the last try that found no bot
-	after   time.Time // not before
-	running bool
-	cramped bool // it waits for room
-}
-
 // Fetch begins to fetch what was just recorded. It does not block.
 func (k *Keeper) Fetch(as ...relay.Attachment) {
 	for _, a := range as {
 		if a.ID != "" {
-			k.add(a.ID)
+			k.jobs.add(a.ID)
 		}
-	}
-}
-
-// add is the job of fetching a file.
-func (k *Keeper) add(id relay.MediaID) *job {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	j, ok := k.jobs[id]
-	if !ok {
-		j = &job{id: id, done: make(chan struct{})}
-		k.jobs[id] = j
-		k.queue = append(k.queue, j)
-		k.wake()
-	}
-	return j
-}
-
-// wake lets Run look for jobs to begin.
-func (k *Keeper) wake() {
-	select {
-	case k.poke <- struct{}{}:
-	default: // it will look anyway
 	}
 }
 
@@ -78,16 +43,14 @@ func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again 
 		due = slices.Delete(due, n, n+1)
 		if !k.take(ctx, j.id, claim{size: j.size, of: j.of}, records) {
 			place.Leave()
-			k.cramp(j, true)
+			k.jobs.cramp(j, true)
 			pause = shorter(pause, roomEvery)
 			for _, o := range j.of {
 				out[o] = true
 			}
 			continue
 		}
-		k.mu.Lock()
-		j.running = true
-		k.mu.Unlock()
+		k.jobs.begin(j)
 		run(j, place)
 	}
 	return later(pause)
@@ -95,10 +58,7 @@ func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again 
 
 // due are the jobs that wait for nothing but a place and room, in the order they came. pause is when the next is; 0: none is.
 func (k *Keeper) due(ctx context.Context) (due []*job, pause time.Duration) {
-	k.mu.Lock()
-	all := slices.DeleteFunc(slices.Clone(k.queue), func(j *job) bool { return j.running })
-	k.mu.Unlock()
-	for _, j := range all {
+	for _, j := range k.jobs.idle() {
 		switch wait := time.Until(j.after); {
 		case wait > 0:
 			pause = shorter(pause, wait)
@@ -123,25 +83,12 @@ func (k *Keeper) next(due []*job, out map[fair.Owner]bool) (n int, of fair.Owner
 	return n, of
 }
 
-func (j *job) isRunning(k *Keeper) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return j.running
-}
-
 // shorter is the shorter of two pauses, of which 0 is none.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 {
 		return b
 	}
 	return min(a, b)
-}
-
-// cramp notes whether a job waits for room.
-func (k *Keeper) cramp(j *job, is bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	j.cramped = is
 }
 
 func later(pause time.Duration) <-chan time.Time {
@@ -159,17 +106,17 @@ func (k *Keeper) learn(ctx context.Context, j *job) bool {
 		j.after = time.Now().Add(roomEvery)
 		return false
 	case !ok || r.State != relay.MediaWaiting:
-		k.finish(j)
+		k.jobs.finish(j)
 		return false
 	case len(r.Needed) == 0: // whoever waited for it went on without it
 		why := relay.MediaGone
-		if k.isCramped(j) {
+		if k.jobs.isCramped(j) {
 			why = relay.MediaNoSpace
 		}
 		k.settle(ctx, j, media.Record{State: why, Why: "not fetched in time"})
 		return false
 	}
-	j.of, j.size = k.owners(ctx, r.Needed), r.Size
+	j.of, j.size = k.owners.all(ctx, r.Needed), r.Size
 	switch {
 	case r.Size > MaxFile: // its platform refuses it in words of its own; nobody waits for room for that
 		j.size = 1
@@ -179,26 +126,10 @@ func (k *Keeper) learn(ctx context.Context, j *job) bool {
 	return true
 }
 
-// finish ends a job: the state of its file is final.
-func (k *Keeper) finish(j *job) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.jobs[j.id] != j {
-		return
-	}
-	delete(k.jobs, j.id)
-	k.queue = slices.DeleteFunc(k.queue, func(x *job) bool { return x == j })
-	close(j.done)
-	k.wake()
-}
-
-// again puts a job back, to be tried after a pause.
+// again puts a job back, to be tried after a pause. Nothing is kept for it meanwhile.
 func (k *Keeper) again(j *job, pause time.Duration) {
 	k.room.drop(j.id)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	j.running, j.size, j.after = false, 0, time.Now().Add(pause)
-	k.wake()
+	k.jobs.again(j, pause)
 }
 
 // fetch is one try of a job, and what follows from it.
@@ -208,7 +139,7 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 		k.again(j, 0) // learn sees what became of it
 		return
 	}
-	k.cramp(j, false)
+	k.jobs.cramp(j, false)
 	r, err = k.try(ctx, r, j.size)
 	verdict, isFinal := errors.AsType[*platforms.MediaError](err)
 	switch {
@@ -219,12 +150,14 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 		k.log.Info("a file cannot be had", "bot", r.Bot.String(), "event", r.Event, "media", r.ID, "state", verdict.State, "why", verdict.Why)
 		k.settle(ctx, j, media.Record{State: verdict.State, Why: verdict.Why})
 	case isFull(err):
-		k.cramp(j, true)
+		k.jobs.cramp(j, true)
 		k.log.Warn("the disk took no more of a file; trying again", "media", r.ID, "in", silentFor)
 		k.again(j, silentFor)
 	default:
 		if errors.Is(err, errNoBot) {
-			k.awaits(j)
+			if n := k.hosted.changed(); j.hosts != n { // it may have been there since the last try
+				j.hosts, j.tried = n, 0
+			}
 		}
 		if j.tried++; j.tried < tries {
 			k.log.Info("a file was not fetched; trying again", "bot", r.Bot.String(), "event", r.Event, "media", r.ID)
@@ -241,15 +174,6 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 	}
 }
 
-// awaits counts the tries of a job without a bot anew when bots came or went since the last: it may have been there in between.
-func (k *Keeper) awaits(j *job) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if j.hosts != k.hosts {
-		j.hosts, j.tried = k.hosts, 0
-	}
-}
-
 // errNoBot: nobody gives the files of a bot that is not hosted, until it is added again.
 var errNoBot = errors.New("its bot is not served here any more, or gives no files")
 
@@ -258,7 +182,7 @@ var errMore = errors.New("the file is larger than its network said")
 
 // try fetches a file of at most size bytes, if that is less than MaxFile, once. Its record is held then.
 func (k *Keeper) try(ctx context.Context, r media.Record, size int64) (media.Record, error) {
-	f := k.fetcher(r.Bot)
+	f := k.hosted.fetcher(r.Bot)
 	if f == nil {
 		return r, errNoBot
 	}
@@ -274,7 +198,7 @@ func (k *Keeper) try(ctx context.Context, r media.Record, size int64) (media.Rec
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
 	promised := size
-	w, err := k.write(r.ID, readerFunc(func(p []byte) (int, error) {
+	w, err := k.folder.write(r.ID, readerFunc(func(p []byte) (int, error) {
 		n, err := body.Read(p)
 		if n > 0 {
 			silent.Reset(silentFor)
@@ -301,19 +225,6 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 var _ io.Reader = readerFunc(nil)
-
-// fetcher is who opens files of a bot; nil: nobody.
-func (k *Keeper) fetcher(b relay.Bot) platforms.MediaFetcher {
-	k.mu.Lock()
-	bots := k.bots
-	k.mu.Unlock()
-	for _, p := range bots {
-		if f, ok := p.(platforms.MediaFetcher); ok && p.ID() == b {
-			return f
-		}
-	}
-	return nil
-}
 
 var became = map[relay.MediaState]count.Counter{
 	relay.MediaHeld: count.MediaHeld, relay.MediaTooLarge: count.MediaTooLarge,
@@ -343,8 +254,8 @@ func (k *Keeper) settle(ctx context.Context, j *job, as media.Record) {
 	case !there:
 		k.remove(j.id)
 	case as.State == relay.MediaHeld:
-		k.room.put(j.id, kept{as.Facts.Size, k.owners(ctx, of), true})
-		k.written(j.id)
+		k.room.put(j.id, kept{as.Facts.Size, k.owners.all(ctx, of), true})
+		k.folder.sound(j.id)
 		k.opts.Count(became[as.State])
 	default:
 		k.room.drop(j.id)
@@ -353,12 +264,5 @@ func (k *Keeper) settle(ctx context.Context, j *job, as media.Record) {
 		k.failed++
 		k.mu.Unlock()
 	}
-	k.finish(j)
-}
-
-// written notes that the bytes of a file are what its record says.
-func (k *Keeper) written(id relay.MediaID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.sound[id] = true
+	k.jobs.finish(j)
 }

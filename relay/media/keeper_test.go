@@ -32,8 +32,8 @@ func TestTheLifeOfAFile(t *testing.T) {
 		if r.content("i3", id) != nil || r.content("i1", relay.NewMediaID()) != nil || r.content("i1", "../connector.db") != nil {
 			t.Error("a foreign or unknown file was read")
 		}
-		st, err := os.Stat(r.k.path(id))
-		dir, err2 := os.Stat(r.k.dir)
+		st, err := os.Stat(r.k.folder.path(id))
+		dir, err2 := os.Stat(r.k.folder.dir)
 		if errors.Join(err, err2) != nil || st.Mode().Perm() != 0o600 || dir.Mode().Perm() != 0o700 {
 			t.Errorf("modes %v, %v", st.Mode(), dir.Mode())
 		}
@@ -422,9 +422,9 @@ func TestStart(t *testing.T) {
 	}
 	r.close()
 	for _, err := range []error{
-		os.Remove(r.k.path(needed.Attachments[0].ID)), os.Truncate(r.k.path(needed.Attachments[1].ID), 2),
-		os.Remove(r.k.path(freed.Attachments[0].ID)), os.Remove(r.k.path(upload)),
-		os.WriteFile(r.k.path("0123"), []byte("x"), 0o600), os.WriteFile(r.k.path(stays+partSuffix), []byte("x"), 0o600),
+		os.Remove(r.k.folder.path(needed.Attachments[0].ID)), os.Truncate(r.k.folder.path(needed.Attachments[1].ID), 2),
+		os.Remove(r.k.folder.path(freed.Attachments[0].ID)), os.Remove(r.k.folder.path(upload)),
+		os.WriteFile(r.k.folder.path("0123"), []byte("x"), 0o600), os.WriteFile(r.k.folder.path(stays+partSuffix), []byte("x"), 0o600),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -457,7 +457,7 @@ func TestBitFlipsInFiles(t *testing.T) {
 		r.close()
 		b := bytes.Clone(content)
 		b[bit/8] ^= 1 << (bit % 8)
-		if err := os.WriteFile(r.k.path(id), b, 0o600); err != nil {
+		if err := os.WriteFile(r.k.folder.path(id), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r.open(Options{})
@@ -480,8 +480,8 @@ func TestARottenFileIsNotNamed(t *testing.T) {
 	r.want(ev, relay.MediaHeld)
 	id := ev.Attachments[0].ID
 	for what, spoil := range map[string]func() error{
-		"another byte": func() error { return os.WriteFile(r.k.path(id), sized(41)[1:], 0o600) },
-		"no file":      func() error { return os.Remove(r.k.path(id)) },
+		"another byte": func() error { return os.WriteFile(r.k.folder.path(id), sized(41)[1:], 0o600) },
+		"no file":      func() error { return os.Remove(r.k.folder.path(id)) },
 	} {
 		r.close()
 		r.open(Options{})

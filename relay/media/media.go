@@ -77,27 +77,21 @@ type Options struct {
 // Keeper keeps files in a folder of its own. Its methods may be called from any goroutine.
 type Keeper struct {
 	// Set once, by NewKeeper.
-	dir   string
-	db    *store.DB
-	opts  Options
-	log   *slog.Logger
-	ready chan struct{} // closed once the folder agrees with the records
-	poke  chan struct{} // holds one value: there may be something to begin
-
+	db     *store.DB
+	opts   Options
+	log    *slog.Logger
+	ready  chan struct{} // closed once the folder agrees with the records
+	places *fair.Places  // of fetches
+	jobs   *jobs
+	folder *folder
 	room   room
-	places *fair.Places // of fetches
+	owners
+	hosted
 
-	mu     sync.Mutex // guards the fields below
-	bots   []platforms.Bot
-	hosts  int // how often they changed
-	jobs   map[relay.MediaID]*job
-	queue  []*job                          // the same, in the order they came
-	sound  map[relay.MediaID]bool          // files whose bytes were written or compared in this run
-	used   map[relay.MediaID]bool          // uploads that were sent
-	served map[relay.InstanceID]int        // Media.Taken when the instance last fetched a file
-	live   []fair.Owner                    // all that could have files, at the last look
-	known  map[relay.InstanceID]fair.Owner // an instance's tenant is for good
-	failed int                             // files given up since the start
+	mu     sync.Mutex               // guards the fields below
+	used   map[relay.MediaID]bool   // uploads that were sent
+	served map[relay.InstanceID]int // Media.Taken when the instance last fetched a file
+	failed int                      // files given up since the start
 }
 
 // NewKeeper makes a keeper of the files in dir, which Run makes if it is not there. bots are those whose files it fetches.
@@ -119,19 +113,11 @@ func NewKeeper(dir string, db *store.DB, bots []platforms.Bot, o Options) *Keepe
 		o.Step = func(string) {}
 	}
 	return &Keeper{
-		dir: dir, db: db, bots: bots, opts: o, log: o.Log, ready: make(chan struct{}), poke: make(chan struct{}, 1),
-		room: room{most: o.MaxTotal}, places: fair.NewPlaces(atOnce, ofOne), jobs: make(map[relay.MediaID]*job),
-		sound: make(map[relay.MediaID]bool), used: make(map[relay.MediaID]bool), served: make(map[relay.InstanceID]int),
-		known: make(map[relay.InstanceID]fair.Owner),
+		db: db, opts: o, log: o.Log, ready: make(chan struct{}), places: fair.NewPlaces(atOnce, ofOne), jobs: newJobs(),
+		folder: &folder{dir: dir, sniff: o.Sniff, step: o.Step}, room: room{most: o.MaxTotal},
+		owners: owners{db: db}, hosted: hosted{bots: bots},
+		used: make(map[relay.MediaID]bool), served: make(map[relay.InstanceID]int),
 	}
-}
-
-// Host makes bots those whose files are fetched. A fetch that has begun goes on.
-func (k *Keeper) Host(bots []platforms.Bot) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.bots = bots
-	k.hosts++
 }
 
 // Run brings the folder in order, and fetches files and removes them until ctx ends, and returns nil then. An error
@@ -151,7 +137,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		again := k.begin(ctx, func(j *job, p *fair.Place) {
 			wg.Go(func() {
-				defer k.wake()
+				defer k.jobs.wake()
 				defer p.Leave()
 				k.fetch(ctx, j)
 			})
@@ -159,7 +145,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-k.poke:
+		case <-k.jobs.poke:
 		case <-again:
 		case <-look.C:
 			k.look(ctx)
@@ -188,7 +174,7 @@ type Stats struct {
 // Stats is how the files are now.
 func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
-	s := Stats{Pending: len(k.jobs), Failed: k.failed}
+	s := Stats{Pending: k.jobs.len(), Failed: k.failed}
 	k.mu.Unlock()
 	s.Files, s.Bytes = k.room.held()
 	return s

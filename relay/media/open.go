@@ -13,7 +13,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/filename"
-	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
@@ -59,15 +58,12 @@ func nameOf(r media.Record) string {
 // open opens the file of a record that is held. One that is not what was written is ErrNoFile, and fetched again if
 // somebody needs it.
 func (k *Keeper) open(ctx context.Context, r media.Record) (*os.File, error) {
-	f, err := os.Open(k.path(r.ID))
+	f, err := os.Open(k.folder.path(r.ID))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("open file: %w", bare(err))
 	}
-	k.mu.Lock()
-	sound := k.sound[r.ID]
-	k.mu.Unlock()
-	if err == nil && (sound || isSound(f, r)) {
-		k.written(r.ID)
+	if err == nil && (k.folder.isSound(r.ID) || isSound(f, r)) {
+		k.folder.sound(r.ID)
 		return f, nil
 	}
 	if err == nil {
@@ -88,60 +84,6 @@ func isSound(f *os.File, r media.Record) bool {
 	sum := crc32.New(castagnoli())
 	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, io.NewSectionReader(f, 0, r.Facts.Size+1), make([]byte, bufferLen))
 	return err == nil && n == r.Facts.Size && sum.Sum32() == r.Sum
-}
-
-// Put keeps what a gateway of the instance sends, for an hour. name is without a path and control characters. declared
-// is its size, or below zero if that is not known. ErrEmpty, ErrTooLarge, ErrNoSpace; an error of body comes back wrapped.
-func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (id relay.MediaID, size int64, err error) {
-	switch {
-	case declared == 0:
-		return "", 0, ErrEmpty
-	case declared > MaxFile:
-		return "", 0, ErrTooLarge
-	case declared < 0:
-		declared = MaxFile
-	}
-	if err := k.whenReady(ctx); err != nil {
-		return "", 0, err
-	}
-	id = relay.NewMediaID()
-	if !k.take(ctx, id, claim{size: declared, of: k.owners(ctx, []relay.InstanceID{i}), upload: true}, k.shares(ctx)) {
-		return "", 0, ErrNoSpace
-	}
-	if size, err = k.put(ctx, i, id, name, body); err != nil {
-		k.remove(id)
-		k.wake()
-		return "", 0, err
-	}
-	k.opts.Count(count.MediaUploaded)
-	k.wake()
-	return id, size, nil
-}
-
-// put is Put once there is room for the file.
-func (k *Keeper) put(ctx context.Context, i relay.InstanceID, id relay.MediaID, name string, body io.Reader) (size int64, err error) {
-	w, err := k.write(id, body)
-	if isFull(err) {
-		return 0, ErrNoSpace
-	}
-	if err != nil {
-		return 0, err
-	}
-	now := time.Now()
-	err = k.db.Media.Add(ctx, media.Record{
-		Attachment: relay.Attachment{ID: id, Name: name, Size: w.facts.Size}, For: []relay.InstanceID{i},
-		State: relay.MediaHeld, Facts: w.facts, Sum: w.sum, At: now, Freed: now,
-	})
-	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrNoSpace) {
-		return 0, ErrNoSpace
-	}
-	if err != nil {
-		return 0, fmt.Errorf("file: %w", err)
-	}
-	k.opts.Step("recorded")
-	k.room.put(id, kept{w.facts.Size, k.owners(ctx, []relay.InstanceID{i}), true})
-	k.written(id)
-	return w.facts.Size, nil
 }
 
 // Served notes that the instance has got a whole file.

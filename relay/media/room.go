@@ -2,7 +2,9 @@ package media
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -102,11 +104,11 @@ func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, li
 // take keeps room for a file, after those that give way to it have gone. It reports false when there is none. records is
 // shares, read at most once where several files are looked at: one that is not in them stays, and none goes unseen.
 func (k *Keeper) take(ctx context.Context, id relay.MediaID, c claim, records func() (map[relay.MediaID]share, error)) bool {
-	free, err := k.opts.Free(k.dir)
+	free, err := k.opts.Free(k.folder.dir)
 	if err != nil { // a disk that cannot be asked is tried
 		free = -1
 	}
-	live, err := k.neighbours(ctx, c.of)
+	live, err := k.owners.neighbours(ctx, c.of)
 	if err != nil {
 		return false
 	}
@@ -141,7 +143,7 @@ func (k *Keeper) shares(ctx context.Context) func() (map[relay.MediaID]share, er
 		for _, r := range records {
 			if r.State == relay.MediaHeld {
 				out[r.ID] = share{
-					id: r.ID, of: k.owners(ctx, r.For), needs: k.owners(ctx, r.Needed),
+					id: r.ID, of: k.owners.all(ctx, r.For), needs: k.owners.all(ctx, r.Needed),
 					unsent: r.Uploaded() && !k.wasUsed(r.ID), freed: r.Freed.UnixNano(),
 				}
 			}
@@ -186,7 +188,7 @@ func (k *Keeper) evict(ctx context.Context, ids []relay.MediaID) (stay []relay.M
 func (k *Keeper) look(ctx context.Context) {
 	records, err := k.db.Media.List(ctx)
 	if err == nil {
-		err = k.learnLive(ctx)
+		err = k.owners.learn(ctx)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -200,11 +202,22 @@ func (k *Keeper) look(ctx context.Context) {
 		case len(r.Needed) == 0 && time.Since(r.Freed) >= k.opts.Keep:
 			past = append(past, r.ID)
 		case r.State == relay.MediaWaiting:
-			j := k.add(r.ID)
-			if len(r.Needed) == 0 && !j.isRunning(k) { // it may wait for room that it does not need any more
+			j := k.jobs.add(r.ID)
+			if len(r.Needed) == 0 && !k.jobs.isRunning(j) { // it may wait for room that it does not need any more
 				k.again(j, 0)
 			}
 		}
 	}
 	k.evict(ctx, past)
+}
+
+// remove removes the file of a record that is gone. One that cannot be removed is the next start's.
+func (k *Keeper) remove(id relay.MediaID) {
+	k.mu.Lock()
+	delete(k.used, id)
+	k.mu.Unlock()
+	if err := k.folder.remove(id); err != nil && !errors.Is(err, os.ErrNotExist) {
+		k.log.Warn("a file was not removed; the next start tries again", "media", id)
+	}
+	k.room.drop(id)
 }

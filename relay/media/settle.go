@@ -34,7 +34,7 @@ func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.He
 		case r.State != relay.MediaWaiting:
 			return held(a, r)
 		}
-		j := k.add(a.ID) // of one that was replayed this is the first that is heard
+		j := k.jobs.add(a.ID) // of one that was replayed this is the first that is heard
 		select {
 		case <-j.done:
 		case <-wait.Done():
@@ -42,7 +42,7 @@ func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.He
 				return held(a, r)
 			}
 			h := relay.Held{Attachment: a, State: relay.MediaWaiting, Why: "it did not come in time"}
-			if k.isCramped(j) {
+			if k.jobs.isCramped(j) {
 				h.State, h.Why = relay.MediaNoSpace, "there is no room for it"
 			}
 			return h
@@ -61,12 +61,6 @@ func (k *Keeper) isLost(ctx context.Context, r media.Record) bool {
 
 func held(a relay.Attachment, r media.Record) relay.Held {
 	return relay.Held{Attachment: a, State: r.State, Why: r.Why, Facts: r.Facts}
-}
-
-func (k *Keeper) isCramped(j *job) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return j.cramped
 }
 
 // Read is the content of a file that is held and has at most limit bytes.

@@ -13,10 +13,10 @@ import (
 
 // Owners by a letter of their tenant and a number of their instance.
 var (
-	a1, a2 = fair.Owner{Tenant: "a", Instance: "a1"}, fair.Owner{Tenant: "a", Instance: "a2"}
-	b1, b2 = fair.Owner{Tenant: "b", Instance: "b1"}, fair.Owner{Tenant: "b", Instance: "b2"}
-	c1     = fair.Owner{Tenant: "c", Instance: "c1"}
-	owners = map[string]fair.Owner{"a1": a1, "a2": a2, "b1": b1, "b2": b2, "c1": c1}
+	a1, a2   = fair.Owner{Tenant: "a", Instance: "a1"}, fair.Owner{Tenant: "a", Instance: "a2"}
+	b1, b2   = fair.Owner{Tenant: "b", Instance: "b1"}, fair.Owner{Tenant: "b", Instance: "b2"}
+	c1       = fair.Owner{Tenant: "c", Instance: "c1"}
+	byLetter = map[string]fair.Owner{"a1": a1, "a2": a2, "b1": b1, "b2": b2, "c1": c1}
 )
 
 // lying reads "x 40 a1 needed, y 10 a1+b1 sent": each with its name, bytes, owners and state. Those further left are older.
@@ -29,7 +29,7 @@ func lying(s string) (out []share) {
 		}
 		for _, o := range strings.Split(of, "+") {
 			if o != "nobody" {
-				sh.of = append(sh.of, owners[o])
+				sh.of = append(sh.of, byLetter[o])
 			}
 		}
 		if state == "needed" {

@@ -13,10 +13,10 @@ import (
 // start makes the folder, and has it and the records agree: files without a record of one that is held go; of a record
 // without its file, an upload's goes and so does one that nobody needs, and any other file is fetched again.
 func (k *Keeper) start(ctx context.Context) error {
-	if err := os.MkdirAll(k.dir, 0o700); err != nil {
+	if err := os.MkdirAll(k.folder.dir, 0o700); err != nil {
 		return bare(err)
 	}
-	there, err := os.ReadDir(k.dir)
+	there, err := os.ReadDir(k.folder.dir)
 	if err != nil {
 		return bare(err)
 	}
@@ -41,7 +41,7 @@ func (k *Keeper) start(ctx context.Context) error {
 			continue
 		}
 		delete(sizes, r.ID)
-		k.room.put(r.ID, kept{size, k.owners(ctx, r.For), true})
+		k.room.put(r.ID, kept{size, k.owners.all(ctx, r.For), true})
 	}
 	if len(lost) > 0 {
 		if err := k.db.Media.Change(ctx, fetchAgain, lost...); err != nil {
@@ -49,7 +49,7 @@ func (k *Keeper) start(ctx context.Context) error {
 		}
 	}
 	for name := range sizes {
-		if err := os.Remove(filepath.Join(k.dir, string(name))); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(filepath.Join(k.folder.dir, string(name))); err != nil && !errors.Is(err, os.ErrNotExist) {
 			k.log.Warn("a leftover stays in the folder of files", "err", bare(err))
 		}
 	}

@@ -1,18 +1,53 @@
 package media
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
+
+// folder is where the files are.
+type folder struct {
+	// Set once.
+	dir   string
+	sniff func(io.ReaderAt, int64) relay.FileFacts
+	step  func(string)
+
+	mu     sync.Mutex             // guards the field below
+	proven map[relay.MediaID]bool // files whose bytes were written or compared in this run
+}
+
+// sound notes that the bytes of a file are what its record says.
+func (d *folder) sound(id relay.MediaID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.proven == nil {
+		d.proven = make(map[relay.MediaID]bool)
+	}
+	d.proven[id] = true
+}
+
+// isSound reports whether sound was said of a file.
+func (d *folder) isSound(id relay.MediaID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.proven[id]
+}
+
+func (d *folder) remove(id relay.MediaID) error {
+	d.mu.Lock()
+	delete(d.proven, id)
+	d.mu.Unlock()
+	return os.Remove(d.path(id))
+}
 
 // written is a file that is on disk, under its name.
 type written struct {
@@ -22,8 +57,8 @@ type written struct {
 
 // write makes the file of a record out of what r gives: synced, and then under its name. After an error there is none.
 // ErrTooLarge: r gives more than MaxFile.
-func (k *Keeper) write(id relay.MediaID, r io.Reader) (w written, err error) {
-	part := k.path(id) + partSuffix
+func (d *folder) write(id relay.MediaID, r io.Reader) (w written, err error) {
+	part := d.path(id) + partSuffix
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return w, fmt.Errorf("file: %w", bare(err))
@@ -34,7 +69,7 @@ func (k *Keeper) write(id relay.MediaID, r io.Reader) (w written, err error) {
 			_ = os.Remove(part) // one that stays is the next start's
 		}
 	}()
-	k.opts.Step("made")
+	d.step("made")
 	sum := crc32.New(castagnoli())
 	// Only Read and Write: whatever else the two ends can, it is one buffer of this size.
 	to, from := struct{ io.Writer }{io.MultiWriter(f, sum)}, struct{ io.Reader }{io.LimitReader(r, MaxFile+1)}
@@ -47,23 +82,23 @@ func (k *Keeper) write(id relay.MediaID, r io.Reader) (w written, err error) {
 	case n == 0:
 		return w, ErrEmpty
 	}
-	k.opts.Step("written")
+	d.step("written")
 	w.sum = sum.Sum32()
-	w.facts = k.opts.Sniff(f, n)
+	w.facts = d.sniff(f, n)
 	w.facts.Size = n
 	if err := f.Sync(); err != nil {
 		return w, fmt.Errorf("file: %w", bare(err))
 	}
-	k.opts.Step("synced")
-	if err := os.Rename(part, k.path(id)); err != nil {
+	d.step("synced")
+	if err := os.Rename(part, d.path(id)); err != nil {
 		return w, fmt.Errorf("file: %w", bare(err))
 	}
-	k.opts.Step("named")
-	if err := files.SyncDir(k.dir); err != nil {
-		_ = os.Remove(k.path(id))
+	d.step("named")
+	if err := files.SyncDir(d.dir); err != nil {
+		_ = os.Remove(d.path(id))
 		return w, fmt.Errorf("file: %w", bare(err))
 	}
-	k.opts.Step("name synced")
+	d.step("name synced")
 	return w, nil
 }
 
@@ -78,27 +113,9 @@ func bare(err error) error {
 	return err
 }
 
-// Temp makes a file without a name of its own that may grow to size: for what is fetched to be sent at once. Until done,
-// which is never nil, it takes that room of its owner's. ErrNoSpace: there is none.
-func (k *Keeper) Temp(ctx context.Context, of fair.Owner, size int64) (f *os.File, done func(), err error) {
-	id := relay.NewMediaID()
-	if !k.take(ctx, id, claim{size: size, of: []fair.Owner{of}, upload: true}, k.shares(ctx)) {
-		return nil, func() {}, ErrNoSpace
-	}
-	if f, err = k.nameless(id); err != nil {
-		k.room.drop(id)
-		return nil, func() {}, fmt.Errorf("temporary file: %w", bare(err))
-	}
-	return f, sync.OnceFunc(func() {
-		_ = f.Close()
-		k.room.drop(id)
-		k.wake()
-	}), nil
-}
-
 // nameless is an open file that not even a crash leaves behind.
-func (k *Keeper) nameless(id relay.MediaID) (*os.File, error) {
-	path := k.path(id) + partSuffix
+func (d *folder) nameless(id relay.MediaID) (*os.File, error) {
+	path := d.path(id) + partSuffix
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
@@ -111,3 +128,23 @@ func (k *Keeper) nameless(id relay.MediaID) (*os.File, error) {
 }
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// partSuffix ends the name of a file that is being written. What is called so is nobody's after a crash.
+const partSuffix = ".part"
+
+// path is where the file of a record is.
+func (d *folder) path(id relay.MediaID) string { return filepath.Join(d.dir, string(id)) }
+
+// Free is how many bytes the system gives us on the disk of a folder.
+func Free(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // their types differ between systems
+}
+
+// isFull reports whether the disk, not the file's source, is what failed.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

@@ -67,7 +67,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	if g, ok := a.target.bot.(platforms.Limited); ok && waits(a.request.Action) {
 		if err := g.WaitOpen(platforms.For(ctx, who.instance), a.target.action.Target()); err != nil {
 			if _, ok := errors.AsType[*relay.ActionError](err); !ok { // nothing has left yet, whatever the error
-				err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time", Err: err}
+				err = relay.Later("not sent in time", err)
 			}
 			return relay.Result{}, who.failed(a.request.Action, err)
 		}

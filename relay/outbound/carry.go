@@ -88,7 +88,7 @@ func (who *Caller) asked(ctx context.Context, r prompt.Record, former *prompt.Re
 }
 
 // errNoCapability is the answer to a follow-up, whatever is in its way.
-var errNoCapability = &relay.ActionError{Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session"}
+var errNoCapability = relay.Refused("follow_up declined: no capability for this session", nil)
 
 // followUp answers through the capability bound to the session key a gateway names, if it may still act on the
 // capability's chat. Until it is clear that it may, the gateway reads the same words whatever is in the way, and the

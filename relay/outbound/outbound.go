@@ -103,5 +103,5 @@ func internal(err error) error {
 	if _, ok := errors.AsType[*relay.ActionError](err); ok {
 		return err
 	}
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
+	return relay.Later("the connector's database is not available", err)
 }

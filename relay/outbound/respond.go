@@ -121,7 +121,7 @@ func (cs *Capabilities) wield(ctx context.Context, r platforms.Responder, c capa
 	case x.underWay <- struct{}{}:
 		defer func() { <-x.underWay }()
 	case <-ctx.Done():
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: ctx.Err()}
+		return relay.Result{}, platforms.NotSent(0, ctx.Err())
 	}
 	opened, ok := cs.Open(c)
 	before := x.take()

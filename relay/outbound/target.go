@@ -92,7 +92,7 @@ func (who *Caller) aim(ctx context.Context, t *target) (f gate.ActFacts, ok bool
 
 // errLeftBehind is the answer to an action on a message that stayed in the former chat, in Telegram's words.
 func errLeftBehind(op relay.Op) *relay.ActionError {
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message to " + string(op) + " not found"}
+	return relay.Refused("Bad Request: message to "+string(op)+" not found", nil)
 }
 
 // leftBehind is why an instance may not do a in a former chat: its own message stayed behind, or declined.

@@ -26,10 +26,10 @@ const (
 )
 
 var (
-	errUnidentified = &relay.ActionError{Outcome: relay.NotSent, Public: "network: no hello on this connection yet"}
-	errStopping     = &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector is stopping"}
-	errWaited       = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time"}
-	errTimedOut     = &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
+	errUnidentified = relay.Later("no hello on this connection yet", nil)
+	errStopping     = relay.Later("the connector is stopping", nil)
+	errWaited       = relay.Later("not sent in time", nil)
+	errTimedOut     = relay.Unclear("", nil)
 )
 
 // outbound takes in one action, read at at in a frame of size bytes. It never blocks.

@@ -11,7 +11,6 @@ package sniff
 
 import (
 	"bytes"
-	"encoding/binary"
 	"io"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -19,9 +18,6 @@ import (
 
 // headBytes is how much of a file's beginning is looked at for its format and whether it is text.
 const headBytes = 8 << 10
-
-// octets is the type of what nothing is known about.
-const octets = "application/octet-stream"
 
 // Of are the facts of a file of size bytes. What cannot be read is unknown: an error of r makes it FormatOther at worst.
 func Of(r io.ReaderAt, size int64) relay.FileFacts {
@@ -36,22 +32,6 @@ func Of(r io.ReaderAt, size int64) relay.FileFacts {
 	}
 	facts.Size = size
 	return facts
-}
-
-// file is what is looked at.
-type file struct {
-	r    io.ReaderAt
-	size int64
-}
-
-// at are up to n bytes from off; fewer at the end or after an error.
-func (f file) at(off int64, n int) []byte {
-	if off < 0 || off >= f.size {
-		return nil
-	}
-	b := make([]byte, min(int64(n), f.size-off))
-	n, _ = f.r.ReadAt(b, off)
-	return b[:n]
 }
 
 // format asks those that need more than a few fixed bytes, then the table, then whether it is text.
@@ -72,16 +52,6 @@ func (f file) format(head []byte) relay.FileFacts {
 		return relay.FileFacts{Mime: "text/plain", Ext: ".txt"}
 	}
 	return relay.FileFacts{Mime: octets}
-}
-
-func document(mime, ext string) relay.FileFacts { return relay.FileFacts{Mime: mime, Ext: ext} }
-
-func audio(format relay.Format, mime, ext string) relay.FileFacts {
-	return relay.FileFacts{Format: format, Mime: mime, Ext: ext, Kind: relay.TypeAudio}
-}
-
-func video(format relay.Format, mime, ext string) relay.FileFacts {
-	return relay.FileFacts{Format: format, Mime: mime, Ext: ext, Kind: relay.TypeVideo}
 }
 
 // magics are the formats that their first bytes tell. Pictures among them are documents.
@@ -111,13 +81,3 @@ var magics = []struct {
 	{0, "MM\x00*", document("image/tiff", ".tif")},
 	{0, "8BPS\x00\x01", document("image/vnd.adobe.photoshop", ".psd")},
 }
-
-// be16, le16 and so on read a number of a header.
-var (
-	be16 = binary.BigEndian.Uint16
-	be32 = binary.BigEndian.Uint32
-	be64 = binary.BigEndian.Uint64
-	le16 = binary.LittleEndian.Uint16
-	le32 = binary.LittleEndian.Uint32
-	le64 = binary.LittleEndian.Uint64
-)

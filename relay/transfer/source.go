@@ -62,7 +62,7 @@ func (f *Finder) Source(ctx context.Context, i relay.InstanceID, address, name s
 			}
 			return file, done, nil
 		case !errors.Is(err, media.ErrNoFile):
-			return relay.File{}, nothing, &relay.ActionError{Outcome: relay.NotSent, Public: "network: the file cannot be read now", Err: err}
+			return relay.File{}, nothing, relay.Later("the file cannot be read now", err)
 		}
 	}
 	if f.guard.Ours(u) {
@@ -119,10 +119,10 @@ func nothing() {}
 
 // errNotFound is the answer to an address of ours where the instance finds no file.
 func errNotFound() *relay.ActionError {
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "media not found or expired"}
+	return relay.Refused("media not found or expired", nil)
 }
 
 // refused is the answer when a file cannot be had. err says no address.
 func refused(why string, err error) *relay.ActionError {
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "media not fetched: " + why, Err: err}
+	return relay.Refused("media not fetched: "+why, err)
 }

@@ -156,6 +156,22 @@ func (r *Record) free(i relay.InstanceID, now time.Time) {
 	}
 }
 
+// Hold has i need a file that it sent, until LetGo: it waits to be sent on. An error means that it is not here.
+func Hold(w *table.Writer, i relay.InstanceID, id relay.MediaID) error {
+	r, err := table.Must[Record](w.Tx, Bucket, Key(id), "file")
+	if err != nil {
+		return err
+	}
+	r.Needed, r.Freed = with(r.Needed, i), time.Time{}
+	return w.PutChanged(Bucket, Key(id), r)
+}
+
+// LetGo is the end of Hold.
+func LetGo(w *table.Writer, i relay.InstanceID, id relay.MediaID, now time.Time) error {
+	_, err := Release(w, i, []relay.Attachment{{ID: id}}, now)
+	return err
+}
+
 // Strip takes all files from i: whoever bears its name next must not read them.
 func Strip(w *table.Writer, i relay.InstanceID, now time.Time) error {
 	for _, k := range table.KeysUnder(w.Tx, Bucket, nil) {
@@ -182,9 +198,12 @@ func Needing(t *bolt.Tx) (out []relay.InstanceID) {
 	return out
 }
 
-// Recount makes the records agree with the entries of i, whose events with files these are.
-func Recount(w *table.Writer, i relay.InstanceID, events []relay.Event, now time.Time) error {
+// Recount makes the records agree with the entries of i, whose events with files these are, and with what it holds besides.
+func Recount(w *table.Writer, i relay.InstanceID, events []relay.Event, held []relay.MediaID, now time.Time) error {
 	named := make(map[string]bool)
+	for _, id := range held {
+		named[string(Key(id))] = true
+	}
 	for _, ev := range events {
 		for _, a := range ev.Attachments {
 			named[string(Key(a.ID))] = true

@@ -83,7 +83,7 @@ func TestEntriesAreRecounted(t *testing.T) {
 		}
 	}
 	err := db.Change(t.Context(), "recount", func(w *table.Writer) error {
-		return Recount(w, "home", []relay.Event{{ID: "e1", Attachments: []relay.Attachment{{ID: "new"}}}}, db.Time)
+		return Recount(w, "home", []relay.Event{{ID: "e1", Attachments: []relay.Attachment{{ID: "new"}}}}, nil, db.Time)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -79,49 +79,6 @@ func New(rooms *local.Rooms, g Gateways, o Options) *Section {
 	return &Section{rooms: rooms, gateways: g, o: o, streams: page.NewStreams(maxStreams)}
 }
 
-// Mount adds the pages to mux.
-func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
-	page.Mount(mux, script, listScript, styles)
-	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request, manage.InstanceStatus){
-		"GET /chat/{gateway}":            s.room,
-		"GET /chat/{gateway}/live":       s.live,
-		"GET /chat/{gateway}/files/{id}": s.file,
-		"POST /chat/{gateway}/say":       s.say,
-		"POST /chat/{gateway}/press":     s.press,
-	} {
-		mux.Handle(pattern, guard(s.known(h)))
-	}
-	mux.Handle("GET /chat", guard(http.HandlerFunc(s.list)))
-	mux.Handle("GET /chats/live", guard(http.HandlerFunc(s.liveList))) // beside "/chat/", below which are gateways' names
-}
-
-// known is h for a gateway that there is.
-func (s *Section) known(h func(http.ResponseWriter, *http.Request, manage.InstanceStatus)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		st, err := s.gateways.Status(r.Context(), struct{}{})
-		if err != nil {
-			unreadable(w)
-			return
-		}
-		i := standsFor(st, relay.InstanceID(r.PathValue("gateway")))
-		if i.Revoked {
-			fail(w, r, http.StatusNotFound, "There is no such gateway", "It was revoked, or never enrolled.")
-			return
-		}
-		h(w, r, i)
-	})
-}
-
-// standsFor is the instance of that id. One that there is not counts as revoked.
-func standsFor(st manage.Status, id relay.InstanceID) manage.InstanceStatus {
-	for _, i := range st.Instances {
-		if i.ID == id {
-			return i
-		}
-	}
-	return manage.InstanceStatus{ID: id, Revoked: true}
-}
-
 // unreadable answers when the database cannot be asked.
 func unreadable(w http.ResponseWriter) {
 	page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Chat, "The database cannot be read", "hermes-connector doctor says why."))

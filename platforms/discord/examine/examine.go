@@ -21,9 +21,10 @@ import (
 )
 
 // permissions are what a bot of ours uses, and no more: it sees channels and what was said in them, writes, with
-// files and reactions, and makes, names and writes in threads.
+// files and reactions, and makes, names and writes in threads. Without the right to embed links Discord shows no previews,
+// which is what most bots are to have: who sets "previews" gives it themselves.
 const permissions = discordgo.PermissionViewChannel | discordgo.PermissionReadMessageHistory | discordgo.PermissionSendMessages |
-	discordgo.PermissionEmbedLinks | discordgo.PermissionAttachFiles | discordgo.PermissionAddReactions |
+	discordgo.PermissionAttachFiles | discordgo.PermissionAddReactions |
 	discordgo.PermissionSendMessagesInThreads | discordgo.PermissionCreatePublicThreads
 
 const (

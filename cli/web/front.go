@@ -1,0 +1,119 @@
+package web
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
+)
+
+const (
+	readTime   = 20 * time.Second // for a request to come; a section that takes in more sets its own
+	answerTime = time.Minute      // for an answer to be read; a section that streams sets its own
+)
+
+// front judges what every request has in common, before anybody asks who sent it.
+type front struct {
+	o      Options
+	host   string // of o.URL, without the port
+	secure bool   // o.URL is https
+}
+
+// before is h behind that judgement.
+func (f front) before(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now, conn := time.Now(), http.NewResponseController(w)
+		_ = conn.SetReadDeadline(now.Add(readTime)) // a connection without deadlines is a test's
+		_ = conn.SetWriteDeadline(now.Add(answerTime))
+		head := w.Header()
+		head.Set("Content-Security-Policy", page.Policy)
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Referrer-Policy", "same-origin")
+		head.Set("Cross-Origin-Opener-Policy", "same-origin")
+		head.Set("Cross-Origin-Resource-Policy", "same-origin")
+		head.Set("Cache-Control", "no-store")
+		switch {
+		case !f.ours(r):
+			refuse(w, http.StatusForbidden, "This server does not answer to that name",
+				`Open the address that hermes-connector web prints. To use this name, write public_url = "https://NAME" under [web] and restart the server; a proxy in front must pass the Host header on.`)
+		case f.foreign(r):
+			refuse(w, http.StatusForbidden, "Another site led here", "Open the address that hermes-connector web prints.")
+		case !f.private(r):
+			refuse(w, http.StatusForbidden, "These pages are served through their proxy only",
+				"They are not sent over the network without encryption: open the proxy's https address.")
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// refuse answers with words alone: whoever is refused gets no page of ours.
+func refuse(w http.ResponseWriter, status int, title, sentence string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(title + ". " + sentence + "\n"))
+}
+
+// ours reports whether the request calls this server by a name of its own: the configured one, "localhost" on this machine, or a name
+// of the certificate; or by an address. The port says nothing: a tunnel may change it, and so may a container's host, whose address
+// is not known in the container either.
+func (f front) ours(r *http.Request) bool {
+	host := hostname(r.Host)
+	switch local := localAddr(r); {
+	case host == "":
+		return false
+	case strings.EqualFold(host, f.host):
+		return true
+	case host == "localhost":
+		return local.IsLoopback()
+	default:
+		if ip, err := netip.ParseAddr(host); err == nil {
+			return !ip.IsUnspecified() // which browsers take for this machine, whoever asks
+		}
+		return r.TLS != nil && certified(f.o.TLS, host)
+	}
+}
+
+// foreign reports whether an https page asks while nothing is served over https under that name: one of another program under the
+// same name and port, which http.CrossOriginProtection takes for ours, because it compares hosts only.
+func (f front) foreign(r *http.Request) bool {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https:") && r.TLS == nil && !(f.secure && strings.EqualFold(hostname(r.Host), f.host)) && !f.o.TrustedProxies.Trust(peer.Addr())
+}
+
+// hostname is the host of a Host header, without its port; empty if it is none.
+func hostname(header string) string {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// localAddr is the address that the request came to; the zero Addr if the connection has none.
+func localAddr(r *http.Request) netip.Addr {
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
+// certified reports whether the certificate is for host.
+func certified(c *tls.Config, host string) bool {
+	if c == nil || c.GetCertificate == nil {
+		return false
+	}
+	pair, err := c.GetCertificate(&tls.ClientHelloInfo{ServerName: host})
+	return err == nil && pair.Leaf != nil && pair.Leaf.VerifyHostname(host) == nil
+}
+
+// private reports whether nobody on the way can read along: https, this machine, or a trusted proxy, which answers for
+// the rest of the way.
+func (f front) private(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return r.TLS != nil || err != nil || peer.Addr().Unmap().IsLoopback() || f.o.TrustedProxies.Trust(peer.Addr())
+}

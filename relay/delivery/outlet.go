@@ -1,0 +1,119 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// ErrPoison is what push wraps when the entry can never become a frame.
+var ErrPoison = errors.New("entry cannot be encoded")
+
+// Outlet is what a pump needs of its session.
+type Outlet struct {
+	// Push puts an entry into the session's outbox: it blocks while the outbox is full and returns once the frame is
+	// queued. The pump's goroutine calls it, one entry at a time. An error that wraps ErrPoison, or a panic, buries
+	// the entry; any other error means that the entry was not queued and ends the pump. Of an entry with a Forward
+	// that is pushed. left is nil, or to be called once if the entry was queued: when its frame was written, or
+	// was dropped and never will be.
+	Push func(ctx context.Context, e store.Entry, left func(written bool)) error
+	// Settle makes an entry that holds its event ready for Push: it sets the frame. It is called like Push, before the
+	// entry is in flight, and may wait; ctx ends with a Flip, too, and then what it did is dropped. An error otherwise,
+	// or a panic, buries the entry. nil: entries that hold their event are pushed as they are.
+	Settle func(ctx context.Context, e *store.Entry) error
+	// Join makes next a part of e, which is then given as one event, under next's id: it sets e's event. False: they are
+	// no one event, and e is as before. It is called like Push, and does not wait; nil: nothing is joined.
+	Join func(e *store.Entry, next store.Entry) bool
+	// Where tells in which conversation an entry is said. An urgent one waits for no turn, for it ends one or answers
+	// its question. It is called like Push; nil: in none.
+	Where func(e store.Entry) (c Conversation, urgent bool)
+	// Takes tells whether the session takes the entry now; nil: it takes all. One that it does not take stays in the
+	// buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.
+	Takes func(ctx context.Context, e store.Entry) bool
+	// Answers asks the gateway for a sign of life; nil: it lives for as long as the pump.
+	Answers func(ctx context.Context) bool
+	// Taken is called for every entry that the gateway has taken, after the commit; nil: nobody wants to know.
+	Taken func(context.Context, store.About)
+}
+
+// outlet is an Outlet that lacks nothing, and whose panics are errors.
+type outlet struct {
+	Outlet
+	log *slog.Logger
+}
+
+func newOutlet(o Outlet, log *slog.Logger) outlet {
+	if o.Takes == nil {
+		o.Takes = func(context.Context, store.Entry) bool { return true }
+	}
+	if o.Answers == nil {
+		o.Answers = func(context.Context) bool { return true }
+	}
+	if o.Taken == nil {
+		o.Taken = func(context.Context, store.About) {}
+	}
+	if o.Where == nil {
+		o.Where = func(e store.Entry) (Conversation, bool) {
+			return Conversation{Chat: relay.Chat{Bot: e.About.Bot}}, false
+		}
+	}
+	return outlet{o, log}
+}
+
+// guarded is what do returns about e, with a panic turned into poison: the one place where this package recovers.
+func (o outlet) guarded(e store.Entry, do func() error) (err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		what := relay.PanicWords(v)
+		o.log.Error("push panicked", "buffer", e.Buffer.String(), "panic", what, "stack", string(debug.Stack()))
+		err = fmt.Errorf("%w: %s", ErrPoison, what)
+	}()
+	return do()
+}
+
+// push is Outlet.Push, guarded.
+func (o outlet) push(ctx context.Context, e store.Entry, left func(written bool)) error {
+	return o.guarded(e, func() error { return o.Push(ctx, e, left) })
+}
+
+// settle is Outlet.Settle, guarded.
+func (o outlet) settle(ctx context.Context, e *store.Entry) error {
+	return o.guarded(*e, func() error { return o.Settle(ctx, e) })
+}
+
+// join is Outlet.Join, guarded. No forward is joined.
+func (o outlet) join(e *store.Entry, next store.Entry) (joined bool) {
+	_ = o.guarded(next, func() error {
+		joined = o.Join != nil && next.Forward == nil && o.Join(e, next)
+		return nil
+	})
+	return joined
+}
+
+// where is Outlet.Where, guarded: what cannot be read waits for nobody.
+func (o outlet) where(e store.Entry) (c Conversation, urgent bool) {
+	_ = o.guarded(e, func() error {
+		c, urgent = o.Where(e)
+		return nil
+	})
+	c.urgent = urgent
+	return c, urgent
+}
+
+// takes is Outlet.Takes, guarded: what cannot be read is pushed, and buried then.
+func (o outlet) takes(ctx context.Context, e store.Entry) bool {
+	taken := true
+	_ = o.guarded(e, func() error {
+		taken = o.Takes(ctx, e)
+		return nil
+	})
+	return taken
+}

@@ -1,0 +1,121 @@
+package media
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
+)
+
+// job is a file that is to be fetched. Its fields but done are of who begins jobs, or its fetch's while that runs; running and
+// cramped are under jobs.mu.
+type job struct {
+	id      relay.MediaID
+	done    chan struct{} // closed when the file's state is final
+	of      []fair.Owner
+	size    int64 // that it may take; 0: its record was not looked at yet
+	tried   int
+	hosts   int       // hosted.changes at the last try that found no bot
+	after   time.Time // not before
+	running bool
+	cramped bool // it waits for room
+}
+
+// jobs are the files that are to be fetched, or are being fetched.
+type jobs struct {
+	// Set once, by newJobs.
+	poke chan struct{} // holds one value: there may be something to begin
+
+	mu    sync.Mutex // guards the fields below
+	by    map[relay.MediaID]*job
+	queue []*job // the same, in the order they came
+}
+
+func newJobs() *jobs {
+	return &jobs{poke: make(chan struct{}, 1), by: make(map[relay.MediaID]*job)}
+}
+
+// wake has whoever waits for poke look for jobs to begin.
+func (q *jobs) wake() {
+	select {
+	case q.poke <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// add is the job of fetching a file.
+func (q *jobs) add(id relay.MediaID) *job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, ok := q.by[id]
+	if !ok {
+		j = &job{id: id, done: make(chan struct{})}
+		q.by[id] = j
+		q.queue = append(q.queue, j)
+		q.wake()
+	}
+	return j
+}
+
+// len is how many jobs there are.
+func (q *jobs) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.by)
+}
+
+// idle are the jobs that do not run, in the order they came.
+func (q *jobs) idle() []*job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(q.queue), func(j *job) bool { return j.running })
+}
+
+// begin notes that a job runs.
+func (q *jobs) begin(j *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j.running = true
+}
+
+func (q *jobs) isRunning(j *job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return j.running
+}
+
+// again puts a job back, to be tried after a pause.
+func (q *jobs) again(j *job, pause time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j.running, j.size, j.after = false, 0, time.Now().Add(pause)
+	q.wake()
+}
+
+// cramp notes whether a job waits for room.
+func (q *jobs) cramp(j *job, is bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j.cramped = is
+}
+
+func (q *jobs) isCramped(j *job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return j.cramped
+}
+
+// finish ends a job: the state of its file is final.
+func (q *jobs) finish(j *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.by[j.id] != j {
+		return
+	}
+	delete(q.by, j.id)
+	q.queue = slices.DeleteFunc(q.queue, func(x *job) bool { return x == j })
+	close(j.done)
+	q.wake()
+}

@@ -1,0 +1,89 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/media"
+)
+
+// Temp makes a file without a name of its own that may grow to size: for what is fetched to be sent at once. Until done,
+// which is never nil, it takes that room of its owner's. ErrNoSpace: there is none.
+func (k *Keeper) Temp(ctx context.Context, of fair.Owner, size int64) (f *os.File, done func(), err error) {
+	id := relay.NewMediaID()
+	if !k.take(ctx, id, claim{size: size, of: []fair.Owner{of}, upload: true}, k.shares(ctx)) {
+		return nil, func() {}, ErrNoSpace
+	}
+	if f, err = k.folder.nameless(id); err != nil {
+		k.room.drop(id)
+		return nil, func() {}, fmt.Errorf("temporary file: %w", bare(err))
+	}
+	return f, sync.OnceFunc(func() {
+		_ = f.Close()
+		k.room.drop(id)
+		k.jobs.wake()
+	}), nil
+}
+
+// Put keeps what a gateway of the instance sends, for an hour. name is without a path and control characters. declared
+// is its size, or below zero if that is not known. ErrEmpty, ErrTooLarge, ErrNoSpace; an error of body comes back wrapped.
+func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (id relay.MediaID, size int64, err error) {
+	switch {
+	case declared == 0:
+		return "", 0, ErrEmpty
+	case declared > MaxFile:
+		return "", 0, ErrTooLarge
+	case declared < 0:
+		declared = MaxFile
+	}
+	if err := k.whenReady(ctx); err != nil {
+		return "", 0, err
+	}
+	id = relay.NewMediaID()
+	if !k.take(ctx, id, claim{size: declared, of: k.owners.all(ctx, []relay.InstanceID{i}), upload: true}, k.shares(ctx)) {
+		return "", 0, ErrNoSpace
+	}
+	if size, err = k.put(ctx, i, id, name, body); err != nil {
+		k.remove(id)
+		k.jobs.wake()
+		return "", 0, err
+	}
+	k.opts.Count(count.MediaUploaded)
+	k.jobs.wake()
+	return id, size, nil
+}
+
+// put is Put once there is room for the file.
+func (k *Keeper) put(ctx context.Context, i relay.InstanceID, id relay.MediaID, name string, body io.Reader) (size int64, err error) {
+	w, err := k.folder.write(id, body)
+	if isFull(err) {
+		return 0, ErrNoSpace
+	}
+	if err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	err = k.db.Media.Add(ctx, media.Record{
+		Attachment: relay.Attachment{ID: id, Name: name, Size: w.facts.Size}, For: []relay.InstanceID{i},
+		State: relay.MediaHeld, Facts: w.facts, Sum: w.sum, At: now, Freed: now,
+	})
+	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrNoSpace) {
+		return 0, ErrNoSpace
+	}
+	if err != nil {
+		return 0, fmt.Errorf("file: %w", err)
+	}
+	k.opts.Step("recorded")
+	k.room.put(id, kept{w.facts.Size, k.owners.all(ctx, []relay.InstanceID{i}), true})
+	k.folder.sound(id)
+	return w.facts.Size, nil
+}

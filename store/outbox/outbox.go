@@ -1,0 +1,291 @@
+// Package outbox is what gateways said and no network has taken yet: final answers, each with what it takes to send it, in
+// the order they came. A gateway was told that its answer is on disk and will be sent, so one leaves only by being sent, by
+// being dropped for a reason that somebody is told, or when its time is over.
+//
+// An answer is marked before its network call begins, and what came of the call is stored: after a crash a call that may
+// have been made is told from one that was not. Of one that was sent, the id of its message stays for a day, since its
+// gateway knows it by another one.
+package outbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Bucket is the bucket of answers: number -> Record. The index has them by instance.
+const Bucket = "outbox"
+
+const (
+	// MaxWaiting and MaxBytes are how many answers of an instance wait, and how large they are together on disk.
+	MaxWaiting, MaxBytes = 200, 16 << 20
+	// KeepSent is how long the id of a message that was sent late is known, and KeepLate how long it is kept that an answer
+	// could not be sent, for whoever should be told.
+	KeepSent, KeepLate = 24 * time.Hour, 7 * 24 * time.Hour
+	// maxSent is how many of an instance's sent ones are known. Past it the oldest go.
+	maxSent = 1000
+)
+
+// IDPrefix begins the id that a gateway knows an answer by. No network's ids begin so, and nobody takes it for a number.
+const IDPrefix = "q:"
+
+// ErrTooMany: so much of the instance's waits that no more may.
+var ErrTooMany = errors.New("too many answers wait")
+
+// IsID reports whether it is the id of an answer that waits, or once did.
+func IsID(m relay.MessageID) bool { return strings.HasPrefix(string(m), IDPrefix) }
+
+// Record is one answer.
+type Record struct {
+	Number   uint64           `json:"number"` // grows from one to the next
+	ID       relay.MessageID  `json:"id"`     // as its gateway knows it
+	Instance relay.InstanceID `json:"instance"`
+	Tenant   relay.TenantID   `json:"tenant"`
+	Gateway  relay.GatewayID  `json:"gateway"` // whose credential it came with
+	Bot      relay.Bot        `json:"bot"`
+	Chat     relay.ChatID     `json:"chat"` // or the thread, where threads are chats of their own
+	Op       relay.Op         `json:"op"`
+	At       time.Time        `json:"at"` // when its action came
+	// Why is why it was not sent at once, in words without credentials.
+	Why string `json:"why,omitempty"`
+	// Frame is the action, as a gateway spells it. Nil: it was sent, or is too late.
+	Frame json.RawMessage `json:"frame,omitempty"`
+	// File is what a send_media shows, in a copy that is the answer's own; empty: it shows nothing.
+	File relay.MediaID `json:"file,omitempty"`
+	// Begun is when the network call began that it is not known of whether it was carried out; zero: there is none. Told: the
+	// network tells a repetition of it, for a while.
+	Begun time.Time `json:"begun,omitzero"`
+	Told  bool      `json:"told,omitempty"`
+	// Over is since when it does not wait to be sent: Message stands for it, or, if that is empty, its time ran out and the
+	// person has not been told.
+	Over    time.Time       `json:"over,omitzero"`
+	Message relay.MessageID `json:"message,omitempty"`
+}
+
+// State is how far an answer is.
+type State string
+
+// The states.
+const (
+	Waiting State = "waiting"
+	Late    State = "late" // it will not be sent: the person is to be told
+	Sent    State = "sent"
+)
+
+// State is how far it is.
+func (r Record) State() State {
+	switch {
+	case r.Over.IsZero():
+		return Waiting
+	case r.Message == "":
+		return Late
+	}
+	return Sent
+}
+
+// Line is the chat within which answers keep their order.
+func (r Record) Line() relay.Chat { return relay.Chat{Bot: r.Bot, ID: r.Chat} }
+
+// Past reports whether nobody needs it any more.
+func (r Record) Past(now time.Time) bool {
+	switch r.State() {
+	case Sent:
+		return now.Sub(r.Over) > KeepSent
+	case Late:
+		return now.Sub(r.Over) > KeepLate
+	}
+	return false
+}
+
+// Key is where the answer with that number stands.
+func Key(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
+
+// Index is the record's place, and its key in the index.
+func (r Record) Index() (string, []byte, [][]byte) {
+	return Bucket, Key(r.Number), [][]byte{append(of(r.Instance, r.State() == Sent), fmt.Sprintf("%016x", r.Number)...)}
+}
+
+// of begins the index keys of an instance's answers: of those that were sent, or of the others.
+func of(i relay.InstanceID, sent bool) []byte {
+	part := "open"
+	if sent {
+		part = "sent"
+	}
+	return table.IndexUnder(Bucket, "instance", string(i), part)
+}
+
+// numberOf is the number in an answer's id; 0: there is none.
+func numberOf(id relay.MessageID) (n uint64) {
+	if _, err := fmt.Sscanf(string(id), IDPrefix+"%d.", &n); err != nil {
+		return 0
+	}
+	return n
+}
+
+// Records are those of all instances. All methods: any goroutine.
+type Records struct{ db *table.DB }
+
+// New are the records of db.
+func New(db *table.DB) *Records { return &Records{db: db} }
+
+// Add stores an answer that is to be sent, and is it with its number and its id. A file it shows is held from then on.
+// ErrTooMany: too much of the instance's waits. ErrFull: not until something was deleted.
+func (rs *Records) Add(ctx context.Context, r Record) (Record, error) {
+	mark := strings.ToLower(rand.Text()[:6])
+	err := rs.db.Change(ctx, "answer that waits", func(w *table.Writer) (err error) {
+		n, bytes := waiting(w.Tx, r.Instance)
+		if n >= MaxWaiting || bytes+len(r.Frame) > MaxBytes {
+			return ErrTooMany
+		}
+		if r.Number, err = w.Next(Bucket); err != nil {
+			return err
+		}
+		// The random part: after a restore a number may be given out again.
+		r.ID = relay.MessageID(fmt.Sprintf("%s%d.%s", IDPrefix, r.Number, mark))
+		if r.File != "" {
+			if err := media.Hold(w, r.Instance, r.File); err != nil {
+				return err
+			}
+		}
+		return table.PutNew(w, r)
+	}, len(r.Frame)+1<<10)
+	return r, err
+}
+
+// waiting is how many answers of the instance are not sent, and how large they are.
+func waiting(t *bolt.Tx, i relay.InstanceID) (n, bytes int) {
+	for k, v := range table.Under(t, table.Index, of(i, false)) {
+		if own, err := boltfile.Unseal(k, v); err == nil {
+			n++
+			bytes += len(t.Bucket([]byte(Bucket)).Get(own))
+		}
+	}
+	return n, bytes
+}
+
+// Files are those that answers of the instance hold.
+func Files(t *bolt.Tx, i relay.InstanceID) (out []relay.MediaID) {
+	all, _ := table.Lookup[Record](t, Bucket, of(i, false), "", 0) // of a damaged one nobody knows the file
+	for _, r := range all {
+		if r.File != "" {
+			out = append(out, r.File)
+		}
+	}
+	return out
+}
+
+// Filter picks answers. The zero value picks all.
+type Filter struct {
+	Instance relay.InstanceID
+	Sent     bool // also those that were sent
+}
+
+// List lists the answers that f picks, the oldest first, without their frames. Damaged ones are left out: they were named
+// when the file was opened.
+func (rs *Records) List(ctx context.Context, f Filter) ([]Record, error) {
+	return table.Get(ctx, rs.db, "answers that wait", func(t *bolt.Tx) (out []Record, _ error) {
+		for k, v := range table.Under(t, Bucket, nil) {
+			r, err := table.Decode[Record](k, v)
+			if err != nil || f.Instance != "" && f.Instance != r.Instance || !f.Sent && r.State() == Sent {
+				continue
+			}
+			r.Frame = nil
+			out = append(out, r)
+		}
+		return out, nil
+	})
+}
+
+// Get is the answer with that number; ok is false when there is none.
+func (rs *Records) Get(ctx context.Context, number uint64) (r Record, ok bool, err error) {
+	return table.Find[Record](ctx, rs.db, "answer that waits", Bucket, Key(number))
+}
+
+// Find is the answer that the instance knows by that id; ok is false when it knows none.
+func (rs *Records) Find(ctx context.Context, i relay.InstanceID, id relay.MessageID) (r Record, ok bool, err error) {
+	n := numberOf(id)
+	if n == 0 {
+		return r, false, nil
+	}
+	r, ok, err = rs.Get(ctx, n)
+	if ok && (r.ID != id || r.Instance != i) {
+		return Record{}, false, err
+	}
+	return r, ok, err
+}
+
+// Change has to change the answer with that number, in one transaction, which may call it more than once; what it reports
+// false for goes. there is false when there is none.
+func (rs *Records) Change(ctx context.Context, number uint64, to func(*Record) bool) (there bool, err error) {
+	err = rs.db.Change(ctx, "answer that waits", func(w *table.Writer) error {
+		there = false
+		r, ok, err := table.Load[Record](w.Tx, Bucket, Key(number))
+		if err != nil || !ok {
+			return err
+		}
+		there = true
+		before := r
+		if !to(&r) {
+			return Drop(w, before, rs.db.Now())
+		}
+		if r.Frame == nil {
+			if err := letGo(w, before, rs.db.Now()); err != nil {
+				return err
+			}
+			r.File = ""
+		}
+		if err := table.PutIndexed(w, r); err != nil || r.State() != Sent || before.State() == Sent {
+			return err
+		}
+		return dropOldest(w, r.Instance)
+	})
+	return there, err
+}
+
+// letGo lets go of the file that r shows.
+func letGo(w *table.Writer, r Record, now time.Time) error {
+	if r.File == "" {
+		return nil
+	}
+	return media.LetGo(w, r.Instance, r.File, now)
+}
+
+// dropOldest drops the oldest of an instance's that were sent, if there are too many.
+func dropOldest(w *table.Writer, i relay.InstanceID) error {
+	keys := table.KeysUnder(w.Tx, table.Index, of(i, true))
+	if len(keys) <= maxSent {
+		return nil
+	}
+	all, err := table.Lookup[Record](w.Tx, Bucket, of(i, true), "", len(keys)-maxSent)
+	for _, r := range all {
+		err = errors.Join(err, table.DeleteIndexed(w, r))
+	}
+	return err
+}
+
+// Drop removes r in a transaction.
+func Drop(w *table.Writer, r Record, now time.Time) error {
+	return errors.Join(letGo(w, r, now), table.DeleteIndexed(w, r))
+}
+
+// DropWhere removes the answers that which picks in a transaction, and returns how many. A damaged one stays.
+func DropWhere(w *table.Writer, which func(Record) bool, now time.Time) (n int, err error) {
+	for _, r := range table.Readable[Record](w.Tx, Bucket) {
+		if which(r) {
+			n++
+			err = errors.Join(err, Drop(w, r, now))
+		}
+	}
+	return n, err
+}
