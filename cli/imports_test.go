@@ -69,7 +69,7 @@ var mayImport = map[string]string{
 	"relay/visibility":           "relay platforms",
 	"relay/background":           "relay relay/count platforms",
 	"relay/facts":                "relay relay/gate relay/visibility platforms store",
-	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/gate relay/session relay/sessionkey platforms store store/capability store/prompt",
+	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/gate relay/session relay/sessionkey platforms store store/capability store/history store/prompt",
 	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/history store/prompt",
 	"relay/hub": "relay relay/background relay/bus relay/count relay/delivery relay/facts relay/gate relay/inbound relay/link relay/outbound relay/render relay/session relay/wire" +
 		" platforms store",
@@ -83,7 +83,7 @@ var mayImport = map[string]string{
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/notify":        "relay relay/finding relay/guard platforms store",
 	"relay/identity":      "relay store store/files", // keys in a file
-	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/webhooks relay/wake platforms store store/audit store/media",
+	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/webhooks relay/wake platforms store store/audit store/history store/media",
 	"relay/ops":           "relay/manage store/audit", // a table
 	"relay/api":           "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
 	"relay/metrics":       "relay/count relay/server/limits relay/manage platforms store",
@@ -92,7 +92,7 @@ var mayImport = map[string]string{
 	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
 	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
-	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/token store",
+	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/token store store/history",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",

@@ -133,19 +133,39 @@ func (t *tx) bind(b Binding, now time.Time) error {
 // (DeadUnbound). ErrNotFound: there is none.
 func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
-	return db.change(ctx, row, "unbind", func(t *tx) error {
-		if !table.Has(t.Tx, BucketBindings, bindingKey(p, u, i)) {
-			return ErrNotFound
+	return db.change(ctx, row, "unbind", func(t *tx) error { return t.unbind(i, p, u, now) })
+}
+
+func (t *tx) unbind(i relay.InstanceID, p relay.PlatformID, u relay.UserID, now time.Time) error {
+	if !table.Has(t.Tx, BucketBindings, bindingKey(p, u, i)) {
+		return ErrNotFound
+	}
+	if err := dropAll[Binding](t.Writer, BucketBindings, bindingKey(p, u, i)); err != nil {
+		return err
+	}
+	l, err := t.lane(i)
+	if err != nil {
+		return err
+	}
+	return l.buryWhere(DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
+}
+
+// Forget is Unbind for somebody who need not be bound, and takes them out of i's history, in one transaction. The history
+// says nothing of what they wrote to i and to nobody, nor of what i said to that, or in their direct messages.
+func (db *DB) Forget(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) (bound bool, err error) {
+	now := db.now()
+	err = db.change(ctx, row, "forget", func(t *tx) error {
+		var dms []relay.ChatID
+		if b, ok, err := table.Load[Binding](t.Tx, BucketBindings, bindingKey(p, u, i)); err == nil && ok && b.DMChat != "" {
+			dms = append(dms, b.DMChat)
 		}
-		if err := dropAll[Binding](t.Writer, BucketBindings, bindingKey(p, u, i)); err != nil {
-			return err
+		err := t.unbind(i, p, u, now)
+		if bound = err == nil; errors.Is(err, ErrNotFound) {
+			err = nil
 		}
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
-		return l.buryWhere(DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
+		return errors.Join(err, db.History.Forget(t.Writer, &t.history, i, p, u, dms...))
 	})
+	return bound, err
 }
 
 // Bindings lists the bindings that f picks, the first made first, or with a limit by user.

@@ -48,6 +48,7 @@ func (r *Records) Forget(w *table.Writer, b *Batch, i relay.InstanceID, p relay.
 		}
 	}
 	sum := measure(w.Tx)
+	w.Changes++ // what waits for a commit, too
 	b.gone, b.total = append(b.gone, who.owns), &sum
 	return nil
 }
