@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/agents"
 	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
@@ -73,11 +74,19 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	})
 	c.beside = append(c.beside, c.files.Run)
 	standings := manage.NewStandings(func() []platforms.Bot { return c.hub.Bots() }, db, log)
+	var programs hub.Programs
+	var door *agents.Bot // nil: programs are not let in
+	if cfg.Agents {
+		door = agents.NewBot(db.Callers, c.count, log)
+		bots, programs = append(slices.Clone(bots), door), door
+	}
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
+		Outbox:   cfg.Outbox.Keep,
 		Replies:  inbound.Replies(cfg.Replies),
+		Programs: programs,
 		Roster:   standings.Changed,
 		Log:      log,
 	})
@@ -128,10 +137,15 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c.tls = certificates
 	failures := new(limits.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
+	own := slices.Concat(transfers.Routes(), api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Routes())
+	if door != nil {
+		programs := agents.New(db, door, v, v, c.hub, c.waker, agents.Options{Log: log, Failures: failures})
+		own = append(own, programs.Routes()...)
+		c.beside = append(c.beside, programs.Run)
+	}
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures, Run: set.Run,
-		TLS: certificates, Hooks: c.hooks.Route, Routes: slices.Concat(transfers.Routes(),
-			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Routes()),
+		TLS: certificates, Hooks: c.hooks.Route, Routes: own,
 	})
 	return c, nil
 }

@@ -85,7 +85,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 				return nil, err
 			}
 			return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-				settings(cfg, cfg.Listen, bots, g)), nil
+				settings(cfg, cfg.Listen, lookedAt(cfg, bots), g)), nil
 		}
 	}
 	r := doctor.Run(ctx, o)

@@ -54,6 +54,9 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 		if p.Person != "" {
 			who = p.Person + " (" + who + ")"
 		}
+		if len(p.Commands) > 0 {
+			who += " (only " + strings.Join(p.Commands, ", ") + ")"
+		}
 		if p.DMDefault {
 			who += " (direct messages too)"
 		}

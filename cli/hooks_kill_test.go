@@ -86,7 +86,7 @@ type posted struct {
 }
 
 func newPosted(t *testing.T) *posted {
-	p := &posted{t: t, dir: t.TempDir(), callers: callers(), heard: make(map[relay.PlatformID][][]int)}
+	p := &posted{t: t, dir: t.TempDir(), callers: hookCallers(), heard: make(map[relay.PlatformID][][]int)}
 	port, release, err := platformtest.HoldPort()
 	p.must(err)
 	t.Cleanup(release)

@@ -53,7 +53,7 @@ type caller struct {
 }
 
 // callers are the networks. No two of the secrets in them are alike, and none stands anywhere by chance.
-func callers() []caller {
+func hookCallers() []caller {
 	return []caller{
 		{
 			network: sms.Network, token: "c0ffee5ad1e5f00dfacade0123456789", person: "+4915112345678",

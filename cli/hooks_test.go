@@ -62,7 +62,7 @@ type house struct {
 func housed(t *testing.T, test func(t *testing.T, h *house)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)))
-		h := &house{t: t, dir: t.TempDir(), world: &world{}, callers: callers()}
+		h := &house{t: t, dir: t.TempDir(), world: &world{}, callers: hookCallers()}
 		h.start()
 		defer func() { h.end() }()
 		ctx, svc := t.Context(), h.core.service

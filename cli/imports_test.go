@@ -48,9 +48,10 @@ var mayImport = map[string]string{
 	"store/authors":              "relay store/table",
 	"store/prompt":               "relay store/boltfile store/table",
 	"store/history":              "relay store/boltfile store/table",
+	"store/callers":              "relay store/table store/rekey",
 	"store/media":                "relay store/table",
 	"store/outbox":               "relay store/boltfile store/table store/media", // an answer holds its file
-	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/media store/outbox store/history store/rekey",
+	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/callers store/media store/outbox store/history store/rekey",
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff",
@@ -69,7 +70,7 @@ var mayImport = map[string]string{
 	"relay/visibility":           "relay platforms",
 	"relay/background":           "relay relay/count platforms",
 	"relay/facts":                "relay relay/gate relay/visibility platforms store",
-	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/gate relay/session relay/sessionkey platforms store store/capability store/history store/prompt",
+	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/fair relay/gate relay/session relay/sessionkey relay/wire platforms store store/capability store/history store/outbox store/prompt",
 	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/history store/prompt",
 	"relay/hub": "relay relay/background relay/bus relay/count relay/delivery relay/facts relay/gate relay/inbound relay/link relay/outbound relay/render relay/session relay/wire" +
 		" platforms store",
@@ -83,8 +84,9 @@ var mayImport = map[string]string{
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/notify":        "relay relay/finding relay/guard platforms store",
 	"relay/identity":      "relay store store/files", // keys in a file
-	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/webhooks relay/wake platforms store store/audit store/history store/media",
-	"relay/ops":           "relay/manage store/audit", // a table
+	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/webhooks relay/wake platforms store store/audit store/callers store/history store/media",
+	"relay/agents":        "relay relay/count relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
+	"relay/ops":           "relay/manage store/audit",                                                                                                            // a table
 	"relay/api":           "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
 	"relay/metrics":       "relay/count relay/server/limits relay/manage platforms store",
 	"store/restore":       "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others

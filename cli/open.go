@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
+	"github.com/hermes-connector/hermes-connector/relay/agents"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -81,6 +82,14 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 	return bots, nil
 }
 
+// lookedAt is bots with that of programs, if they are let in, for who only looks at it.
+func lookedAt(cfg *config.Config, bots []platforms.Bot) []platforms.Bot {
+	if cfg.Agents {
+		bots = append(bots, agents.NewBot(nil, nil, nil))
+	}
+	return bots
+}
+
 func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Bot, error) {
 	o := b.Options
 	o.Log, o.Outside = log, g.Transport()
@@ -144,7 +153,7 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 	}
 	return admin.Local(cfg.Database(), manage.New(
 		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-		settings(cfg, cfg.Listen, bots, g),
+		settings(cfg, cfg.Listen, lookedAt(cfg, bots), g),
 	)), func() error { return errors.Join(db.Close(), nothing()) }, nil
 }
 

@@ -23,15 +23,20 @@ import (
 )
 
 func newLinkCmd(a *app) *cobra.Command {
-	args := func(pos []string) (manage.LinkFor, error) { return manage.LinkFor{Name: pos[0]}, nil }
 	c := command(a, ops.Link, "Make a one-time code that links a person to a gateway, or link them right away")
 	c.Long = `Makes a one-time code. Whoever sends it to the bot in a direct message is linked to the gateway: the gateway gets
 what they write, and may write to them.
 
-With --user a person is linked right away, without a code.`
-	c.Example = "  hermes-connector link home\n  hermes-connector link home --user telegram:4242"
+With --user a person is linked right away, without a code. With --commands the gateway gets nothing but these commands
+of theirs, and gets them also where another gateway gets what they write.`
+	c.Example = "  hermes-connector link home\n  hermes-connector link home --user telegram:4242\n" +
+		"  hermes-connector link tools --user telegram:4242 --commands /add,/backup"
 	a.maker(c.Command)
-	direct := person(a, c.Command, ops.Bind, c.asJSON, "now reach")
+	commands := c.Flags().StringSlice("commands", nil, "only `COMMANDS`, such as /add,/backup")
+	args := func(pos []string) (manage.LinkFor, error) {
+		return manage.LinkFor{Name: pos[0], Commands: *commands}, nil
+	}
+	direct := person(a, c.Command, ops.Bind, c.asJSON, "now reach", commands)
 	c.asking(args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
@@ -55,7 +60,7 @@ func newUnlinkCmd(a *app) *cobra.Command {
 		"need not be linked for that. What the gateway keeps itself is its own matter."
 	c.Example = "  hermes-connector unlink home --user telegram:4242\n  hermes-connector unlink home --user telegram:4242 --forget"
 	forget := c.Flags().Bool("forget", false, "also take their messages out of what explain shows")
-	c.RunE = person(a, c.Command, c.op, c.asJSON, "no longer reach", func(b *manage.Bind) { b.Forget = *forget })
+	c.RunE = person(a, c.Command, c.op, c.asJSON, "no longer reach", nil, func(b *manage.Bind) { b.Forget = *forget })
 	return c.Command
 }
 
@@ -63,13 +68,13 @@ func newPeopleDirectCmd(a *app) *cobra.Command {
 	c := command(a, ops.SetDMDefault, "Choose which gateway gets a person's direct messages")
 	c.Long = "Sends a person's direct messages to this gateway, of several that they are linked to."
 	c.Example = "  hermes-connector people direct home --user telegram:4242"
-	c.RunE = person(a, c.Command, c.op, c.asJSON, "written directly now reach")
+	c.RunE = person(a, c.Command, c.op, c.asJSON, "written directly now reach", nil)
 	return c.Command
 }
 
-// person gives c the flag that names a person, and returns what asks for op about them. The former commands name the person
-// in two arguments.
-func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string, also ...func(*manage.Bind)) func(*cobra.Command, []string) error {
+// person gives c the flag that names a person, and returns what asks for op about them, and about those commands of theirs (nil: all).
+// The former commands name the person in two arguments.
+func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string, commands *[]string, also ...func(*manage.Bind)) func(*cobra.Command, []string) error {
 	who := c.Flags().String("user", "", "the person, as `PLATFORM:PERSON`, such as telegram:4242 or telegram:@ann")
 	_ = c.RegisterFlagCompletionFunc("user", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
 		for _, name := range platformNames(networks()) {
@@ -79,6 +84,9 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 	})
 	return func(cmd *cobra.Command, pos []string) error {
 		b := manage.Bind{Name: pos[0]}
+		if commands != nil {
+			b.Commands = *commands
+		}
 		if len(pos) == 3 {
 			b.Platform, b.User = relay.PlatformID(pos[1]), relay.UserID(pos[2])
 		} else if *who == "" {
@@ -94,7 +102,9 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 			set(&b)
 		}
 		return show(cmd.Context(), a, op, b, *asJSON, func(w io.Writer, out manage.Binding) {
-			if to := out.DirectTo; to != "" && to != out.Instance {
+			if to := out.DirectTo; len(out.Commands) > 0 {
+				_, _ = fmt.Fprintf(w, "✓ of the messages of %s, %s %s %s\n", personShown(out.Platform, out.User, out.Person), terminal.Plain(strings.Join(out.Commands, ", ")), done, nameOr(out.Gateway, out.Instance))
+			} else if to != "" && to != out.Instance {
 				_, _ = fmt.Fprintf(w, "✓ %s is linked to %s, but direct messages still go to %s\n", personShown(out.Platform, out.User, out.Person), nameOr(out.Gateway, out.Instance), nameOr(out.DirectName, to))
 				_, _ = fmt.Fprintf(w, "  To change that: %s\n", words.Line(ops.SetDMDefault.Row, string(out.Instance), string(out.Platform), string(out.User)))
 			} else {
@@ -164,7 +174,9 @@ func newPeopleCmd(a *app) *cobra.Command {
 			rows := [][]any{{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
 			for _, p := range all {
 				direct := "yes"
-				if p.DirectTo != p.Instance {
+				if len(p.Commands) > 0 {
+					direct = "only " + strings.Join(p.Commands, ", ")
+				} else if p.DirectTo != p.Instance {
 					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
 				}
 				rows = append(rows, []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})

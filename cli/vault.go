@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/rekey"
 	"github.com/hermes-connector/hermes-connector/vault"
@@ -23,10 +24,12 @@ import (
 
 // keptPurposes are the purposes of the MACs that are stored, or that names are made of. They outlive the data key: nobody
 // can make them again. The MAC of identity tokens does not; those live for minutes.
-var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose}
+var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose, callers.TokenPurpose, callers.WakePurpose}
 
 // sealedKinds are all records with sealed values.
-func sealedKinds() []rekey.Kind { return []rekey.Kind{token.Sealed(), capability.Sealed()} }
+func sealedKinds() []rekey.Kind {
+	return []rekey.Kind{token.Sealed(), capability.Sealed(), callers.Sealed()}
+}
 
 func newVaultCmd(a *app) *cobra.Command {
 	c := &cobra.Command{

@@ -206,6 +206,12 @@ type (
 	CommandRegistrar interface {
 		SetCommands(manifest []json.RawMessage)
 	}
+	// Rememberer is a network that, for a while, answers a Send or SendMedia under a name that Once gave, which it has carried
+	// out already, with the message that stands.
+	Rememberer interface {
+		// Remembers is for how long it certainly does. Constant.
+		Remembers() time.Duration
+	}
 	// Limited tells when a chat's limiter is open. The caller waits for it before it picks the chat's next
 	// action, so that newer edits can replace waiting ones.
 	Limited interface {

@@ -24,6 +24,20 @@ func Caller(ctx context.Context) relay.InstanceID {
 	return i
 }
 
+type onceKey struct{}
+
+// Once names what is sent under the returned context, by somebody who tries again later: a network that remembers names
+// (Rememberer) does not carry it out again under the same one, and what could not be sent at all is not tried again here.
+func Once(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, onceKey{}, name)
+}
+
+// Name is the name that Once gave; empty: none.
+func Name(ctx context.Context) string {
+	name, _ := ctx.Value(onceKey{}).(string)
+	return name
+}
+
 type behalfKey struct{}
 
 // OnBehalf names the instance about whose chat the connector asks for itself under the returned context: refusals

@@ -63,6 +63,7 @@ type Batch struct {
 	Moves        []Move          // of chats that got a new id; they take effect before Events
 	Roster       []RosterChange  // likewise
 	Capabilities []Capability    // that came in Events, kept only for the instances that receive the event
+	Receipts     []relay.Receipt // of Events, each stored with its event or not at all
 	Forwards     []relay.Forward // each of one of Events, told by its id: gateways are sent the forward
 	// Refused is told, at most once for each press that reaches nobody, what the person is to read: as soon as that is
 	// known, which may be before the commit. It must not block. Nil: nobody wants to know.

@@ -14,6 +14,8 @@ type Result struct {
 	// MovedTo is the id the chat has now, when that is not the one the action named. The action was
 	// carried out there. From a platform it is news: what is stored about the old id must follow.
 	MovedTo ChatID
+	// Queued: it is on disk, and will be sent; MessageID names it until then, and for a day after that.
+	Queued bool
 }
 
 // ChatInfo is the answer to GetChatInfo.

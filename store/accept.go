@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/history"
@@ -40,6 +41,8 @@ type AcceptItem struct {
 	// Press: the delivery is stored only if it answers its prompt, as the first. Nil: it answers none, or it is
 	// undecided.
 	Press *prompt.Press
+	// Receipt is stored with the delivery if the agent it is about is among those that get it. Nil: nobody gets one.
+	Receipt *relay.Receipt
 	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is undecided.
 	Capability *capability.Record
 	// Verdicts are what the history is to say of the delivery, if it is stored.
@@ -126,6 +129,9 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 		size += len(p.mark)
 		for _, to := range item.To {
 			size += len(p.entryFor(to))
+		}
+		if item.Receipt != nil {
+			size += callers.Size
 		}
 		if c := item.Capability; c != nil {
 			size += capability.Size + len(c.Sealed)
@@ -215,6 +221,9 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 				return out, nil, err
 			}
 		}
+		if err := t.receipt(p.item, out.Items[n].Buffers, now); err != nil {
+			return out, nil, err
+		}
 		if err := prompt.Take(t.Writer, asked, p.item.Press, now); err != nil {
 			return out, nil, err
 		}
@@ -252,6 +261,18 @@ func (t *tx) recall(p prepared, v history.Verdict, buffers []relay.BufferID, now
 		c.Seq = buffers[n].Seq
 	}
 	t.history.Came(c)
+}
+
+// receipt stores the receipt of a delivery that is stored under those ids.
+func (t *tx) receipt(a AcceptItem, buffers []relay.BufferID, now time.Time) error {
+	if a.Receipt == nil {
+		return nil
+	}
+	n := slices.IndexFunc(a.To, func(r Recipient) bool { return r.Instance == a.Receipt.Agent })
+	if n < 0 || buffers[n].IsZero() && !a.To[n].Oversize {
+		return nil
+	}
+	return callers.Put(t.Writer, *a.Receipt, buffers[n], now)
 }
 
 // given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.

@@ -158,7 +158,7 @@ func restorable(t *testing.T, c *clock) (path string, backup []byte) {
 			t.Fatal(err)
 		}
 	}
-	check(db.Bind(ctx, nil, Binding{Platform: "loop", User: "old", Instance: "i1"}))
+	check(db.Bind(ctx, nil, Binding{Platform: "loop", User: "old", Instance: "i1", Commands: []string{"/add"}}))
 	backup = backupOf(t, db)
 	c.add(time.Hour)
 	check(acknowledge(ctx, db, "i1", first[0]))
@@ -199,6 +199,9 @@ func TestRestore(t *testing.T) { // invariant 4
 	db, was := reopen(t, path, Options{}), reopen(t, got.Kept, Options{})
 	if got := laneOf(t, db, "i1"); got != "[e1 e2]" {
 		t.Errorf("restored lane %s, want e1 e2", got)
+	}
+	if b, err := Only(db.Bindings(ctxOf(t), BindingFilter{Instance: "i1"})); err != nil || b.User != "old" || !slices.Equal(b.Commands, []string{"/add"}) {
+		t.Errorf("restored binding %+v, %v; want it to be for /add", b, err)
 	}
 	for _, i := range []relay.InstanceID{"i1", "i2"} {
 		a, err1 := db.Lanes.State(ctxOf(t), i)

@@ -24,12 +24,22 @@ type Binding struct {
 	User     relay.UserID     `json:"user"`
 	Instance relay.InstanceID `json:"instance"`
 	BoundAt  time.Time        `json:"bound"`
-	// DMDefault: of several instances of one person, this one gets the direct messages.
+	// Commands are all of what the person writes that goes to the instance, each as "/name"; empty: what they write goes to it.
+	Commands []string `json:"commands,omitempty"`
+	// DMDefault: of several instances of one person, this one gets the direct messages. Not of one with Commands.
 	DMDefault bool `json:"dmDefault,omitempty"`
 	// DMChat is the direct-message chat the person linked in, where the platform cannot derive it.
 	DMChat relay.ChatID `json:"dmChat,omitempty"`
 	Names               // the person's, the same in all their bindings
 }
+
+// CommandTaken is the refusal of a binding with a command that goes to another of the person's instances.
+type CommandTaken struct {
+	Command  string
+	Instance relay.InstanceID // has it
+}
+
+func (e *CommandTaken) Error() string { return e.Command + " goes to " + string(e.Instance) }
 
 // bindingKey is where the binding stands.
 func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
@@ -96,9 +106,11 @@ func bindings(t *bolt.Tx, f BindingFilter) ([]Binding, error) {
 	return out, err
 }
 
-// Bind adds or refreshes a binding. Of one that exists, BoundAt and DMDefault stay and DMChat
-// is set when b has one; of a new one, BoundAt is now unless b has one. The names are those of the person's other bindings,
+// Bind adds or refreshes a binding. Of one that exists, DMDefault and BoundAt stay, Commands are b's, and DMChat
+// is set when b has one; of a new one, BoundAt is now unless b has one. One that was for commands only and is not any more is
+// new in this, or it would come before those that had everything meanwhile. The names are those of the person's other bindings,
 // with what b says the network told. The tenant is the instance's; DMDefault is SetDMDefault's alone to set. ErrNotFound: no such instance, or it was revoked.
+// *CommandTaken: another of the person's instances has one of the commands.
 func (db *DB) Bind(ctx context.Context, row *audit.Entry, b Binding) error {
 	now := db.now()
 	return db.change(ctx, row, "bind", func(t *tx) error { return t.bind(b, now) })
@@ -113,9 +125,20 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	b.Tenant, b.DMDefault = inst.Tenant, old.DMDefault
+	others, err := table.List[Binding](t.Tx, BucketBindings, table.Prefix(b.Platform, string(b.User)))
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		for _, c := range b.Commands {
+			if other.Instance != b.Instance && slices.Contains(other.Commands, c) {
+				return &CommandTaken{c, other.Instance}
+			}
+		}
+	}
+	b.Tenant, b.DMDefault = inst.Tenant, old.DMDefault && len(b.Commands) == 0
 	switch {
-	case ok:
+	case ok && (len(old.Commands) == 0 || len(b.Commands) > 0):
 		b.BoundAt = old.BoundAt
 	case b.BoundAt.IsZero():
 		b.BoundAt = now
@@ -133,21 +156,12 @@ func (t *tx) bind(b Binding, now time.Time) error {
 // (DeadUnbound). ErrNotFound: there is none.
 func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
-	return db.change(ctx, row, "unbind", func(t *tx) error { return t.unbind(i, p, u, now) })
-}
-
-func (t *tx) unbind(i relay.InstanceID, p relay.PlatformID, u relay.UserID, now time.Time) error {
-	if !table.Has(t.Tx, BucketBindings, bindingKey(p, u, i)) {
-		return ErrNotFound
-	}
-	if err := dropAll[Binding](t.Writer, BucketBindings, bindingKey(p, u, i)); err != nil {
-		return err
-	}
-	l, err := t.lane(i)
-	if err != nil {
-		return err
-	}
-	return l.buryWhere(DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
+	return db.change(ctx, row, "unbind", func(t *tx) error {
+		if !table.Has(t.Tx, BucketBindings, bindingKey(p, u, i)) {
+			return ErrNotFound
+		}
+		return t.unbind(i, p, u, now)
+	})
 }
 
 // Forget is Unbind for somebody who need not be bound, and takes them out of i's history, in one transaction. The history
@@ -159,13 +173,22 @@ func (db *DB) Forget(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 		if b, ok, err := table.Load[Binding](t.Tx, BucketBindings, bindingKey(p, u, i)); err == nil && ok && b.DMChat != "" {
 			dms = append(dms, b.DMChat)
 		}
-		err := t.unbind(i, p, u, now)
-		if bound = err == nil; errors.Is(err, ErrNotFound) {
-			err = nil
-		}
-		return errors.Join(err, db.History.Forget(t.Writer, &t.history, i, p, u, dms...))
+		bound = table.Has(t.Tx, BucketBindings, bindingKey(p, u, i))
+		return errors.Join(t.unbind(i, p, u, now), db.History.Forget(t.Writer, &t.history, i, p, u, dms...))
 	})
 	return bound, err
+}
+
+// unbind removes a binding, if there is one.
+func (t *tx) unbind(i relay.InstanceID, p relay.PlatformID, u relay.UserID, now time.Time) error {
+	if err := dropAll[Binding](t.Writer, BucketBindings, bindingKey(p, u, i)); err != nil {
+		return err
+	}
+	l, err := t.lane(i)
+	if err != nil {
+		return err
+	}
+	return l.buryWhere(DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
 }
 
 // Bindings lists the bindings that f picks, the first made first, or with a limit by user.
@@ -180,15 +203,18 @@ func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) 
 }
 
 // SetDMDefault makes i the one of the user's instances that gets their direct messages. ErrNotFound:
-// they are not bound to it.
+// they are not bound to it. ErrCommandsOnly: they are for commands only.
 func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	return db.change(ctx, row, "dm default", func(t *tx) error {
 		bs, err := table.List[Binding](t.Tx, BucketBindings, table.Prefix(p, string(u)))
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(bs, func(b Binding) bool { return b.Instance == i }) {
+		switch n := slices.IndexFunc(bs, func(b Binding) bool { return b.Instance == i }); {
+		case n < 0:
 			return ErrNotFound
+		case len(bs[n].Commands) > 0:
+			return ErrCommandsOnly
 		}
 		for _, b := range bs {
 			b.DMDefault = b.Instance == i

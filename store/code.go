@@ -41,6 +41,8 @@ type Code struct {
 	Instance relay.InstanceID `json:"instance,omitempty"`
 	// Platform is the one a link code is for; empty: any.
 	Platform relay.PlatformID `json:"platform,omitempty"`
+	// Commands are what a link code links somebody for; empty: for everything.
+	Commands []string `json:"commands,omitempty"`
 	// Gateway is whom an enrollment token is made out to; empty: any.
 	Gateway   relay.GatewayID `json:"gateway,omitempty"`
 	WakeURL   string          `json:"wake,omitempty"` // of an enrollment token
@@ -153,7 +155,8 @@ func (cs *Codes) Prolong(ctx context.Context, k CodeKind, mac []byte, until time
 // Redeem binds the person to a link code's instance and marks the code, in one transaction.
 // dm is the chat it was sent in. The same person again, while the binding stands: the same answer,
 // and nothing changes. ErrNotFound: unknown, for another platform, or its instance is gone.
-// ErrUsed: someone redeemed it before. ErrExpired: its time is over.
+// ErrUsed: someone redeemed it before. ErrExpired: its time is over. *CommandTaken: another of the person's instances has one
+// of its commands; the code stays good.
 func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Person, dm relay.ChatID) (out Code, err error) {
 	now := cs.db.now()
 	err = cs.db.change(ctx, row, "redeem link code", func(t *tx) error {
@@ -175,7 +178,7 @@ func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Pe
 		c.RedeemedBy = &by
 		out = c
 		t.concerns(c.Tenant, c.Instance, "")
-		b := Binding{Platform: by.Platform, User: by.User, Instance: c.Instance, DMChat: dm}
+		b := Binding{Platform: by.Platform, User: by.User, Instance: c.Instance, Commands: c.Commands, DMChat: dm}
 		if err := t.bind(b, now); err != nil {
 			return err
 		}

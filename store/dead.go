@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -106,6 +107,9 @@ func (l *lane) replay(k []byte, m Limits, now time.Time) (ok bool, err error) {
 	}
 	id, err := l.append(payload)
 	l.t.history.Replayed(now, l.i, was.Seq, id.Seq)
+	if err == nil && e.About.Bot.IsProgram() {
+		err = callers.Requeued(l.t.Writer, e.About.User, e.About.ID, id)
+	}
 	return true, err
 }
 
@@ -176,7 +180,7 @@ func (l *lane) addDead(id relay.BufferID, d deadHead, buried []byte) error {
 	l.Deaths++
 	l.touch()
 	l.t.died = append(l.t.died, d.Reason)
-	payload, err := encodeEntry(d, buried)
+	payload, err := encodeDead(d, buried)
 	if err != nil {
 		return fmt.Errorf("encode for bucket %s: %w", bucketDead, err)
 	}

@@ -84,6 +84,17 @@ func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (En
 	}
 }
 
+// Waits reports whether an entry is in i's lane.
+func (ls *Lanes) Waits(ctx context.Context, i relay.InstanceID, b relay.BufferID) (bool, error) {
+	return table.Get(ctx, ls.db.records, "delivery "+b.String(), func(t *bolt.Tx) (bool, error) {
+		if b.IsZero() {
+			return false, nil
+		}
+		_, k, _ := ls.db.order.see(t, i, b.Seq-1)
+		return k != nil && table.Number(k) == b.Seq, nil // numbers only grow; a backup that is restored gives lanes new epochs
+	})
+}
+
 // setAside moves the entry under k to the quarantine, if it is there and damaged.
 func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) error {
 	now := ls.db.now()
@@ -144,6 +155,9 @@ func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.Buffer
 	err := ls.change(ctx, nil, i, "drop deliveries", func(l *lane) error {
 		before := l.t.released
 		for _, b := range bs {
+			if err := l.receipt(b); err != nil {
+				return err
+			}
 			there, err := l.drop(b)
 			if err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
@@ -104,7 +105,7 @@ func (e Edit) RenewEpochs() error {
 
 // Derive makes what follows from the records that are there.
 func (e Edit) Derive() error {
-	for _, b := range []string{bucketQuarantine, audit.Rows, bucketPending, history.Older} {
+	for _, b := range []string{bucketQuarantine, audit.Rows, bucketPending, callers.Replies, history.Older} {
 		var last uint64
 		for k := range table.Under(e.Tx, b, nil) {
 			last = max(last, table.Number(k))

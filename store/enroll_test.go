@@ -62,7 +62,7 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 				t.Fatal(err)
 			}
 			if tc.want != nil { // it is as good as it was
-				if after, err := db.Gateways(ctx); err != nil || !cmp.Equal(after, gateways) || token != tc.token {
+				if after, err := db.Gateways(ctx); err != nil || !cmp.Equal(after, gateways) || !cmp.Equal(token, tc.token) {
 					t.Errorf("refused, and changed: %v %s %s", err, cmp.Diff(gateways, after), cmp.Diff(tc.token, token))
 				}
 				return

@@ -22,6 +22,8 @@ var (
 	ErrTooMany = errors.New("the tenant has too many instances")
 	// ErrReserved: a route of another tenant covers the place.
 	ErrReserved = errors.New("reserved by another tenant")
+	// ErrCommandsOnly: the person is linked to the instance for commands only.
+	ErrCommandsOnly = errors.New("linked for commands only")
 	// ErrExpired: the code's time is over.
 	ErrExpired = errors.New("expired")
 	// ErrUsed: someone else has used the code.

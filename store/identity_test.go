@@ -22,7 +22,7 @@ func TestIdentityCodes(t *testing.T) {
 	get := func(mac string, want error) (got Code) {
 		t.Helper()
 		got, err := db.Codes.Get(ctx, IdentityCode, []byte(mac))
-		if !errors.Is(err, want) || want == nil && err != nil || want != nil && got != (Code{}) {
+		if !errors.Is(err, want) || want == nil && err != nil || want != nil && !cmp.Equal(got, Code{}) {
 			t.Errorf("get %s: %+v, %v; want %v", mac, got, err, want)
 		}
 		return got
@@ -38,7 +38,7 @@ func TestIdentityCodes(t *testing.T) {
 		t.Error("a code of no tenant was stored")
 	}
 	want := Code{Kind: IdentityCode, Tenant: "home", Instance: "i1", CreatedAt: c.now()}
-	if got := get("m1", nil); got != want {
+	if got := get("m1", nil); !cmp.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
 	}
 	get("nothing", ErrNotFound)

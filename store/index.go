@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -66,6 +67,9 @@ func reindex(w *table.Writer) error {
 	}
 	for _, r := range table.Readable[prompt.Record](w.Tx, prompt.Bucket) {
 		all = append(all, r)
+	}
+	for _, c := range table.Readable[callers.Caller](w.Tx, callers.Bucket) {
+		all = append(all, c)
 	}
 	for _, r := range table.Readable[outbox.Record](w.Tx, outbox.Bucket) {
 		all = append(all, r)

@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/history"
@@ -65,6 +66,11 @@ var kinds = []kind{
 	{bucket: BucketBindings, own: own(indexed[Binding])},
 	{bucket: BucketGrants, own: own(indexed[Grant])},
 	{bucket: bucketRoutes, own: own(routeKey)},
+	{bucket: callers.Bucket, own: own(func(c callers.Caller) []byte { return table.Key(c.Name) })},
+	{bucket: callers.Receipts, aside: true},
+	{bucket: callers.Due, aside: true},
+	{bucket: callers.Latest, aside: true},
+	{bucket: callers.Replies, aside: true},
 	{bucket: BucketMoves, aside: true},
 	{bucket: bucketCommands, aside: true},
 	{bucket: bucketCodes, aside: true},

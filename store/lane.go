@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -260,6 +261,33 @@ func (l *lane) drop(b relay.BufferID) (bool, error) {
 		return true, l.dropDead(k)
 	}
 	return false, nil
+}
+
+// receipt notes in the receipt of an entry that its gateway has acknowledged it, if it has one.
+func (l *lane) receipt(b relay.BufferID) error {
+	k, v := l.find(b)
+	read := decodeEntry
+	if v == nil {
+		k = l.findDead(b)
+		v = l.t.Bucket([]byte(bucketDead)).Get(k)
+		read = func(k, v []byte) (entryHead, []byte, error) {
+			_, h, frame, err := decodeDead(k, v)
+			return h, frame, err
+		}
+	}
+	if !ofProgram(v) {
+		return nil
+	}
+	h, _, err := read(k, v)
+	if err != nil || !h.About.Bot.IsProgram() {
+		return nil
+	}
+	return callers.Take(l.t.Writer, h.About.User, h.About.Chat, h.About.ID, l.t.clock())
+}
+
+// ofProgram reports whether what is stored of an entry may be a program's: what says so stands near its beginning.
+func ofProgram(value []byte) bool {
+	return bytes.Contains(value[:min(len(value), 2<<10)], []byte(`"b":"`+string(relay.ProgramBotID)+`"`))
 }
 
 // recountLanes makes the lanes agree with what is in them. One that is not there and holds something is

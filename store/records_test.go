@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -255,6 +256,63 @@ func TestBindings(t *testing.T) {
 	if got, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(got) != 1 || got[0].User != "u10" {
 		t.Errorf("bindings to, after unbind: %v %v", got, err)
 	}
+}
+
+// TestBindingsForCommands: a command goes to one of a person's instances; what a binding is for is what was said of it last.
+func TestBindingsForCommands(t *testing.T) {
+	c := newClock()
+	db := openTest(t, Options{Now: c.now})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1", "i2")
+	bind := func(i relay.InstanceID, u relay.UserID, commands ...string) error {
+		c.add(time.Minute)
+		return db.Bind(ctx, nil, Binding{Platform: "loop", User: u, Instance: i, Commands: commands})
+	}
+	all := func() (out []string) {
+		t.Helper()
+		bs, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range bs {
+			out = append(out, fmt.Sprintf("%s%v%t", b.Instance, b.Commands, b.DMDefault))
+		}
+		return out
+	}
+	want := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, all()); diff != "" {
+			t.Errorf("bindings (-want +got):\n%s", diff)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(bind("i1", "u1", "/add", "/backup"))
+	must(bind("i2", "u1"))
+	want("i1[/add /backup]false", "i2[]false")
+	if err := db.SetDMDefault(ctx, nil, "i1", "loop", "u1"); !errors.Is(err, ErrCommandsOnly) {
+		t.Errorf("the default for direct messages: %v, want ErrCommandsOnly", err)
+	}
+	must(bind("i2", "u2", "/add")) // somebody else's
+	must(bind("i2", "u1", "/Add", "/new"))
+	if taken, ok := errors.AsType[*CommandTaken](bind("i2", "u1", "/new", "/backup")); !ok || *taken != (CommandTaken{"/backup", "i1"}) {
+		t.Errorf("a command of another instance of theirs: %+v", taken)
+	}
+	want("i1[/add /backup]false", "i2[/Add /new]false")
+	must(bind("i1", "u1", "/other"))
+	must(bind("i2", "u1", "/backup"))
+	want("i1[/other]false", "i2[/backup]false")
+	must(bind("i2", "u1"))
+	must(bind("i1", "u1")) // had nothing when i2 had everything already
+	want("i2[]false", "i1[]false")
+	must(db.SetDMDefault(ctx, nil, "i1", "loop", "u1"))
+	must(bind("i1", "u1", "/add"))
+	must(bind("i1", "u1")) // and is not the default again
+	want("i2[]false", "i1[]false")
 }
 
 func TestClaim(t *testing.T) {

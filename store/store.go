@@ -42,6 +42,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
 	"github.com/hermes-connector/hermes-connector/store/history"
@@ -68,6 +69,7 @@ type DB struct {
 	People       *People
 	Labels       *Labels
 	Pending      *Pendings
+	Callers      *Callers
 	Authors      *authors.Log
 	Capabilities *capability.Records
 	Prompts      *prompt.Records
@@ -107,6 +109,7 @@ func Open(path string, o Options) (*DB, error) {
 	db.People, db.Labels = &People{db: db}, &Labels{db}
 	db.Lanes, db.Codes, db.Routes, db.Commands, db.Pending = &Lanes{db}, &Codes{db}, &Routes{db}, &Commands{db}, &Pendings{db}
 	db.Notices = &Notices{db}
+	db.Callers = &Callers{callers.New(r), db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
 	db.Seen, db.Audit, db.History, db.Outbox = dedupe.New(r, o.Log), audit.New(r), history.New(r), outbox.New(r)
 	fo := o.File()

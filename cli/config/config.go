@@ -46,11 +46,13 @@ type Config struct {
 	Delivery       Delivery
 	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
+	Outbox         Outbox
 	Replies        Replies
 	Notify         Notify
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	Web            Web
+	Agents         bool // programs reach agents
 	Backup         Backup
 	Vault          Vault
 	Log            Log
@@ -87,6 +89,11 @@ type Log struct {
 type Wake struct {
 	Allow    []netip.Prefix // beside public addresses
 	Cooldown time.Duration  // at least 1 s
+}
+
+// Outbox bounds what waits for a network.
+type Outbox struct {
+	Keep time.Duration // how long a final answer waits that no network takes; 0: none does
 }
 
 // Replies are what the connector itself tells people in direct messages.

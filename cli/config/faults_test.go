@@ -289,10 +289,11 @@ func TestFaults(t *testing.T) { // invariant 4
 			[]string{"connector.toml:3: identity.introspect_url: plain http beyond localhost; use https, or write insecure = true if the network is trusted"},
 		},
 		"a wake network that is none": {
-			"[wake]\nallow = [\"lan\"]\ncooldown = \"0s\"", nil,
+			"[wake]\nallow = [\"lan\"]\ncooldown = \"0s\"\n[outbox]\nkeep = \"2d\"", nil,
 			[]string{
 				`connector.toml:2: wake.allow: want addresses or networks, such as ["127.0.0.1", "10.0.0.0/8"]`,
 				"connector.toml:3: wake.cooldown: want a span from 1s to 30m",
+				"connector.toml:5: outbox.keep: want a span from 0 to 24h: a later answer is of no use",
 			},
 		},
 		"a wait for files that ends before": {

@@ -102,6 +102,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 		Delivery: Delivery{Window: 1, MaxEntries: 10_000, MaxBytes: 64 << 20, MaxAge: 14 * 24 * time.Hour},
 		Identity: identity.Options{Mode: identity.None},
 		Wake:     Wake{Cooldown: time.Minute},
+		Outbox:   Outbox{Keep: 6 * time.Hour},
 		Replies:  Replies{Unbound: unbound},
 		Notify:   Notify{Format: notify.Text},
 		Web:      Web{Login: 30 * 24 * time.Hour},
@@ -164,6 +165,9 @@ jwks_url = "https://id.example.net/keys?v=2"
 [wake]
 allow = ["192.168.1.0/24", "fd00::7"]
 cooldown = "2m"
+
+[outbox]
+keep = "30m"
 
 [replies]
 unbound = ""
@@ -231,6 +235,7 @@ passphrase_file = "pass"
 			Allow:    []netip.Prefix{netip.MustParsePrefix("192.168.1.0/24"), netip.MustParsePrefix("fd00::7/128")},
 			Cooldown: 2 * time.Minute,
 		},
+		Outbox:  Outbox{Keep: 30 * time.Minute},
 		Replies: Replies{Away: true},
 		Notify:  Notify{Platform: "pigeon", User: "77", URL: "http://127.0.0.1:8080/message?x=1", Token: secret("open sesame"), Format: notify.JSON},
 		Media: Media{

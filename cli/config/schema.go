@@ -82,6 +82,7 @@ func (l *loader) declare() []setting {
 		{section: "identity", key: "tenant_field", mode: identity.Introspect, want: text, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(&c.Identity.TenantField, parseText)},
 		{section: "wake", key: "allow", want: list, help: "addresses or networks, besides public ones, that wake URLs and the reply_url of a web hook may point to", set: into(&c.Wake.Allow, parseNetworks)},
 		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two calls of a gateway's wake URL; doubles up to 30m while the gateway does not connect", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
+		{section: "outbox", key: "keep", want: text, def: "6h", help: "how long an answer waits that its network does not take now; 0: not at all", set: into(&c.Outbox.Keep, within(parseAge, 0, 24*time.Hour, "want a span from 0 to 24h: a later answer is of no use"))},
 		{section: "replies", key: "unbound", want: text, def: unbound, help: "the answer to a direct message of somebody who is not linked, at most once a day; empty: none", set: into(&c.Replies.Unbound, parseReply)},
 		{section: "replies", key: "away_notice", want: flag, def: "false", help: "tell people whose gateway is away, once each time, that their message is kept", set: into(&c.Replies.Away, parseFlag)},
 		{section: "media", key: "max_total", want: text, def: "512MiB", help: "bytes of all files kept; when it is full, files of the gateway that has the most are dropped first", set: into(&c.Media.MaxTotal, within(parseSize, 64<<20, math.MaxInt64, "want at least 64MiB: a single file may have 25MiB"))},
@@ -93,6 +94,7 @@ func (l *loader) declare() []setting {
 		{section: "web", key: "public_url", want: text, help: "the address that people open, if it is not where the server listens: that of a proxy in front, or a name of this machine", set: into(&c.Web.URL, parseBase)},
 		{section: "web", key: "login", want: text, def: "30d", help: "how long a login lasts that is not used", set: into(&c.Web.Login, within(parseAge, 10*time.Minute, 400*24*time.Hour, "want a span from 10m to 400d"))},
 		{section: "web", key: "trust_header", want: text, help: "the header in which a proxy of trusted_proxies names who has logged in there, such as Remote-User", set: into(&c.Web.TrustHeader, parseHeader)},
+		{section: "agents", key: "enabled", want: flag, def: "false", help: "let programs hand over messages to agents, as agents add says", set: into(&c.Agents, parseFlag)},
 		{section: "notify", key: "to", want: text, help: "the person to tell when something breaks, as PLATFORM:PERSON; they are linked to a gateway", set: l.person},
 		{section: "notify", key: "url", want: text, help: "the web hook to call if the person cannot be told, or none is named: ntfy, Gotify, Apprise, Uptime Kuma", set: into(&c.Notify.URL, parseEndpoint)},
 		{section: "notify", key: "format", want: text, def: string(notify.Text), help: "how the web hook is called: text, json or uptime-kuma", set: into(&c.Notify.Format, parseNotifyFormat)},
@@ -113,7 +115,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "notify", "log", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "outbox", "replies", "media", "metrics", "web", "agents", "notify", "log", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its network.

@@ -11,6 +11,7 @@ var helps = map[*ops.Row]string{
 	ops.Enroll.Row:   "makes new ones",
 	ops.Rotate.Row:   "gives it new credentials",
 	ops.Bind.Row:     "does that",
+	ops.Unbind.Row:   "undoes that",
 	ops.Scopes.Row:   "shows which gateway holds what",
 	ops.Routes.Row:   "lists them",
 	ops.Dead.Row:     "lists the dead letters",

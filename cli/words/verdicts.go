@@ -129,6 +129,8 @@ func (p phrase) refused() (words, change string) {
 		return to + " did not get it: a bot wrote it", Line(ops.SetRelevance.Row, gateway, platform, "--allow-bots")
 	case gate.NotNamed:
 		return to + " did not get it: the person wrote to another gateway by its name", ""
+	case gate.NoCommand:
+		return "nobody got it: this person is linked for commands only, and it is none of them", Line(ops.Bind.Row, cmp.Or(string(p.Only), "NAME"), platform, user)
 	case gate.PromptForeign:
 		return to + " did not get it: this person may not answer that question", Line(ops.Bind.Row, gateway, platform, user)
 	case gate.PromptClosed:

@@ -151,7 +151,7 @@ func (x *parcel) attempt(ctx context.Context, t *sender.Turn, m *posted) (with b
 	body := x.message()
 	with = body.Content != ""
 	if x.hook == nil {
-		body.Reference, body.Nonce, body.EnforceNonce = x.reply, newNonce(), true
+		body.Reference, body.Nonce, body.EnforceNonce = x.reply, nonce(ctx, fileAlone), true
 		return with, x.p.call(ctx, t, request{
 			method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true, body: x.form(body),
 		}, m)

@@ -3,9 +3,13 @@ package discord
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -83,6 +87,7 @@ type letter struct {
 	reply *discordgo.MessageReference // of the next one
 	// buttons stand on the last one.
 	buttons []buttonRow
+	sent    int // how many parts stand
 }
 
 func (p *Bot) letter(content string) (*letter, error) {
@@ -128,7 +133,7 @@ func (l *letter) under() []buttonRow {
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	var m posted
 	body := l.p.message(l.parts[0])
-	body.Reference, body.Buttons, body.Nonce, body.EnforceNonce = l.reply, l.under(), newNonce(), true
+	body.Reference, body.Buttons, body.Nonce, body.EnforceNonce = l.reply, l.under(), nonce(ctx, l.sent), true
 	err := l.p.call(ctx, t, request{
 		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true, body: body,
 	}, &m)
@@ -138,6 +143,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 	if err == nil {
 		l.reply, l.parts = nil, l.parts[1:]
+		l.sent++
 	}
 	return relay.MessageID(m.ID), err
 }
@@ -151,5 +157,22 @@ func referTo(m relay.MessageID) *discordgo.MessageReference {
 	return &discordgo.MessageReference{MessageID: string(m), FailIfNotExists: &failIfNotExists}
 }
 
-// newNonce is unique; Discord takes at most 25 characters.
-func newNonce() string { return strings.ToLower(rand.Text())[:25] }
+// remembers is for how long Discord certainly knows a nonce: "the past few minutes", it says.
+const remembers = 2 * time.Minute
+
+// Remembers implements platforms.Rememberer.
+func (p *Bot) Remembers() time.Duration { return remembers }
+
+// fileAlone is the part that a file is, for its nonce.
+const fileAlone = -1
+
+// nonce is that of a part: unique, but for what has a name, of which it is the same each time. Discord takes at most 25
+// characters.
+func nonce(ctx context.Context, part int) string {
+	name := platforms.Name(ctx)
+	if name == "" {
+		return strings.ToLower(rand.Text())[:25]
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", name, part))
+	return hex.EncodeToString(sum[:])[:25]
+}

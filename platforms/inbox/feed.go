@@ -151,6 +151,7 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 		b.Moves = append(b.Moves, p.batch.Moves...)
 		b.Roster = append(b.Roster, p.batch.Roster...)
 		b.Capabilities = append(b.Capabilities, p.batch.Capabilities...)
+		b.Receipts = append(b.Receipts, p.batch.Receipts...)
 		if p.until.After(last) {
 			last = p.until
 		}

@@ -67,7 +67,7 @@ func deprovision(ctx context.Context, s *manage.Service, by audit.Actor, n manag
 }
 
 func linkFor(name string, b *body) manage.LinkFor {
-	return manage.LinkFor{Name: name, Platform: optionalID[relay.PlatformID](b, "platform")}
+	return manage.LinkFor{Name: name, Platform: optionalID[relay.PlatformID](b, "platform"), Commands: b.optionalTexts("commands")}
 }
 
 func bind(name string, b *body) manage.Bind {

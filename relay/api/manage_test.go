@@ -60,6 +60,11 @@ func TestLink(t *testing.T) {
 	if resp.code != http.StatusBadRequest || resp.text("error") != `platform: unknown platform "crow": this program speaks pigeon` {
 		t.Errorf("a platform nobody speaks: %d %s", resp.code, resp.raw)
 	}
+	resp = r.call("POST", "/manage/link", r.gw("gw"), map[string]any{"commands": []string{"add"}})
+	if want := `commands: "add" is no command: want / and up to 32 letters, digits, _ and -`; resp.code != http.StatusBadRequest || resp.text("error") != want {
+		t.Errorf("what is no command: %d %s", resp.code, resp.raw)
+	}
+	r.call("POST", "/manage/link", r.gw("gw"), map[string]any{"commands": []string{"/add"}}).want(t, http.StatusOK, "")
 }
 
 func TestScope(t *testing.T) {

@@ -111,7 +111,7 @@ func samples() map[string]sample {
 		"link": {
 			method: "POST", path: "/manage/link", bearer: gw,
 			body:  always(map[string]any{}),
-			wrong: map[string]wrong{"platform": {[]any{}, "platform: want a string"}},
+			wrong: map[string]wrong{"platform": {[]any{}, "platform: want a string"}, "commands": {[]any{1}, "commands[0]: want a string"}},
 		},
 		"scope": {
 			method: "POST", path: "/manage/scope", bearer: gw,

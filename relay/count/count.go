@@ -63,6 +63,14 @@ var (
 	SettleDropped   = counter("settle_dropped", "presses of buttons whose message could not be changed")
 	UnpromptDropped = counter("unprompt_dropped", "questions whose buttons could not be taken away")
 
+	OutboxStored   = counter("outbox_stored", "answers that no network could take at once, and that were stored to be sent later")
+	OutboxSent     = counter("outbox_sent", "stored answers that were sent")
+	OutboxDeclined = counter("outbox_declined", "stored answers that were dropped because their agent may not write in the chat any more")
+	OutboxRefused  = counter("outbox_refused", "stored answers that were dropped because the network refused them")
+	OutboxUnknown  = counter("outbox_unknown", "stored answers of which nobody knows whether they were sent")
+	OutboxLate     = counter("outbox_late", "stored answers that could not be sent in time; their readers are told")
+	OutboxFull     = counter("outbox_full", "answers that were not stored because too many of the agent's waited")
+
 	CallerRefused      = counter("caller_refused", "connections that were turned away because their address, or strangers together, had too many")
 	HeaderIgnored      = counter("web_header_ignored", "requests for web pages with the header that names who asks, and not from a trusted proxy")
 	GoingIdle          = counter("going_idle", "times that a gateway said it goes to sleep")
@@ -71,6 +79,7 @@ var (
 	Quarantined        = counter("quarantined", "payloads of networks that could not be read and were set aside")
 	SweptDeadLetters   = counter("swept_dead_letters", "dead letters that were deleted because they were too old or too many")
 	SweptExpired       = counter("swept_expired_entries", "waiting messages that became dead letters because they were too old")
+	ReplyDropped       = counter("reply_dropped", "replies to programs that were dropped because too many waited")
 	Takeover           = counter("takeover", "sessions that a newer session of the same agent replaced")
 	TooManyConnections = counter("too_many_connections", "connections that were refused because their credential had too many")
 	TooManySilent      = counter("too_many_silent", "connections that were closed because their credential had too many that never said hello")

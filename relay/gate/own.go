@@ -2,6 +2,8 @@ package gate
 
 import (
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -11,12 +13,20 @@ type Owned struct {
 	Instance relay.InstanceID
 	// DMDefault: this one gets the author's direct messages.
 	DMDefault bool
+	// Commands are all that the instance gets of the author, each as "/name"; empty: it gets what they write.
+	Commands []string
 }
 
-// OwnInstance chooses the one of an author's own instances that may receive the event: in a shared chat the holder
-// of the grant covering it; in a direct message the one that the message names; else the first one marked as default for direct messages; else the one they were bound to
-// first. owned is in the order of binding; holder and named are empty if there is none. ok is false if nothing is owned.
-func OwnInstance(owned []Owned, holder, named relay.InstanceID, direct bool) (_ relay.InstanceID, ok bool) {
+// OwnInstance chooses the one of an author's own instances that may receive the event: the one that they are linked to for
+// this command, unless they name another; else one that they are linked to for everything: in a shared chat the holder of the grant covering it, in a
+// direct message the one that the message names, else the first one marked as default for direct messages, else the one they
+// were bound to first. owned is in the order of binding; holder, named and command are empty if there is none; command is
+// what the event says without a name. ok is false if there is nothing to choose.
+func OwnInstance(owned []Owned, holder, named relay.InstanceID, command string, direct bool) (_ relay.InstanceID, ok bool) {
+	if n := slices.IndexFunc(owned, func(o Owned) bool { return slices.Contains(o.Commands, command) && (named == "" || named == o.Instance) }); n >= 0 {
+		return owned[n].Instance, true
+	}
+	owned = Whole(owned)
 	if len(owned) == 0 {
 		return "", false
 	}
@@ -28,4 +38,46 @@ func OwnInstance(owned []Owned, holder, named relay.InstanceID, direct bool) (_ 
 		return chosen, true
 	}
 	return owned[max(0, slices.IndexFunc(owned, func(o Owned) bool { return o.DMDefault }))].Instance, true
+}
+
+// Whole are those of owned that are not linked for commands only.
+func Whole(owned []Owned) (whole []Owned) {
+	for _, o := range owned {
+		if len(o.Commands) == 0 {
+			whole = append(whole, o)
+		}
+	}
+	return whole
+}
+
+// CommandOf is the command that a person gave with ev: its first word, as they typed it, without "@" and a bot's name. It is
+// empty for what is no command, and for a press and for words that were passed on. Commands for another bot are delivered
+// to nobody, so the name is not compared.
+func CommandOf(ev relay.Event) string {
+	if ev.Prompt != nil || ev.Traits.Press || ev.Traits.Forwarded {
+		return ""
+	}
+	for word := range strings.FieldsFuncSeq(ev.Text, isSpace) {
+		name, _, _ := strings.Cut(word, "@")
+		if IsCommand(name) {
+			return name
+		}
+		break
+	}
+	return ""
+}
+
+// maxCommand is how long a command may be without its slash, in characters: as long as Telegram and Discord let it be.
+const maxCommand = 32
+
+// IsCommand reports whether name can be a command: "/" and 1 to 32 letters, digits, "_" and "-".
+func IsCommand(name string) bool {
+	name, slash := strings.CutPrefix(name, "/")
+	n := 0
+	for _, r := range name {
+		if n++; r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) {
+			return false
+		}
+	}
+	return slash && n > 0 && n <= maxCommand
 }

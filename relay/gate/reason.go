@@ -25,6 +25,8 @@ const (
 	// PromptClosed: a press on a question that was answered, is past its time, or was never asked like that.
 	PromptClosed Reason = "prompt_closed"
 
+	// NoCommand: the author is linked for commands only, and the event is none of these.
+	NoCommand Reason = "no_command"
 	// Undecided: stored until the network has said whether an owner of the instance sees the chat now; a second
 	// verdict follows.
 	Undecided Reason = "undecided"
@@ -50,7 +52,7 @@ const Accepted Reason = "accepted"
 // Reasons are all that are counted.
 func Reasons() []Reason {
 	return []Reason{
-		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot, NotNamed, PromptForeign, PromptClosed,
+		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot, NotNamed, NoCommand, PromptForeign, PromptClosed,
 		Undecided, Duplicate, Control, OwnMessage, OtherCommand, Oversize, StoreError,
 	}
 }

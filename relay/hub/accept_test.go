@@ -151,6 +151,34 @@ func TestWhoReceives(t *testing.T) {
 			say:  local.Message{User: "ann", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"kids": gate.Delivered},
 		},
+		"a command goes to whoever has it, and a foreign holder may receive it too": {
+			set: func(r *rig) {
+				r.enroll("tools")
+				r.bind("tools", "ann", "/add")
+				r.enroll("kids", "bob")
+				r.claim("kids", "garden")
+				r.net.Join("garden", "bob")
+				r.update("kids", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
+			},
+			say:  local.Message{User: "ann", Chat: "garden", Text: "/add@loopback 7 35"},
+			want: map[relay.InstanceID]gate.Reason{"tools": gate.Delivered, "kids": gate.Delivered},
+		},
+		"whoever has commands gets nothing else": {
+			set: func(r *rig) {
+				r.enroll("tools")
+				r.bind("tools", "ann", "/add")
+			},
+			say:  local.Message{User: "ann", Text: "/Add 7 35"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
+		},
+		"somebody who is linked for commands only": {
+			set: func(r *rig) {
+				r.enroll("tools")
+				r.bind("tools", "bob", "/add")
+			},
+			say:  local.Message{User: "bob", Text: "add 7 35"},
+			want: map[relay.InstanceID]gate.Reason{"": gate.NoCommand},
+		},
 		"only one of an author's own instances receives, whoever holds the chat": {
 			set: func(r *rig) {
 				r.enroll("kids", "ann")
@@ -171,7 +199,7 @@ func TestWhoReceives(t *testing.T) {
 			if diff := cmp.Diff(tc.want, r.reasons()); diff != "" {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
-			for _, name := range []string{"home", "kids", "empty"} {
+			for _, name := range []string{"home", "kids", "empty", "tools"} {
 				got := len(r.texts(name))
 				if want := tc.want[relay.InstanceID(name)] == gate.Delivered; (got == 1) != want {
 					t.Errorf("%s has %d entries, delivered is %v", name, got, want)

@@ -44,6 +44,7 @@ type attachment struct {
 	newer           chan struct{} // closed once the gateway is known to be younger than those of June 2026
 	grown           atomic.Bool   // newer is closed, or just about to be
 	fetches         atomic.Bool   // the gateway fetches files: it has shown that
+	active          atomic.Int64  // when the gateway last acknowledged or asked for something, in nanoseconds since 1970
 	old             atomic.Bool   // it took files without fetching them, and never showed that
 
 	// revoked: the credential is dead. Actions that have not begun are declined.
@@ -65,7 +66,7 @@ var _ session.Handler = (*attachment)(nil)
 // newAttachment makes the attachment of a session that does not run yet.
 func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
 	s := &attachment{hub: h, peer: peer, newer: make(chan struct{})}
-	s.Caller = h.out.Caller(s, peer.Tenant, peer.Instance)
+	s.Caller = h.out.Caller(s, peer.Gateway, peer.Tenant, peer.Instance)
 	o := h.opts.Session
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
@@ -79,6 +80,9 @@ func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
 func (s *attachment) push(ctx context.Context, e store.Entry, left func(written bool)) error {
 	if e.Forward != nil {
 		e.Frame = e.Forward.Frame
+	}
+	if s.hub.opts.Programs != nil && e.About.Bot.IsProgram() {
+		s.hub.opts.Programs.Pushed(s.peer.Instance, e.About)
 	}
 	err := s.session.Push(ctx, wire.Packed{Line: e.Frame, Buffer: e.Buffer}, left)
 	if errors.Is(err, session.ErrUnencodable) {
@@ -296,7 +300,9 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	if f.Platform == relay.RelayPlatform {
 		var ds []relay.Descriptor
 		for _, p := range h.Bots() {
-			ds = append(ds, platforms.Describe(p))
+			if !p.ID().IsProgram() { // every session fronts it, whatever else it fronts
+				ds = append(ds, platforms.Describe(p))
+			}
 		}
 		return relay.LeastCommon(ds)
 	}
@@ -338,6 +344,10 @@ func (s *attachment) Ack(ctx context.Context, id relay.BufferID) (counted bool, 
 // taken tells the network that the gateway has taken an event.
 func (s *attachment) taken(ctx context.Context, of store.About) {
 	s.hub.decisions.Taken(s.peer.Instance, of, time.Now())
+	s.active.Store(time.Now().UnixNano())
+	if s.hub.opts.Programs != nil && of.Bot.IsProgram() {
+		s.hub.opts.Programs.Taken(s.peer.Instance, of)
+	}
 	s.hub.counters.Add(count.Ack, 1)
 	if took := time.Since(of.At); !of.At.IsZero() && took > 0 { // a network's clock may be ahead
 		s.hub.counters.Add(count.AckDelay, uint64(took/time.Millisecond))
@@ -387,7 +397,10 @@ func (s *attachment) isNewest() bool {
 func (s *attachment) Revoked() bool { return s.revoked.Load() }
 
 // Heard implements outbound.Attachment.
-func (s *attachment) Heard(c delivery.Conversation, sign delivery.Sign) { s.pump.Heard(c, sign) }
+func (s *attachment) Heard(c delivery.Conversation, sign delivery.Sign) {
+	s.active.Store(time.Now().UnixNano())
+	s.pump.Heard(c, sign)
+}
 
 // Asks implements outbound.Attachment.
 func (s *attachment) Asks(ctx context.Context, r relay.Request) {

@@ -169,6 +169,21 @@ func TestMayClaimDoesNotWaitForAHangingNetwork(t *testing.T) {
 	}
 }
 
+// TestCommandsAreNoReasonToClaim: who is linked for commands only has given a gateway no more than these.
+func TestCommandsAreNoReasonToClaim(t *testing.T) {
+	h, first, _ := claims(t)
+	answers(first)
+	first.manages = func(_ context.Context, _ relay.Place, u relay.UserID) (bool, error) { return u == "ann", nil }
+	for _, commands := range [][]string{{"/add"}, nil} {
+		if err := h.db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: "ann", Instance: "kids", Commands: commands}); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := h.MayClaim(t.Context(), "kids", tell, "park", "green"); ok != (commands == nil) {
+			t.Errorf("linked for %q: MayClaim = %t", commands, ok)
+		}
+	}
+}
+
 func TestWhoManagesIsAskedEveryTime(t *testing.T) {
 	h, first, _ := claims(t)
 	answers(first)

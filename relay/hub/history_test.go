@@ -60,7 +60,13 @@ func (h *history) change() {
 		if p == mute && pick(h.draw, "dm chat known", []bool{true, false}) {
 			b.dmChat = relay.ChatID("@" + b.user)
 		}
-		h.ok(h.db.Bind(h.t.Context(), nil, store.Binding{Platform: p, User: b.user, Instance: a.id, DMChat: b.dmChat}))
+		b.commands = h.commands()
+		err := h.db.Bind(h.t.Context(), nil, store.Binding{Platform: p, User: b.user, Instance: a.id, DMChat: b.dmChat, Commands: strings.Fields(b.commands)})
+		if _, refused := errors.AsType[*store.CommandTaken](err); refused != h.taken(b) {
+			h.fail("%s to %s for %q: %v\n%s", b.user, b.agent, b.commands, err, h)
+		} else if !refused {
+			h.ok(err)
+		}
 		h.bind(b)
 	case "unbind":
 		if len(h.bonds) > 0 {
@@ -71,7 +77,11 @@ func (h *history) change() {
 	case "prefer":
 		if len(h.bonds) > 0 {
 			b := pick(h.draw, "bond", h.bonds)
-			h.ok(h.db.SetDMDefault(h.t.Context(), nil, b.agent, b.platform, b.user))
+			err := h.db.SetDMDefault(h.t.Context(), nil, b.agent, b.platform, b.user)
+			if errors.Is(err, store.ErrCommandsOnly) && b.commands != "" {
+				return
+			}
+			h.ok(err)
 			h.prefer(slices.Index(h.bonds, b))
 		}
 	case "claim":
@@ -100,6 +110,11 @@ func (h *history) change() {
 		h.ok(err)
 		h.strip(a.id)
 	}
+}
+
+// commands are what a binding is for: everything, or some commands.
+func (h *history) commands() string {
+	return pick(h.draw, "commands", often(6, "", 2, "/add", 1, "/add /backup", 1, "/backup /Add"))
 }
 
 func (h *history) enroll(a *agent) {
@@ -383,13 +398,15 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 			Addressed:   pick(h.draw, "addressed", []bool{true, false}), Own: kind == "own",
 		},
 	}
-	switch pick(h.draw, "press", often(8, "none", 2, "a button", 8, "an answer", 1, "a typed one")) {
+	switch pick(h.draw, "press", often(8, "none", 2, "a button", 8, "an answer", 1, "a typed one", 5, "a command")) {
 	case "a button":
 		ev.Traits.Press = true
 	case "an answer":
 		if kind != "link" {
 			h.answer(&ev, relay.Chat{Bot: bot, ID: chat})
 		}
+	case "a command":
+		ev.Text = pick(h.draw, "command", []string{"/add 7 35", "/add@bot", "/backup", "/backup now", "/Add", "/backups"})
 	case "a typed one":
 		ev.Text = pick(h.draw, "approval", []string{"/approve", "/deny@bot all", "/approve@bot session"})
 	}
@@ -405,10 +422,11 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 			break
 		}
 		if id := pick(h.draw, "agent", h.ids); author != "cat" && h.agents[id].live {
-			code, _, err := h.desk.Mint(h.t.Context(), audit.Actor{}, id, "")
+			commands := h.commands()
+			code, _, err := h.desk.Mint(h.t.Context(), audit.Actor{}, id, "", strings.Fields(commands)...)
 			h.ok(err)
 			chat, ev.Text, ev.Traits.AuthorIsBot = relay.ChatID("@"+author), "/link "+code, false
-			h.codes[ev.Text] = bond{platform: bot.Platform, user: author, agent: id, dmChat: chat}
+			h.codes[ev.Text] = bond{platform: bot.Platform, user: author, agent: id, dmChat: chat, commands: commands}
 		}
 	}
 	at := h.place(bot.Platform, chat)

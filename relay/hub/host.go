@@ -143,6 +143,7 @@ func (h *Hub) Host(ctx context.Context, bots []platforms.Bot) {
 	if len(came) == 0 {
 		return
 	}
+	h.out.Queue.Recheck()
 	for what, resume := range map[string]func(context.Context) error{
 		"commands not shown":              func(ctx context.Context) error { return h.out.Commands.Show(ctx, "", came...) },
 		"undecided events not looked for": h.in.Resume,

@@ -46,8 +46,12 @@ type Options struct {
 	// Seal seals the credentials of capabilities. Nil: none is kept, and what they are for is answered by ordinary messages.
 	Seal outbound.Sealer
 	// Files keeps what comes with events. Nil: nobody does, and events are delivered as if they had none.
-	Files   Files
+	Files Files
+	// Outbox is how long a final answer waits that no network takes now; 0: none does.
+	Outbox  time.Duration
 	Replies inbound.Replies
+	// Programs is told what becomes of what programs handed over. Nil: nobody wants to know.
+	Programs Programs
 	// Roster is told what a network says of who sees what. It must not block. Nil: nobody wants to know.
 	Roster func(relay.Bot, []platforms.RosterChange)
 	Began  time.Time    // when this process came up; zero: now
@@ -63,6 +67,14 @@ type Files interface {
 	Settle(ctx context.Context, as []relay.Attachment) []relay.Held
 	// Read is the content of a file that is held and has at most limit bytes.
 	Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error)
+}
+
+// Programs is told what becomes of what programs handed over; *agents.Bot. It must not block.
+type Programs interface {
+	// Pushed: the event is about to go down the session that serves the instance.
+	Pushed(relay.InstanceID, store.About)
+	// Taken: the gateway has acknowledged it, and it has left the lane.
+	Taken(relay.InstanceID, store.About)
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
@@ -95,7 +107,7 @@ func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Bot, o Optio
 	h.hosted.set(bots)
 	h.tasks = background.New(&h.counters, h.log)
 	h.out = outbound.New(outbound.Options{
-		DB: db, Facts: &h.facts, Bots: &h.hosted, Tasks: h.tasks, Counters: &h.counters, Seal: o.Seal, Files: o.Files, Log: h.log,
+		DB: db, Facts: &h.facts, Bots: &h.hosted, Tasks: h.tasks, Counters: &h.counters, Seal: o.Seal, Files: o.Files, Keep: o.Outbox, Log: h.log,
 	})
 	h.in = inbound.New(inbound.Options{
 		DB: db, Facts: &h.facts, Desk: desk, Bots: &h.hosted, Gateways: h, Capabilities: h.out.Capabilities, Prompts: h.out.Prompts,
@@ -129,9 +141,14 @@ func (h *Hub) Run(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
+	if err := h.out.Queue.Resume(ctx); err != nil && ctx.Err() == nil {
+		cancel(err)
+		return err
+	}
 	defer h.hosted.end() // before the wait: nothing may join it
 	h.hosted.begin(h.starts(ctx, &wg))
 	wg.Go(func() { h.tasks.Run(ctx) })
+	wg.Go(func() { h.out.Queue.Run(ctx) })
 	wg.Go(func() { h.sweepLoop(ctx) })
 
 	select {
@@ -194,12 +211,16 @@ func (h *Hub) note(n bus.Note) {
 		}
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
+		h.out.Queue.Recheck()
 		h.tasks.Put(background.Task{
 			GivenUp: count.CommandsLeft, Until: time.Now().Add(background.Life), Harmless: true,
 			Do: func(ctx context.Context) error { return h.out.Commands.Show(ctx, "") },
 		})
 	}
 }
+
+// Outbox is the answers that wait for a network.
+func (h *Hub) Outbox() *outbound.Queue { return h.out.Queue }
 
 // Farewell waits until every background task is done; see background.Queue.Farewell. It is called while the hub runs, when no session is
 // left.

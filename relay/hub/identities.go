@@ -35,6 +35,9 @@ func standsFor(id, b relay.Bot) bool {
 func (s *attachment) fronts(b relay.Bot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if b.IsProgram() && s.told > 0 {
+		return true // gateways that run already do not list its network; standsFor would have its descriptor answer hellos
+	}
 	if slices.ContainsFunc(s.identities[:s.told], func(id relay.Bot) bool { return standsFor(id, b) }) {
 		return true
 	}

@@ -15,11 +15,13 @@ import (
 // verdicts says what becomes of ev for every candidate; "" is the event as a whole.
 func (w *world) verdicts(ev relay.Event) map[relay.InstanceID]string {
 	holder := w.holder(ev.Source.Place())
-	own := w.own(ev.Source, holder)
+	own := w.own(ev, holder)
+	some := slices.ContainsFunc(w.bonds, func(b bond) bool { return b.platform == ev.Source.Platform && b.user == ev.Source.UserID })
 	if whole := first(
 		reason{ev.Traits.Own, "own_message"}, reason{w.seen[mark{ev.Bot, ev.ID}], "duplicate"},
 		reason{strings.HasPrefix(ev.Text, "/link ") && ev.Prompt == nil, "control"}, reason{ev.Traits.OtherCommand, "other_command"},
 		reason{ev.Prompt != nil && w.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}] == nil, "prompt_closed"},
+		reason{ev.Prompt == nil && own == "" && holder == "" && some, "no_command"},
 		reason{ev.Prompt == nil && own == "" && holder == "", "no_binding"}, reason{true, ""}); whole != "" {
 		return map[relay.InstanceID]string{"": whole}
 	}
@@ -33,11 +35,7 @@ func (w *world) candidates(ev relay.Event) map[relay.InstanceID]string {
 	}
 	src, out := ev.Source, make(map[relay.InstanceID]string)
 	holder := w.holder(src.Place())
-	own := w.own(src, holder)
-	who := w.called(ev)
-	if src.ChatType == relay.ChatDM && who != "" && w.bound(who, src.Platform, src.UserID) {
-		own = who
-	}
+	own, who := w.own(ev, holder), w.called(ev)
 	as := func(id relay.InstanceID) relay.Event {
 		its := ev
 		if id == who { // without its name
@@ -48,7 +46,7 @@ func (w *world) candidates(ev relay.Event) map[relay.InstanceID]string {
 	if own != "" {
 		out[own] = w.verdict(as(own), w.agents[own], true)
 	}
-	if holder != "" && !w.bound(holder, src.Platform, src.UserID) && (own == "" || !ev.Traits.Press) {
+	if holder != "" && holder != own && !w.whole(holder, src.Platform, src.UserID) && (own == "" || !ev.Traits.Press) {
 		out[holder] = w.verdict(as(holder), w.agents[holder], false)
 	}
 	return out
@@ -110,14 +108,26 @@ func (w *world) holder(at relay.Place) relay.InstanceID {
 }
 
 // own is the one of the author's instances that gets the event.
-func (w *world) own(src relay.Source, holder relay.InstanceID) (own relay.InstanceID) {
+func (w *world) own(ev relay.Event, holder relay.InstanceID) (own relay.InstanceID) {
+	src, who, text := ev.Source, w.called(ev), ev.Text
+	if who != "" {
+		_, text, _ = strings.Cut(text, " ")
+	}
+	command, _, _ := strings.Cut(strings.Split(text, " ")[0], "@")
 	for _, b := range w.bonds { // the first bound comes first
-		if b.platform == src.Platform && b.user == src.UserID && (own == "" || b.dmDefault) {
+		switch its := strings.Fields(b.commands); {
+		case b.platform != src.Platform || b.user != src.UserID:
+		case slices.Contains(its, command) && (who == "" || who == b.agent) && !ev.Traits.Press && ev.Prompt == nil:
+			return b.agent
+		case len(its) == 0 && (own == "" || b.dmDefault):
 			own = b.agent
 		}
 	}
-	if src.ChatType != relay.ChatDM && w.bound(holder, src.Platform, src.UserID) {
+	if src.ChatType != relay.ChatDM && w.whole(holder, src.Platform, src.UserID) {
 		return holder
+	}
+	if src.ChatType == relay.ChatDM && who != "" && w.whole(who, src.Platform, src.UserID) {
+		return who
 	}
 	return own
 }

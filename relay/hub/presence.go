@@ -30,6 +30,16 @@ func (h *Hub) Awake(i relay.InstanceID) bool {
 	return s != nil && !s.pump.Flipped()
 }
 
+// Active is when the gateway that serves the instance last acknowledged or asked for something; zero: it did not, or none
+// serves it.
+func (h *Hub) Active(i relay.InstanceID) time.Time {
+	s := h.serving(i)
+	if s == nil || s.active.Load() == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, s.active.Load())
+}
+
 // Warning is what an operator should know about an instance; empty: nothing.
 func (h *Hub) Warning(i relay.InstanceID) string {
 	h.mu.Lock()
@@ -44,7 +54,7 @@ func (h *Hub) Warning(i relay.InstanceID) string {
 // no hello has come yet.
 func (h *Hub) Fronts(i relay.InstanceID, bots ...relay.Bot) bool {
 	s := h.serving(i)
-	if s == nil {
+	if s == nil || slices.ContainsFunc(bots, relay.Bot.IsProgram) {
 		return true
 	}
 	said := s.Identities()

@@ -156,11 +156,18 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 		r.t.Fatal(err)
 	}
 	for _, u := range people {
-		if err := r.db.Bind(r.t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: u, Instance: i.ID, BoundAt: time.Now()}); err != nil {
-			r.t.Fatal(err)
-		}
+		r.bind(i.ID, u)
 	}
 	return i.ID
+}
+
+// bind binds somebody of the loopback network to an instance, for those commands or for everything.
+func (r *rig) bind(i relay.InstanceID, u relay.UserID, commands ...string) {
+	r.t.Helper()
+	b := store.Binding{Platform: local.LoopbackID, User: u, Instance: i, Commands: commands, BoundAt: time.Now()}
+	if err := r.db.Bind(r.t.Context(), nil, b); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *rig) claim(name string, chat relay.ChatID) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -69,6 +70,10 @@ func (f *cabinet) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte
 
 func (f *cabinet) Source(context.Context, relay.InstanceID, string, string) (relay.File, func(), error) {
 	return relay.File{}, func() {}, errors.New("nothing is sent here")
+}
+
+func (f *cabinet) Put(context.Context, relay.InstanceID, string, int64, io.Reader) (relay.MediaID, int64, error) {
+	return "", 0, errors.New("nothing is sent here")
 }
 
 // shut closes the door; the returned function opens it.

@@ -24,6 +24,9 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 	if e.About.Bot != next.About.Bot || e.About.Chat != next.About.Chat || e.About.User != next.About.User {
 		return false
 	}
+	if e.About.Bot.IsProgram() { // each has its receipt
+		return false
+	}
 	first, ok := eventOf(*e)
 	second, readable := eventOf(next)
 	if !ok || !readable {

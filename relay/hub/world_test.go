@@ -1,8 +1,10 @@
 package hub
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -62,6 +64,7 @@ type bond struct {
 	agent     relay.InstanceID
 	dmDefault bool
 	dmChat    relay.ChatID
+	commands  string // that it is for, with blanks between them; empty: for everything
 }
 
 // look is somebody looking at a chat, view what comes of it; the zero view is that nobody knows.
@@ -208,15 +211,33 @@ func (w *world) bound(a relay.InstanceID, p relay.PlatformID, u relay.UserID) bo
 	return w.anyBond(a, p, func(b bond) bool { return b.user == u })
 }
 
-// bind makes or completes a binding.
+// whole: the person is bound to the agent for everything.
+func (w *world) whole(a relay.InstanceID, p relay.PlatformID, u relay.UserID) bool {
+	return w.anyBond(a, p, func(b bond) bool { return b.user == u && b.commands == "" })
+}
+
+// taken: another of the person's agents has one of the commands.
+func (w *world) taken(b bond) bool {
+	return slices.ContainsFunc(w.bonds, func(x bond) bool {
+		return x.platform == b.platform && x.user == b.user && x.agent != b.agent &&
+			slices.ContainsFunc(strings.Fields(b.commands), func(c string) bool { return slices.Contains(strings.Fields(x.commands), c) })
+	})
+}
+
+// bind makes or changes a binding, unless a command of it is taken. One for commands that becomes one for everything begins
+// to be that now.
 func (w *world) bind(b bond) {
-	for i := range w.bonds {
-		if x := &w.bonds[i]; x.platform == b.platform && x.user == b.user && x.agent == b.agent {
-			if b.dmChat != "" {
-				x.dmChat = b.dmChat
-			}
+	if w.taken(b) {
+		return
+	}
+	if i := slices.IndexFunc(w.bonds, func(x bond) bool { return x.platform == b.platform && x.user == b.user && x.agent == b.agent }); i >= 0 {
+		x := w.bonds[i]
+		b.dmChat, b.dmDefault = cmp.Or(b.dmChat, x.dmChat), x.dmDefault && b.commands == ""
+		if x.commands == "" || b.commands != "" {
+			w.bonds[i] = b
 			return
 		}
+		w.bonds = slices.Delete(w.bonds, i, i+1)
 	}
 	w.bonds = append(w.bonds, b)
 }
@@ -271,7 +292,7 @@ func (w *world) heard(ev relay.Event, verdicts map[relay.InstanceID]string) {
 		}
 		a, k := w.agents[id], talkKey{id, ev.Bot, ev.Source.ChatID}
 		t := talk{by: w.talks[k].by, at: time.Now()}
-		if w.bound(id, ev.Source.Platform, ev.Source.UserID) {
+		if w.own(ev, w.holder(ev.Source.Place())) == id || ev.Prompt != nil && w.bound(id, ev.Source.Platform, ev.Source.UserID) {
 			t.by = ev.Source.UserID
 		}
 		w.talks[k] = t

@@ -55,7 +55,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			j.pack(d)
 			a.Items = append(a.Items, store.AcceptItem{
 				Delivery: d, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), To: j.to, Undecided: j.undecided, Press: j.press,
-				Capability: in.bind(&j), Verdicts: j.recalled(),
+				Capability: in.bind(&j), Receipt: receiptOf(ev.ID, b.Receipts), Verdicts: j.recalled(),
 			})
 		}
 		judged = append(judged, j)
@@ -150,6 +150,15 @@ func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capabili
 		return nil
 	}
 	return &caps[i]
+}
+
+// receiptOf is the receipt of the event; nil: it has none.
+func receiptOf(ev relay.EventID, all []relay.Receipt) *relay.Receipt {
+	i := slices.IndexFunc(all, func(r relay.Receipt) bool { return r.Event == ev })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 // announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and puts

@@ -16,13 +16,14 @@ import (
 const ClaimWithin = 5 * time.Second
 
 // MayClaim reports whether the instance may be granted a chat at a gateway's word, and the place to grant: one of
-// its bound owners manages the chat and sees it, now and by the platform's word. An empty chat stands for the whole
+// its bound owners, who is not linked for commands only, manages the chat and sees it, now and by the platform's word. An empty chat stands for the whole
 // scope; an empty scope is unknown to the caller. Nobody may claim a direct message. It blocks for at most
 // ClaimWithin.
 func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), ClaimWithin)
 	defer cancel()
 	owners, err := in.facts.Bindings(ctx, store.BindingFilter{Instance: i, Platform: p})
+	owners = slices.DeleteFunc(owners, func(b store.Binding) bool { return len(b.Commands) > 0 })
 	if err != nil || len(owners) == 0 {
 		return relay.Place{}, false
 	}

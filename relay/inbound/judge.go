@@ -84,12 +84,12 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 
 // judgeCandidates puts the gate's question for every instance that could receive ev.
 func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
-	cs, err := in.candidates(ctx, ev)
+	cs, none, err := in.candidates(ctx, ev, "")
 	if err != nil {
 		return judgement{}, err
 	}
 	if len(cs) == 0 {
-		return dropped(ev, nobody(ev)), nil
+		return dropped(ev, none), nil
 	}
 	j, fits := judgement{event: ev}, false
 	whole := ev
@@ -173,34 +173,41 @@ type candidate struct {
 
 // candidates are the instance of the author's own that gets the event, and the holder of the
 // grant covering the chat, if that is none of their own; first the one that the author wrote to by name. A button press is for one of them only; one that answers a prompt,
-// for whoever asked.
-func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
+// for whoever asked. none is why there is no candidate, where there is none. spokenTo is whose name was taken from ev's text
+// before; empty: nobody's.
+func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []candidate, none gate.Reason, err error) {
+	none = nobody(ev)
 	if ev.Prompt != nil {
-		return in.asker(ctx, ev)
+		out, err = in.asker(ctx, ev)
+		return out, none, err
 	}
 	src := ev.Source
 	grant, granted, err := in.facts.Covering(ctx, src.Place())
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
 	var owned []gate.Owned
-	foreign := granted
 	if src.UserID != "" {
 		bindings, err := in.facts.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
 		if err != nil {
-			return nil, err
+			return nil, none, err
 		}
 		for _, b := range bindings {
-			owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault})
-			foreign = foreign && b.Instance != grant.Instance
+			owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault, Commands: b.Commands})
 		}
 		if len(bindings) > 0 {
 			in.db.People.Heard(store.Person{Platform: src.Platform, User: src.UserID}, bindings[0].Names, store.NamesIn(src))
 		}
 	}
-	named, told, err := in.spoken(ctx, ev, owned, grant.Instance)
-	if err != nil {
-		return nil, err
+	named, told := spokenTo, ev.Text
+	if spokenTo == "" {
+		if named, told, err = in.spoken(ctx, ev, owned, grant.Instance); err != nil {
+			return nil, none, err
+		}
+	}
+	said := ev
+	if named != "" {
+		said = gate.Without(ev, told)
 	}
 	add := func(i relay.InstanceID, c candidate) error {
 		c.instance, err = store.Only(in.facts.Instances(ctx, i))
@@ -217,18 +224,23 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candid
 		}
 		return nil
 	}
-	own, bound := gate.OwnInstance(owned, grant.Instance, named, src.ChatType == relay.ChatDM)
+	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(said), src.ChatType == relay.ChatDM)
 	if bound {
 		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
-			return nil, err
+			return nil, none, err
 		}
 	}
+	if len(owned) > 0 && !bound {
+		none = gate.NoCommand
+	}
+	// To whoever has their commands only, the author is as foreign as to others.
+	foreign := granted && grant.Instance != own && !slices.ContainsFunc(gate.Whole(owned), func(o gate.Owned) bool { return o.Instance == grant.Instance })
 	if foreign && !(ev.Traits.Press && bound) {
 		if err := add(grant.Instance, candidate{grant: true}); err != nil {
-			return nil, err
+			return nil, none, err
 		}
 	}
-	return out, nil
+	return out, none, nil
 }
 
 // spoken is the one of the author's own instances and the holder of the grant that the author wrote to by name, and what they

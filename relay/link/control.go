@@ -106,12 +106,18 @@ func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer,
 	return out, nil
 }
 
-// person is somebody who wrote to the bot, and the instances they are linked to, the first linked first.
+// person is somebody who wrote to the bot, and what they are linked to, the first linked first.
 type person struct {
 	store.Person
 	called string
-	to     []store.Instance
-	direct relay.InstanceID // gets their direct messages
+	to     []linked
+	direct relay.InstanceID // gets their direct messages; empty: none does
+}
+
+// linked is an instance that a person is linked to, and for which commands; none: for everything.
+type linked struct {
+	store.Instance
+	commands []string
 }
 
 func (d *Desk) linked(ctx context.Context, who store.Person) (p person, err error) {
@@ -121,7 +127,7 @@ func (d *Desk) linked(ctx context.Context, who store.Person) (p person, err erro
 		for _, b := range bound {
 			i, found := store.Only(d.db.Instances(ctx, b.Instance))
 			err = errors.Join(err, found)
-			p.to = append(p.to, i)
+			p.to = append(p.to, linked{i, b.Commands})
 		}
 		return err
 	})
@@ -137,15 +143,24 @@ func actor(p store.Person) audit.Actor {
 	return audit.Actor{Kind: audit.ActorPerson, Name: string(p.Platform) + ":" + string(p.User)}
 }
 
-// answers is the instance that answers the person's direct messages.
-func (p person) answers() store.Instance {
-	return p.to[max(0, slices.IndexFunc(p.to, func(i store.Instance) bool { return i.ID == p.direct }))]
+// answers is the instance that answers the person's direct messages; false: none does.
+func (p person) answers() (store.Instance, bool) {
+	n := slices.IndexFunc(p.to, func(i linked) bool { return i.ID == p.direct })
+	if n < 0 {
+		return store.Instance{}, false
+	}
+	return p.to[n].Instance, true
 }
 
-// named is the one of the person's instances that is meant, by its name or id in any case, or by an option.
-func (p person) named(c Control) (store.Instance, bool) {
+// whole are the instances that the person is linked to for everything.
+func (p person) whole() []linked {
+	return slices.DeleteFunc(slices.Clone(p.to), func(i linked) bool { return len(i.commands) > 0 })
+}
+
+// named is the one of those instances that is meant, by its name or id in any case, or by an option.
+func (c Control) named(among []linked) (store.Instance, bool) {
 	typed := strings.TrimPrefix(c.Typed, "@")
-	n := slices.IndexFunc(p.to, func(i store.Instance) bool {
+	n := slices.IndexFunc(among, func(i linked) bool {
 		if c.option != "" {
 			return optionOf(i.ID) == c.option
 		}
@@ -154,7 +169,7 @@ func (p person) named(c Control) (store.Instance, bool) {
 	if n < 0 {
 		return store.Instance{}, false
 	}
-	return p.to[n], true
+	return among[n].Instance, true
 }
 
 // optionOf is the id of the button that means an instance, whose own id may be too long for one.
@@ -177,26 +192,41 @@ func (p person) says() string {
 
 // others is who answers the person, and how to reach the others.
 func (p person) others() string {
-	now := p.answers()
-	out := fmt.Sprintf("What you write to me here goes to `%s`.", quotable(now))
+	now, ok := p.answers()
+	out := []string{fmt.Sprintf("What you write to me here goes to `%s`.", quotable(now))}
+	if !ok {
+		out[0] = "You are linked for commands only."
+	}
 	var others []string
 	for _, i := range p.to {
-		if i.ID != now.ID {
-			others = append(others, quotable(i))
+		switch {
+		case len(i.commands) > 0:
+			out = append(out, fmt.Sprintf("%s to `%s`.", goes(i.commands), quotable(i.Instance)))
+		case i.ID != now.ID:
+			others = append(others, quotable(i.Instance))
 		}
 	}
-	if len(others) == 0 {
-		return out
+	if len(others) > 0 {
+		out = append(out, fmt.Sprintf("You are linked to `%s` too: send `/agent` to choose who answers, or begin a message with `@%s`.", strings.Join(others, "`, `"), others[0]))
 	}
-	return fmt.Sprintf("%s You are linked to `%s` too: send `/agent` to choose who answers, or begin a message with `@%s`.", out, strings.Join(others, "`, `"), others[0])
+	return strings.Join(out, " ")
+}
+
+// goes says of commands that they go.
+func goes(commands []string) string {
+	out := "`" + strings.Join(commands, "`, `") + "`"
+	if len(commands) == 1 {
+		return out + " goes"
+	}
+	return out + " go"
 }
 
 func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, error) {
-	i, ok := p.named(Control{Typed: typed})
+	i, ok := Control{Typed: typed}.named(p.to)
 	if !ok {
 		all := make([]string, len(p.to))
 		for n, i := range p.to {
-			all[n] = "`/unlink " + quotable(i) + "`"
+			all[n] = "`/unlink " + quotable(i.Instance) + "`"
 		}
 		return "To unlink yourself, send " + strings.Join(all, " or ") + ". Messages that still wait there are then not delivered.", nil
 	}
@@ -213,10 +243,14 @@ func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, erro
 
 // choose has the instance that the person means get their direct messages, or asks which.
 func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, error) {
-	if len(p.to) == 1 {
-		return relay.Answer{Text: fmt.Sprintf("What you write to me here goes to `%s`. You are linked to no other.", quotable(p.to[0]))}, nil
+	among := p.whole()
+	if len(among) == 0 {
+		return relay.Answer{Text: p.others()}, nil
 	}
-	if i, ok := p.named(c); ok {
+	if len(among) == 1 {
+		return relay.Answer{Text: fmt.Sprintf("What you write to me here goes to `%s`. You are linked to no other.", quotable(among[0].Instance))}, nil
+	}
+	if i, ok := c.named(among); ok {
 		err := d.db.SetDMDefault(ctx, p.row("dm-default", i), i.ID, p.Platform, p.User)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return relay.Answer{}, err
@@ -224,21 +258,23 @@ func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, e
 		return relay.Answer{Text: fmt.Sprintf("Done: what you write to me here goes to `%s` now.", quotable(i))}, nil
 	}
 	out := relay.Answer{}
-	all := make([]string, len(p.to))
-	for n, i := range p.to {
-		all[n] = "`/agent " + quotable(i) + "`"
+	all := make([]string, len(among))
+	for n, i := range among {
+		all[n] = "`/agent " + quotable(i.Instance) + "`"
 		out.Options = append(out.Options, relay.PromptOption{ID: optionOf(i.ID), Label: relay.Shown(i.Shown())})
 	}
-	out.Text = fmt.Sprintf("What you write to me here goes to `%s`. Who should get it? Choose, or send %s.", quotable(p.answers()), strings.Join(all, " or "))
+	now, _ := p.answers()
+	out.Text = fmt.Sprintf("What you write to me here goes to `%s`. Who should get it? Choose, or send %s.", quotable(now), strings.Join(all, " or "))
 	return out, nil
 }
 
-// direct is the instance that gets the direct messages of a person with those bindings; empty: they have none.
+// direct is the instance that gets the direct messages of a person with those bindings; empty: none does, but for their
+// commands.
 func direct(bound []store.Binding) relay.InstanceID {
 	owned := make([]gate.Owned, len(bound))
 	for n, b := range bound {
-		owned[n] = gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault}
+		owned[n] = gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault, Commands: b.Commands}
 	}
-	i, _ := gate.OwnInstance(owned, "", "", true)
+	i, _ := gate.OwnInstance(owned, "", "", "", true)
 	return i
 }

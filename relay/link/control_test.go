@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // pressed is a press of user's on the option of a question.
@@ -64,6 +65,51 @@ func TestWhoAmI(t *testing.T) {
 	b.link(t, "ann", "kids", "")
 	if got := b.say(t, ev); !strings.Contains(got, "linked to `kids` too") || !strings.Contains(got, "begin a message with `@kids`.") {
 		t.Errorf("got %q, want the other one too", got)
+	}
+}
+
+// TestLinkedForCommands: a person is told which commands go where, and who is linked for these only does not answer
+// what they write.
+func TestLinkedForCommands(t *testing.T) {
+	b := newBench(t)
+	if err := b.db.Labels.Give(t.Context(), nil, "kids", "tools"); err != nil {
+		t.Fatal(err)
+	}
+	code := func(i relay.InstanceID, commands ...string) string {
+		t.Helper()
+		code, _, err := b.Mint(t.Context(), audit.Actor{}, i, "", commands...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "/link " + code
+	}
+	says := func(ev relay.Event, want string) {
+		t.Helper()
+		if got := b.ask(t, ev); got.Text != want || len(got.Options) > 0 {
+			t.Errorf("%q is answered\n%q, %v; want\n%q", ev.Text, got.Text, got.Options, want)
+		}
+	}
+	first := code("kids", "/add", "/backup")
+	says(event("ann", first), "Done: you are linked to `tools` for commands only: `/add`, `/backup` go there.")
+	says(event("ann", first), "Done: you are linked to `tools` for commands only: `/add`, `/backup` go there.") // handed in again
+	const only = "You are linked for commands only. `/add`, `/backup` go to `tools`."
+	says(event("ann", "/whoami"), "You are `telegram` person `ann` here. "+only)
+	says(event("ann", "/agent"), only)
+	says(event("ann", "/agent tools"), only)
+	says(event("ann", code("home")), "Done: you are linked to `home`. Just write to me here.")
+	const whole = "What you write to me here goes to `home`. "
+	says(event("ann", "/whoami"), "You are `telegram` person `ann` here. "+whole+"`/add`, `/backup` go to `tools`.")
+	says(event("ann", "/agent tools"), whole+"You are linked to no other.")
+	again := code("home", "/new", "/add")
+	says(event("ann", again), "That did not link you: your `/add` goes to `tools` already. Send `/unlink tools` first, and then the code again.")
+	says(event("ann", "/whoami"), "You are `telegram` person `ann` here. "+whole+"`/add`, `/backup` go to `tools`.")
+	says(event("ann", "/unlink tools"), "Done: you are not linked to `tools` any more. What you write to me here goes to `home`.")
+	says(event("ann", again), "Done: you are linked to `home` for commands only: `/new`, `/add` go there.")
+	for range 5 {
+		b.say(t, event("bob", first)) // somebody else's
+	}
+	if got := b.say(t, event("bob", first)); got != "" {
+		t.Errorf("the sixth try is answered %q", got)
 	}
 }
 

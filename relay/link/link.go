@@ -48,18 +48,18 @@ func NewDesk(db *store.DB, mac relay.MACer, now func() time.Time) *Desk {
 	return &Desk{db: db, mac: mac, now: now}
 }
 
-// Mint makes a code that binds whoever sends it to instance inst ("KQ2-9F4-M7X"), and says until when. An empty
-// p means any platform. store.ErrNotFound: no such instance.
-func (d *Desk) Mint(ctx context.Context, by audit.Actor, inst relay.InstanceID, p relay.PlatformID) (code string, expires time.Time, err error) {
+// Mint makes a code that binds whoever sends it to instance inst ("KQ2-9F4-M7X"), for those commands, or for everything if
+// there are none, and says until when. An empty p means any platform. store.ErrNotFound: no such instance.
+func (d *Desk) Mint(ctx context.Context, by audit.Actor, inst relay.InstanceID, p relay.PlatformID, commands ...string) (code string, expires time.Time, err error) {
 	i, err := store.Only(d.db.Instances(ctx, inst))
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("link code for %s: %w", inst, err)
 	}
 	code, expires = newCode(), d.now().Add(lifetime)
-	row := &audit.Entry{Actor: by, Action: "link-code", Tenant: i.Tenant, Instance: i.ID}
+	row := &audit.Entry{Actor: by, Action: "link-code", Tenant: i.Tenant, Instance: i.ID, Detail: strings.Join(commands, " ")}
 	err = d.db.Codes.Put(ctx, row, d.key(code), store.Code{
 		Kind:     store.LinkCode,
-		Instance: i.ID, Tenant: i.Tenant, Platform: p, ExpiresAt: expires,
+		Instance: i.ID, Tenant: i.Tenant, Platform: p, Commands: commands, ExpiresAt: expires,
 	})
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("link code for %s: %w", inst, err)
@@ -76,6 +76,8 @@ const (
 	answerBurnt = "Others can read that code here, so it is no longer valid. " +
 		"Please ask for a new one, and send it to me in a direct message."
 	answerLinked = "Done: you are linked to `%s`. Just write to me here."
+	answerFor    = "Done: you are linked to `%s` for commands only: %s there."
+	answerTaken  = "That did not link you: your `%s` goes to `%s` already. Send `/unlink %[2]s` first, and then the code again."
 	answerBeside = "Done: you are linked to `%s`. What you write to me here still goes to `%s`; send `/agent` to change that."
 )
 
@@ -84,12 +86,12 @@ const (
 // the author in; anywhere else it makes the code worthless. An error means trouble with the store: the caller
 // hands the same event in again, which is harmless after a success too.
 func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer string, err error) {
-	code, shaped := parseCode(typed)
+	secret, shaped := parseCode(typed)
 	if ev.Source.ChatType != relay.ChatDM {
 		if !shaped {
 			return "", nil
 		}
-		return d.burn(ctx, ev, code)
+		return d.burn(ctx, ev, secret)
 	}
 	// A bot would answer the answer, and without an author there is nobody to bind.
 	if ev.Traits.AuthorIsBot || ev.Source.UserID == "" {
@@ -107,18 +109,29 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
 	row := &audit.Entry{Actor: actor(by), Action: "link"} // whose code it is, the store finds out
-	linked, err := d.db.Codes.Redeem(ctx, row, d.key(code), by, ev.Source.ChatID)
+	code, err := d.db.Codes.Redeem(ctx, row, d.key(secret), by, ev.Source.ChatID)
+	var taken *store.CommandTaken
 	switch {
-	case err == nil:
-		d.tries.refund(who)
+	case err == nil || errors.As(err, &taken):
+		if taken == nil {
+			d.tries.refund(who)
+		}
 		p, err := d.linked(ctx, by)
 		if err != nil {
 			return "", fmt.Errorf("redeem link code: %w", err)
 		}
 		d.db.People.Heard(by, store.Names{}, store.NamesIn(ev.Source))
-		i := p.to[max(0, slices.IndexFunc(p.to, func(i store.Instance) bool { return i.ID == linked.Instance }))]
-		if p.direct != i.ID {
-			return fmt.Sprintf(answerBeside, quotable(i), quotable(p.answers())), nil
+		to := func(inst relay.InstanceID) store.Instance {
+			return p.to[max(0, slices.IndexFunc(p.to, func(i linked) bool { return i.ID == inst }))].Instance
+		}
+		i := to(code.Instance)
+		switch now, ok := p.answers(); {
+		case taken != nil:
+			return d.Ration(ev, fmt.Sprintf(answerTaken, taken.Command, quotable(to(taken.Instance)))), nil
+		case len(code.Commands) > 0:
+			return fmt.Sprintf(answerFor, quotable(i), goes(code.Commands)), nil
+		case ok && now.ID != i.ID:
+			return fmt.Sprintf(answerBeside, quotable(i), quotable(now)), nil
 		}
 		return fmt.Sprintf(answerLinked, quotable(i)), nil
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExpired), errors.Is(err, store.ErrUsed):

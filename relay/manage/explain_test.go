@@ -110,6 +110,7 @@ func TestEveryVerdictIsASentence(t *testing.T) {
 		gate.NotPrincipal:  `hermes-connector gateway access home allow-list --allow 'pigeon:o'\''neil'`,
 		gate.NotAddressed:  "hermes-connector gateway policy home --platform pigeon --free loft",
 		gate.OtherBot:      "hermes-connector gateway policy home --platform pigeon --allow-bots",
+		gate.NoCommand:     `hermes-connector link home --user 'pigeon:o'\''neil'`,
 		gate.PromptForeign: `hermes-connector link home --user 'pigeon:o'\''neil'`,
 	}
 	if also := all[len(all)-1].Also; also != "hermes-connector chat claim home pigeon loft" {

@@ -75,5 +75,5 @@ func (s *gateways) holdings(ctx context.Context, g store.Gateway) (*Holdings, er
 }
 
 func binding(b store.Binding) Binding {
-	return Binding{Platform: b.Platform, User: b.User, Instance: b.Instance, Tenant: b.Tenant, BoundAt: b.BoundAt.UTC(), DMDefault: b.DMDefault}
+	return Binding{Platform: b.Platform, User: b.User, Instance: b.Instance, Tenant: b.Tenant, BoundAt: b.BoundAt.UTC(), Commands: b.Commands, DMDefault: b.DMDefault}
 }

@@ -91,6 +91,9 @@ func (s *observer) silent(ctx context.Context, i relay.InstanceID, known []relay
 	var names []relay.PlatformID
 	for _, p := range s.bots() {
 		b := p.ID()
+		if b.IsProgram() { // every gateway fronts it
+			continue
+		}
 		if on[b.Platform] == nil {
 			names = append(names, b.Platform)
 		}
@@ -100,10 +103,14 @@ func (s *observer) silent(ctx context.Context, i relay.InstanceID, known []relay
 		if s.live.Fronts(i, on[p]...) {
 			continue
 		}
-		bound, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i, Platform: p, Limit: 1})
+		bound, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i, Platform: p})
 		if err != nil {
 			return nil, err
 		}
+		bound = slices.DeleteFunc(bound, func(b store.Binding) bool {
+			_, program := relay.ProgramOf(b.User)
+			return program
+		})
 		if len(bound) > 0 {
 			out = append(out, slices.DeleteFunc(on[p], func(b relay.Bot) bool { return slices.Contains(known, b) })...)
 		}

@@ -126,6 +126,7 @@ type Hooks interface {
 type Service struct {
 	*gateways
 	*newcomers
+	*programs
 	*people
 	*chats
 	*buffers
@@ -134,8 +135,14 @@ type Service struct {
 	*process
 }
 
+// Vault makes MACs of what is recognised only, and seals what is needed again; *vault.Vault.
+type Vault interface {
+	relay.MACer
+	Seal(bucket, key string, plain relay.Secret) []byte
+}
+
 // New makes a Service. live is nil when no server runs in this process.
-func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac relay.MACer, b bus.Bus, live Live, s Settings) *Service {
+func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.Bus, live Live, s Settings) *Service {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -144,6 +151,7 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac relay.MACer, 
 	return &Service{
 		gateways:  g,
 		newcomers: &newcomers{g},
+		programs:  &programs{names, around, mac},
 		people:    &people{names, around, desk},
 		chats:     &chats{names, around},
 		buffers:   &buffers{names, b},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -35,6 +36,7 @@ type Link struct {
 type LinkFor struct {
 	Name     string           `json:"name"`
 	Platform relay.PlatformID `json:"platform,omitempty"` // empty: on any platform
+	Commands []string         `json:"commands,omitempty"` // that it is for, each as "/name"; empty: for everything
 }
 
 // Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
@@ -44,11 +46,14 @@ func (s *people) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, err
 			return Link{}, err
 		}
 	}
+	if err := commands(f.Commands); err != nil {
+		return Link{}, err
+	}
 	i, err := s.served(ctx, f.Name)
 	if err != nil {
 		return Link{}, err
 	}
-	code, expires, err := s.desk.Mint(ctx, by, i.ID, f.Platform)
+	code, expires, err := s.desk.Mint(ctx, by, i.ID, f.Platform, f.Commands...)
 	if err != nil {
 		return Link{}, err
 	}
@@ -66,6 +71,30 @@ func (s *people) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, err
 	return l, nil
 }
 
+// maxCommands is for how many commands a person can be linked to an instance: as many as Discord lets a bot have.
+const maxCommands = 100
+
+// commands refuses what cannot be commands that a person is linked for, one by one or together.
+func commands(all []string) error {
+	if len(all) > maxCommands {
+		return unfit("commands", "%d commands: want %d at most", len(all), maxCommands)
+	}
+	for n, c := range all {
+		_, own := link.Command(relay.Event{Text: c, Source: relay.Source{ChatType: relay.ChatDM}})
+		switch {
+		case !gate.IsCommand(c):
+			return unfit("commands", "%q is no command: want / and up to 32 letters, digits, _ and -", c)
+		case own:
+			return unfit("commands", "%s is a command for the connector, which answers it itself", c)
+		case gate.Urgent(relay.Event{Text: c}):
+			return unfit("commands", "%s is for the gateway that works or asks at the moment", c)
+		case slices.Contains(all[:n], c):
+			return unfit("commands", "%s is there twice", c)
+		}
+	}
+	return nil
+}
+
 // Bind names a person and the instance their messages go to.
 type Bind struct {
 	Name     string           `json:"name"`
@@ -73,6 +102,8 @@ type Bind struct {
 	User     relay.UserID     `json:"userId"` // or "@" and their account's name
 	// Forget, of Unbind, takes the person out of the history, too, and need not find them linked.
 	Forget bool `json:"forget,omitempty"`
+	// Commands are all that goes there, each as "/name"; empty: everything. Bind alone heeds them.
+	Commands []string `json:"commands,omitempty"`
 }
 
 func (b Bind) person() string { return string(b.Platform) + " person " + string(b.User) }
@@ -88,10 +119,12 @@ type Binding struct {
 	Instance relay.InstanceID `json:"instanceId"`
 	Warnings []string         `json:"warnings,omitempty"` // why it has no effect yet, in sentences
 	// Only where it is looked at:
+	Commands  []string       `json:"commands,omitempty"` // that the binding is for; empty: for everything. Also after a Bind.
 	Tenant    relay.TenantID `json:"tenant,omitempty"`
 	BoundAt   time.Time      `json:"boundAt,omitzero"`
 	DMDefault bool           `json:"dmDefault,omitempty"` // of several instances of the person, it is the one chosen for direct messages
-	// DirectTo is the instance that gets the person's direct messages: this one, or another. Also after a Bind.
+	// DirectTo is the instance that gets the person's direct messages: this one, or another; empty: they are linked for
+	// commands only. Also after a Bind.
 	DirectTo relay.InstanceID `json:"directTo,omitempty"`
 	// Gateway and DirectName are the names that the instance and DirectTo were given, Person is what the person is called, and
 	// Handle their account's name, without "@"; empty: there is none.
@@ -101,18 +134,27 @@ type Binding struct {
 	Handle     string `json:"handle,omitempty"`
 }
 
-// Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with NotFound or Usage.
+// Bind binds a person to an instance, as a link code would, for what b says in place of what they were bound for before.
+// Again: nothing changes. Refused with NotFound or Usage, or with Held if another of their instances has one of the commands.
 func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
+	if err := commands(b.Commands); err != nil {
+		return Binding{}, err
+	}
 	who, told, err := s.whom(ctx, b.Platform, b.User)
 	if err != nil {
 		return Binding{}, err
 	}
 	b.User = who.User
 	out, err := s.rebind(ctx, s.served, b, nil, func(i store.Instance) error {
-		return s.db.Bind(ctx, row(by, "bind", i, b.person()), store.Binding{
-			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(), Names: told,
+		return s.db.Bind(ctx, row(by, "bind", i, strings.Join(append([]string{b.person()}, b.Commands...), " ")), store.Binding{
+			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, Commands: b.Commands, BoundAt: s.set.Now(), Names: told,
 		})
 	})
+	if taken, ok := errors.AsType[*store.CommandTaken](err); ok {
+		other := cmp.Or(s.label(ctx, taken.Instance), string(taken.Instance))
+		return Binding{}, refuse(Held, "%s of %s person %s goes to %q already", taken.Command, b.Platform, b.User, other).try("unbind", other, string(b.Platform), string(b.User))
+	}
+	out.Commands = b.Commands
 	out.Warnings = s.botless(b.Platform)
 	if err == nil {
 		out.DirectTo, err = link.DirectTo(ctx, s.db, store.Person{Platform: b.Platform, User: b.User})
@@ -133,8 +175,11 @@ func (s *people) rebind(ctx context.Context, find func(context.Context, string) 
 		return Binding{}, err
 	}
 	err = do(i)
-	if errors.Is(err, store.ErrNotFound) && unbound != nil {
+	switch {
+	case errors.Is(err, store.ErrNotFound) && unbound != nil:
 		err = unbound
+	case errors.Is(err, store.ErrCommandsOnly):
+		err = unfit("userId", "%s person %s is linked to %q for commands only", b.Platform, b.User, b.Name)
 	}
 	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID, Gateway: i.Label}, err
 }
@@ -178,7 +223,7 @@ func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, e
 }
 
 // SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
-// NotFound, also when the person is not bound to it.
+// NotFound, also when the person is not bound to it, and with Usage when they are for commands only.
 func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err

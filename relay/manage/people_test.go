@@ -1,6 +1,8 @@
 package manage_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +106,50 @@ func TestBindAndUnbind(t *testing.T) {
 	}
 	_, err = w.Unbind(t.Context(), system, ann)
 	wantRefusal(t, err, manage.NotFound)
+}
+
+// TestBindForCommands: a person may be linked for commands; what cannot reach a gateway as such is refused.
+func TestBindForCommands(t *testing.T) {
+	w := newWorld(t, nil, newBird("pigeon", "1"))
+	w.enroll(t, "home", "tools")
+	ann := manage.Bind{Name: "home", Platform: "pigeon", User: "ann"}
+	forCommands := func(name string, commands ...string) (manage.Binding, error) {
+		b := ann
+		b.Name, b.Commands = name, commands
+		return w.Bind(t.Context(), system, b)
+	}
+	got, err := forCommands("tools", "/add", "/größe")
+	want := map[string]any{"platform": "pigeon", "userId": "ann", "instanceId": "tools", "commands": []any{"/add", "/größe"}}
+	if diff := cmp.Diff(want, keysOf(t, got)); diff != "" || err != nil {
+		t.Errorf("%v; linked (-want +got):\n%s", err, diff)
+	}
+	if got, err := w.Bind(t.Context(), system, ann); err != nil || got.DirectTo != "home" {
+		t.Errorf("linked to another for everything: %+v, %v; want direct messages there", got, err)
+	}
+	g, err := w.Gateway(t.Context(), manage.Named{Name: "tools"})
+	if err != nil || len(g.Holds.People) != 1 || g.Holds.People[0].DirectTo != "home" || !slices.Equal(g.Holds.People[0].Commands, []string{"/add", "/größe"}) {
+		t.Errorf("holds %+v, %v", g.Holds, err)
+	}
+	self, err := w.Self(t.Context(), manage.Named{Name: "tools"})
+	if err != nil || len(self.Bound) != 1 || !slices.Equal(self.Bound[0].Commands, []string{"/add", "/größe"}) {
+		t.Errorf("itself: %+v, %v", self.Bound, err)
+	}
+	_, err = w.SetDMDefault(t.Context(), system, manage.Bind{Name: "tools", Platform: "pigeon", User: "ann"})
+	wantField(t, err, "userId")
+	_, err = forCommands("home", "/new", "/add")
+	wantRefusal(t, err, manage.Held)
+	if want := `/add of pigeon person ann goes to "tools" already`; err.Error() != want {
+		t.Errorf("taken: %q, want %q", err, want)
+	}
+	for _, wrong := range [][]string{
+		{""}, {"add"}, {"/"}, {"/a b"}, {"/add@bot"}, {"/" + strings.Repeat("x", 33)}, {"/new", "/new"},
+		{"/link"}, {"/Agent"}, {"/whoami"}, {"/unlink"}, {"/approve"}, {"/deny"}, {"/Stop"}, make([]string, 101),
+	} {
+		_, err := forCommands("tools", wrong...)
+		wantField(t, err, "commands")
+		_, err = w.Link(t.Context(), system, manage.LinkFor{Name: "tools", Commands: wrong})
+		wantField(t, err, "commands")
+	}
 }
 
 func TestDMDefault(t *testing.T) {

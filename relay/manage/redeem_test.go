@@ -171,7 +171,7 @@ func TestIdentityURLs(t *testing.T) {
 	if _, err := w.DropIdentity(t.Context(), system, home); err != nil { // nobody has come with it yet
 		t.Error(err)
 	}
-	if got := w.code(t, old.IdentityURL); got != (store.Code{}) {
+	if got := w.code(t, old.IdentityURL); !cmp.Equal(got, store.Code{}) {
 		t.Errorf("a revoked code is %+v", got)
 	}
 	w.enroll(t, "home")

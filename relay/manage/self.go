@@ -29,7 +29,8 @@ type Self struct {
 type BoundUser struct {
 	Platform  relay.PlatformID `json:"platform"`
 	User      relay.UserID     `json:"userId"`
-	DMDefault bool             `json:"dmDefault"` // of several instances, this one gets the direct messages
+	DMDefault bool             `json:"dmDefault"`          // of several instances, this one gets the direct messages
+	Commands  []string         `json:"commands,omitempty"` // all of their messages that go to it; empty: all do
 }
 
 // Manageable refuses with NotFound unless i is an instance of tenant t (empty: any) that a gateway can serve.
@@ -66,7 +67,7 @@ func (s *gateways) Self(ctx context.Context, n Named) (Self, error) {
 		return Self{}, err
 	}
 	out.Bound = each(bound, func(b store.Binding) BoundUser {
-		return BoundUser{Platform: b.Platform, User: b.User, DMDefault: b.DMDefault}
+		return BoundUser{Platform: b.Platform, User: b.User, DMDefault: b.DMDefault, Commands: b.Commands}
 	})
 	if out.Scopes, err = s.grants(ctx, i.ID); err != nil {
 		return Self{}, err

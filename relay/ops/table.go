@@ -32,6 +32,14 @@ var (
 	SetPrincipal = change("principal", "gateway access NAME [owner-only|allow-list|any]", "POST /manage/principal", (*manage.Service).SetPrincipal).formerly("principal NAME [owner-only|allow-list|any]")
 	SetRelevance = change("relevance", "gateway policy NAME --platform PLATFORM", "POST /relay/policy", (*manage.Service).SetRelevance).formerly("policy NAME --platform PLATFORM")
 
+	// Programs that reach agents.
+	AddCaller    = change("agents-add", "agents add CALLER --agent NAME", "", (*manage.Service).AddCaller)
+	Callers      = look("agents", "agents list", "", (*manage.Service).Callers)
+	AllowCaller  = change("agents-allow", "agents allow CALLER --agent NAME", "", (*manage.Service).AllowCaller)
+	DenyCaller   = change("agents-deny", "agents deny CALLER --agent NAME", "", (*manage.Service).DenyCaller)
+	RotateCaller = change("agents-rotate", "agents rotate CALLER", "", (*manage.Service).RotateCaller)
+	RemoveCaller = change("agents-remove", "agents remove CALLER", "", (*manage.Service).RemoveCaller)
+
 	// Chats.
 	Claim      = change("claim", "chat claim NAME PLATFORM [CHAT]", "", (*manage.Service).Claim).formerly("scope claim NAME PLATFORM [CHAT]")
 	ClaimOwned = change("claim-owned", "", "POST /manage/scope", (*manage.Service).ClaimOwned)

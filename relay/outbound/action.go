@@ -21,17 +21,22 @@ type action struct {
 	who     *Caller
 	request relay.Request
 	line    relay.Chat
+	came    time.Time
 
 	// Set by Allow.
 	target target
 	at     time.Time // when it was allowed
+	// What names an answer that waits changes that. Unjudged is why the gate could not judge a final answer now: it is stored.
+	waits    bool
+	unjudged error
 
 	file relay.File // of a send_media; set by Do
 }
 
 // Action implements session.Handler.
 func (who *Caller) Action(ctx context.Context, r relay.Request) session.Action {
-	a := &action{who: who, request: r, line: who.line(ctx, r)}
+	a := &action{who: who, request: r, line: who.line(ctx, r), came: time.Now()}
+	who.learn(r.Action)
 	a.heard(delivery.Alive)
 	return a
 }
@@ -46,7 +51,16 @@ func (a *action) Allow(ctx context.Context) (err error) {
 		return nil
 	}
 	a.at = time.Now()
-	a.target, err = a.who.allowed(platforms.For(ctx, a.who.instance), a.request)
+	if a.waits, err = a.who.namesWaiting(ctx, a.request.Action); a.waits && err == nil {
+		return nil
+	}
+	if err == nil {
+		a.target, err = a.who.allowed(platforms.For(ctx, a.who.instance), a.request)
+	}
+	if a.keeps(err) {
+		a.unjudged = err
+		return nil
+	}
 	if err != nil {
 		a.heard(signOf(a.request.Action, err))
 		return a.who.failed(a.request.Action, err)
@@ -56,27 +70,41 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	return nil
 }
 
+// place is the chat that the action is about, for the order among what waits.
+func (a *action) place() relay.Chat {
+	if a.target.bot == nil {
+		return a.line
+	}
+	return relay.Chat{Bot: a.target.bot.ID(), ID: a.target.action.Target()}
+}
+
 // Do implements session.Action.
 func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
 	who := a.who
-	done, err := a.find(ctx)
+	trying, cancel := sooner(ctx)
+	defer cancel()
+	done, err := a.find(trying)
 	defer done()
-	if err != nil {
+	useless := err == nil && idle(a.request.Action) && who.out.Queue.Holds(a.place())
+	if err == nil && !useless {
+		err = a.wait(platforms.For(trying, who.instance))
+	}
+	if err != nil && !a.keeps(err) {
 		return relay.Result{}, who.failed(a.request.Action, err)
 	}
-	if g, ok := a.target.bot.(platforms.Limited); ok && waits(a.request.Action) {
-		if err := g.WaitOpen(platforms.For(ctx, who.instance), a.target.action.Target()); err != nil {
-			if _, ok := errors.AsType[*relay.ActionError](err); !ok { // nothing has left yet, whatever the error
-				err = relay.Later("not sent in time", err)
-			}
-			return relay.Result{}, who.failed(a.request.Action, err)
-		}
-	}
 	running, r, ok := pick()
-	if !ok {
-		return relay.Result{}, nil // the session answers
+	if !ok || useless {
+		return relay.Result{}, nil // the session answers; or there is nothing to do
 	}
-	res, err := a.do(platforms.For(running, who.instance), r)
+	var res relay.Result
+	if err == nil {
+		doing, cancel := sooner(running)
+		defer cancel()
+		res, err = a.do(platforms.For(doing, who.instance), r)
+	}
+	if err != nil {
+		res, err = a.keep(context.WithoutCancel(running), r, err)
+	}
 	a.heard(signOf(r.Action, err))
 	if _, ok := r.Action.(relay.FollowUp); !ok {
 		who.recall(a.target.bot, a.target.action.Target(), r.Action, res, err)
@@ -84,11 +112,46 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	if err != nil {
 		return relay.Result{}, who.failed(r.Action, err)
 	}
+	if res.Queued {
+		return res, nil
+	}
 	who.out.counters.Add(count.ActionOK, 1)
 	if says(r.Action) {
 		who.out.counters.Add(count.MessageSent, 1)
 	}
 	return res, nil
+}
+
+// sooner ends so long before ctx that a final answer can still be stored.
+func sooner(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, end.Add(-keepWithin))
+}
+
+// wait waits until the action may leave: behind the answers that wait in its chat, and within the chat's rate limit. A final
+// answer does not wait behind others: it joins them.
+func (a *action) wait(ctx context.Context) error {
+	q := a.who.out.Queue
+	switch {
+	case a.unjudged != nil:
+		return a.unjudged
+	case a.waits || !waits(a.request.Action):
+		return nil
+	case q.Holds(a.place()) && (a.keeps(errBehind) || !q.passes(ctx, a.place(), a.came.Add(behindFor))):
+		return errBehind
+	}
+	g, ok := a.target.bot.(platforms.Limited)
+	if !ok {
+		return nil
+	}
+	err := g.WaitOpen(ctx, a.target.action.Target())
+	if _, ok := errors.AsType[*relay.ActionError](err); err != nil && !ok { // nothing has left yet, whatever the error
+		err = relay.Later("not sent in time", err)
+	}
+	return err
 }
 
 // says reports whether a person reads a as a message.
@@ -111,6 +174,12 @@ func waits(a relay.Action) bool {
 
 // do carries out r, which is a's own request or one alike.
 func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err error) {
+	if a.waits {
+		return a.who.change(ctx, r)
+	}
+	if r.Action, err = a.who.real(ctx, r.Action); err != nil {
+		return relay.Result{}, err
+	}
 	t := a.target
 	switch act := r.Action.(type) {
 	case relay.FollowUp:
@@ -139,15 +208,24 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 // find finds the file that a send_media names: before the chat's limiter is waited for, so that nobody waits for a slow
 // server. done lets go of it, and is never nil.
 func (a *action) find(ctx context.Context) (done func(), err error) {
-	m, ok := a.request.Action.(relay.SendMedia)
-	if !ok {
-		return func() {}, nil
+	t := a.target
+	if t.bot == nil { // the gate could not judge it
+		t = target{bot: a.who.out.bots.Bot(a.line.Bot), action: a.request.Action}
 	}
-	if _, ok := a.target.bot.(platforms.MediaSender); !ok || a.who.out.files == nil {
-		return func() {}, relay.Unsupported(m.Op())
-	}
-	a.file, done, err = a.who.out.files.Source(ctx, a.who.instance, m.SourceURL, m.Filename)
+	a.file, done, err = a.who.source(ctx, t)
 	return done, err
+}
+
+// source is the file that t shows, if it shows one. done lets go of it, and is never nil.
+func (who *Caller) source(ctx context.Context, t target) (f relay.File, done func(), err error) {
+	m, ok := t.action.(relay.SendMedia)
+	if !ok {
+		return f, func() {}, nil
+	}
+	if _, ok := t.bot.(platforms.MediaSender); !ok || who.out.files == nil {
+		return f, func() {}, relay.Unsupported(m.Op())
+	}
+	return who.out.files.Source(ctx, who.instance, m.SourceURL, m.Filename)
 }
 
 // failed counts an action that came to nothing, or not to all, and is its error as the gateway is told it.

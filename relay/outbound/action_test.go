@@ -2,6 +2,8 @@ package outbound
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -26,6 +28,10 @@ func (f *slowFile) Source(context.Context, relay.InstanceID, string, string) (re
 	return relay.File{}, func() { f.let++ }, nil
 }
 
+func (f *slowFile) Put(context.Context, relay.InstanceID, string, int64, io.Reader) (relay.MediaID, int64, error) {
+	return "", 0, errors.New("nothing is kept here")
+}
+
 // TestARightThatWentWhileTheFileCame: the gate is asked once more before the file leaves.
 func TestARightThatWentWhileTheFileCame(t *testing.T) {
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
@@ -45,7 +51,7 @@ func TestARightThatWentWhileTheFileCame(t *testing.T) {
 	out := New(Options{
 		DB: db, Facts: &facts.Facts{Stored: db}, Bots: hosts{p}, Counters: new(count.Totals), Files: file, Log: slog.New(slog.DiscardHandler),
 	})
-	home := out.Caller(attached{p.ID()}, i.Tenant, i.ID)
+	home := out.Caller(attached{p.ID()}, "home", i.Tenant, i.ID)
 	a := home.Action(t.Context(), relay.Request{Action: relay.SendMedia{Chat: "@ann", SourceURL: "slow"}}).(*action)
 	if err := a.Allow(t.Context()); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/history"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
 // recall notes in the history what came of something that the gateway said in a chat of p's.
@@ -22,13 +23,22 @@ func (who *Caller) recall(p platforms.Bot, chat relay.ChatID, a relay.Action, re
 			s.To = e.MessageEvent(chat, to)
 		}
 	}
-	if ae := relay.Explain(failed); ae != nil {
+	if res.Queued {
+		s.State = history.Queued
+	} else if ae := relay.Explain(failed); ae != nil {
 		if s.State = history.NotSent; ae.Outcome == relay.MaybeSent {
 			s.State = history.Maybe
 		}
 		s.Why = reasonOf(ae)
 	}
 	who.out.db.History.Said(s)
+}
+
+// recall notes in the history what became of an answer that waited.
+func (q *Queue) recall(r outbox.Record, state history.State, message relay.MessageID, why string) {
+	q.out.db.History.Said(history.Said{
+		At: time.Now(), Instance: r.Instance, Chat: r.Line(), Op: r.Op, Message: message, State: state, Why: why, Queued: r.ID,
+	})
 }
 
 // replyOf is the message that a answers, as its gateway says.

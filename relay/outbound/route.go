@@ -10,8 +10,30 @@ import (
 
 // route finds the bot a request is for. A platform and a bot id in the frame must be one of the session's identities;
 // a foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known
-// says yes for exactly one other. sure is false when known says no for each.
+// says yes for exactly one other. sure is false when known says no for each. Every session fronts the bot of programs too,
+// behind all that: a chat of a program is found there if known says yes.
 func (who *Caller) route(r relay.Request, known func(platforms.Bot) (bool, error)) (p platforms.Bot, sure bool, err error) {
+	p, sure, err = who.routeOwn(r, known)
+	programs := who.out.bots.Bot(relay.ProgramBot())
+	if _, _, chat := relay.ProgramIn(r.Action.Target()); !chat || programs == nil || p == programs {
+		return p, sure, err
+	}
+	if b := programs.ID(); r.Platform != "" && r.Platform != b.Platform && r.Platform != relay.RelayPlatform || r.Bot != "" && r.Bot != b.ID {
+		return p, sure, err
+	}
+	if p != nil && err == nil {
+		if mine, err := known(p); err != nil || mine {
+			return p, sure, err
+		}
+	}
+	if its, err2 := known(programs); err2 != nil || its {
+		return programs, true, err2
+	}
+	return p, sure, err
+}
+
+// routeOwn is route among the bots that the session's identities stand for.
+func (who *Caller) routeOwn(r relay.Request, known func(platforms.Bot) (bool, error)) (p platforms.Bot, sure bool, err error) {
 	if r.Platform == relay.RelayPlatform && who.said(r.Platform) {
 		r.Platform = "" // an identity that stands for every bot names none
 	}

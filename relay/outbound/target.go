@@ -27,6 +27,9 @@ func (who *Caller) allowed(ctx context.Context, r relay.Request) (t target, err 
 	if who.attachment.Revoked() {
 		return t, declined
 	}
+	if r.Action, err = who.real(ctx, r.Action); err != nil {
+		return t, err
+	}
 	t.action = r.Action
 	t.bot, _, err = who.route(r, func(p platforms.Bot) (bool, error) {
 		f, err := who.out.facts.Act(ctx, who.instance, p, r.Action.Target())

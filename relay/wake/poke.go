@@ -37,13 +37,14 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	defer w.mu.Unlock()
 	now := time.Now()
 	until, quiet := inst.Quiet.At(now)
+	t.asked = t.asked && !connected
 	if connected || (!t.poked.IsZero() && inst.LastSeenAt.After(t.poked)) {
 		t.came(w.opts.Cooldown)
 	}
 	switch {
 	case err != nil:
 		t.look = now.Add(w.opts.Cooldown)
-	case entries == 0 || inst.WakeURL == "":
+	case entries == 0 && !t.asked || inst.WakeURL == "":
 		w.settleLocked(i, t, now)
 	case quiet:
 		t.look = now.Add(min(until.Sub(now), w.opts.Cooldown)) // the clock may be set
@@ -54,7 +55,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 		if !w.running.open(t.share) {
 			return true // stays due
 		}
-		t.busy, t.poked, t.next = true, now, now.Add(t.pause)
+		t.busy, t.asked, t.poked, t.next = true, false, now, now.Add(t.pause)
 		t.pause = min(2*t.pause, w.opts.Most)
 		w.running.add(t.share, 1)
 		w.pokes.Go(func() { w.poke(ctx, i, t, inst.WakeURL) })

@@ -11,6 +11,7 @@ type target struct {
 	pause time.Duration // between the next poke and the one after
 	busy  bool          // a request is under way
 	grew  bool          // since it was last looked at
+	asked bool          // somebody wants it poked though nothing waits
 	share share         // of the last request, or of the one that waits for its turn; zero: not known yet
 }
 

@@ -7,7 +7,7 @@
 // Invariants:
 //
 //  1. An instance is poked only while it is not connected, has no quiet hours, has a wake URL and has entries
-//     waiting: all of that is looked at again right before the request.
+//     waiting, or somebody has asked for it: all of that is looked at again right before the request.
 //  2. Two pokes of one instance begin at least a cooldown apart. While nobody comes, the pause
 //     doubles, up to Options.Most; a session that came, or an entry that was appended since, cuts
 //     it back to what is left of the cooldown.

@@ -161,6 +161,7 @@ func resultFrames() []wire.Frame {
 			MovedTo: "-100501",
 		}},
 		wire.OutboundResult{ID: id},
+		wire.OutboundResult{ID: id, Result: relay.Result{MessageID: "q:7.a1b2c3", Queued: true}},
 		wire.OutboundResult{ID: id, Op: relay.OpGetChatInfo, Result: relay.Result{
 			ChatInfo: &relay.ChatInfo{Name: "Pond <club>", Type: relay.ChatGroup},
 		}},
@@ -169,7 +170,7 @@ func resultFrames() []wire.Frame {
 			RetryAfter: 1500 * time.Millisecond,
 		}},
 		wire.OutboundResult{ID: id, Err: &relay.ActionError{
-			Outcome: relay.NotSent, Public: "network: flood control exceeded. Retry in 30 seconds", RetryAfter: 30 * time.Second,
+			Outcome: relay.NotSent, Public: "network: Flood control exceeded. Retry in 30 seconds", RetryAfter: 30 * time.Second,
 		}},
 		wire.OutboundResult{ID: id, Err: relay.Declined("telegram")},
 		wire.OutboundResult{ID: id, Err: relay.Unsupported(relay.OpDraft)},

@@ -26,7 +26,9 @@ type resultJSON struct {
 	ThreadID       relay.ThreadID    `json:"thread_id,omitempty"`
 	AutoThreadName string            `json:"auto_thread_name,omitempty"`
 	// ChatID is there only when it is not the one that the action named: use it from now on.
-	ChatID   relay.ChatID   `json:"chat_id,omitempty"`
+	ChatID relay.ChatID `json:"chat_id,omitempty"`
+	// Queued: nobody has sent it yet; it is on disk and will be.
+	Queued   bool           `json:"queued,omitempty"`
 	ChatInfo *chatInfoJSON  `json:"chat_info,omitempty"`
 	Name     *string        `json:"name,omitempty"`
 	Type     relay.ChatType `json:"type,omitempty"`
@@ -64,7 +66,7 @@ func encodeResult(f OutboundResult) resultJSON {
 	r := resultJSON{
 		Success: true, MessageID: f.Result.MessageID, MessageIDs: f.Result.MessageIDs,
 		ThreadID: f.Result.ThreadID, AutoThreadName: f.Result.AutoThreadName,
-		ChatID: f.Result.MovedTo, ChatInfo: (*chatInfoJSON)(f.Result.ChatInfo),
+		ChatID: f.Result.MovedTo, Queued: f.Result.Queued, ChatInfo: (*chatInfoJSON)(f.Result.ChatInfo),
 	}
 	if r.ChatInfo != nil && f.Op == relay.OpGetChatInfo {
 		r.Name, r.Type = &r.ChatInfo.Name, r.ChatInfo.Type
@@ -87,7 +89,7 @@ func (f resultFrame) frame() Frame {
 	}
 	out.Result = relay.Result{
 		MessageID: r.MessageID, MessageIDs: some(r.MessageIDs), ThreadID: r.ThreadID, AutoThreadName: r.AutoThreadName,
-		MovedTo: r.ChatID, ChatInfo: (*relay.ChatInfo)(r.ChatInfo),
+		MovedTo: r.ChatID, Queued: r.Queued, ChatInfo: (*relay.ChatInfo)(r.ChatInfo),
 	}
 	if r.ChatInfo != nil {
 		out.Op = relay.OpGetChatInfo

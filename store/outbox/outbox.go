@@ -54,7 +54,8 @@ type Record struct {
 	Tenant   relay.TenantID   `json:"tenant"`
 	Gateway  relay.GatewayID  `json:"gateway"` // whose credential it came with
 	Bot      relay.Bot        `json:"bot"`
-	Chat     relay.ChatID     `json:"chat"` // or the thread, where threads are chats of their own
+	Chat     relay.ChatID     `json:"chat"`             // or the thread, where threads are chats of their own
+	Thread   relay.ThreadID   `json:"thread,omitempty"` // that its action named
 	Op       relay.Op         `json:"op"`
 	At       time.Time        `json:"at"` // when its action came
 	// Why is why it was not sent at once, in words without credentials.

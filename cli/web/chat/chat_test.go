@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
@@ -149,8 +150,8 @@ func TestSaying(t *testing.T) {
 	if r := post(h, "/chat/home/say", "text/plain", "text", "", "a/b\\cat.png", "\x89PNG", "evil\u202e.html", "<script>"); r.Code != http.StatusNoContent {
 		t.Errorf("showing: %d %s", r.Code, r.Body)
 	}
-	if len(w.binds) != 1 || w.binds[0] != (manage.Bind{Name: "home", Platform: local.WebID, User: "home"}) {
-		t.Errorf("bound: %+v", w.binds)
+	if diff := cmp.Diff([]manage.Bind{{Name: "home", Platform: local.WebID, User: "home"}}, w.binds); diff != "" {
+		t.Errorf("bound (-want +got):\n%s", diff)
 	}
 	if len(w.events) != 2 || w.events[0].Text != "Grüße\n<b>" || w.events[0].Source.UserID != "home" {
 		t.Fatalf("events: %+v", w.events)

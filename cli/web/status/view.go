@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/words"
@@ -113,7 +114,11 @@ func (v view) SeveralTenants() bool {
 // People are those whose messages a gateway gets.
 func (v view) People(h *manage.Holdings) (people []string) {
 	for _, b := range h.People {
-		people = append(people, v.Label(b.Platform)+" "+cmp.Or(b.Person, string(b.User)))
+		who := v.Label(b.Platform) + " " + cmp.Or(b.Person, string(b.User))
+		if len(b.Commands) > 0 {
+			who += " (only " + strings.Join(b.Commands, ", ") + ")"
+		}
+		people = append(people, who)
 	}
 	return people
 }

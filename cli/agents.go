@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/ops"
+)
+
+func newAgentsCmd(a *app) *cobra.Command {
+	return group("agents", "Let programs hand over messages to agents: a cron job, a skill runtime, curl",
+		a.agentsAdd(), a.agentsList(), a.agentsAllow(), a.agentsDeny(), a.agentsRotate(), a.agentsRemove())
+}
+
+// callerArgs gives c the flag that names agents, and returns what reads its arguments.
+func callerArgs(c *cobra.Command) func(pos []string) (manage.CallerFor, error) {
+	agents := c.Flags().StringSlice("agent", nil, "the agent, by its gateway's `NAME`; more than once for more of them")
+	return func(pos []string) (manage.CallerFor, error) {
+		return manage.CallerFor{Caller: pos[0], Agents: *agents}, nil
+	}
+}
+
+func onlyCaller(pos []string) (manage.CallerFor, error) { return manage.CallerFor{Caller: pos[0]}, nil }
+
+func (a *app) agentsAdd() *cobra.Command {
+	c := command(a, ops.AddCaller, "Let a new program hand over messages to agents, and print its token")
+	c.Long = `Lets a program in under a name, and prints the token that it sends (Authorization: Bearer TOKEN). It is shown only
+once. The lines below it are what the stock client of AgentConnector reads.
+
+With --hmac the program also has to sign the body of each request:
+X-Signature: sha256=HEX, the HMAC-SHA256 of the body with the secret that is printed.`
+	c.Example = "  hermes-connector agents add cron --agent home\n  hermes-connector agents add skills --agent home --agent kids --hmac"
+	args := callerArgs(c.Command)
+	sign := c.Flags().Bool("hmac", false, "the program signs what it sends")
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		in, err := args(pos)
+		if err != nil {
+			return err
+		}
+		in.Sign = *sign
+		return newCaller(cmd.Context(), c, in, "may hand over messages to "+terminal.Plain(strings.Join(in.Agents, ", ")), toolsOfPrograms)
+	}
+	return c.Command
+}
+
+// toolsOfPrograms says what an agent can do about what a program hands over.
+const toolsOfPrograms = `
+To messages from programs a gateway gives four tools: web search and extraction, pictures, and questions. That is right
+for text that may come from anywhere. If you trust the program, two lines in the gateway's config.yaml give it more:
+
+  platform_toolsets:
+    webhook: [hermes-cli]`
+
+func (a *app) agentsAllow() *cobra.Command {
+	c := command(a, ops.AllowCaller, "Let a program reach more agents")
+	c.Example = "  hermes-connector agents allow cron --agent kids"
+	args := callerArgs(c.Command)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		in, err := args(pos)
+		if err != nil {
+			return err
+		}
+		return newCaller(cmd.Context(), c, in, "may hand over messages to "+terminal.Plain(strings.Join(in.Agents, ", "))+", too", "Its token stays as it is.")
+	}
+	return c.Command
+}
+
+func (a *app) agentsRotate() *cobra.Command {
+	c := command(a, ops.RotateCaller, "Give a program a new token; the old one ends at once")
+	c.Example = "  hermes-connector agents rotate cron"
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		in, err := onlyCaller(pos)
+		if err != nil {
+			return err
+		}
+		return newCaller(cmd.Context(), c, in, "has a new token, and new keys for waking", "The old ones have ended.")
+	}
+	return c.Command
+}
+
+// newCaller asks for credentials of a program, and prints its lines on stdout and everything else on stderr.
+func newCaller(ctx context.Context, c operation[manage.CallerFor, manage.CallerMade], in manage.CallerFor, done, next string) error {
+	a := c.app
+	m, err := ask(ctx, a, c.op, in)
+	if err != nil {
+		return err
+	}
+	err = a.print(*c.asJSON, m, func(w io.Writer) {
+		a.say("✓ %s %s. Its address is %s/agents, and this is what it needs:\n", m.Caller, done, m.URL)
+		_, _ = fmt.Fprintln(w, a.below()+strings.Join(m.EnvLines(), "\n"))
+		a.say("\nNothing of it is shown again.")
+		_, _ = fmt.Fprintln(a.stderr, next)
+		for _, warning := range m.Warnings {
+			a.say("! %s", warning)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("the credentials were made but could not be printed (hermes-connector agents rotate %s makes new ones): %w", m.Caller, err)
+	}
+	return nil
+}
+
+func (a *app) agentsList() *cobra.Command {
+	return listing(command(a, ops.Callers, "List the programs, and the agents that they reach"), noArgs, "No program yet. Next: hermes-connector agents add CALLER --agent NAME",
+		[]any{"PROGRAM", "AGENTS", "SIGNS", "SINCE"}, func(c manage.Caller) []any {
+			return []any{c.Caller, agentNames(c), map[bool]string{false: "no", true: "yes"}[c.Signs], c.CreatedAt.Local().Format(time.DateOnly)}
+		})
+}
+
+func agentNames(c manage.Caller) string {
+	var names []string
+	for _, one := range c.Agents {
+		names = append(names, one.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *app) agentsDeny() *cobra.Command {
+	c := command(a, ops.DenyCaller, "Keep a program from an agent; what waits becomes dead letters")
+	c.Example = "  hermes-connector agents deny cron --agent kids"
+	return c.asking(callerArgs(c.Command), func(w io.Writer, in manage.CallerFor, left manage.Caller) {
+		_, _ = fmt.Fprintf(w, "✓ %s no longer reaches %s\n", terminal.Plain(in.Caller), terminal.Plain(strings.Join(in.Agents, ", ")))
+		if len(left.Agents) == 0 {
+			_, _ = fmt.Fprintf(w, "  it reaches no agent now; hermes-connector agents remove %s removes it\n", terminal.Plain(in.Caller))
+		}
+	})
+}
+
+func (a *app) agentsRemove() *cobra.Command {
+	c := command(a, ops.RemoveCaller, "Remove a program: its token ends, and what waits becomes dead letters")
+	c.Example = "  hermes-connector agents remove cron"
+	return c.asking(onlyCaller, func(w io.Writer, in manage.CallerFor, _ manage.Caller) {
+		_, _ = fmt.Fprintf(w, "✓ %s is removed\n", terminal.Plain(in.Caller))
+	})
+}

@@ -1,0 +1,255 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/inbox"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/callers"
+)
+
+const (
+	// MaxReply is the longest that an agent is told it may say at once, in characters.
+	MaxReply = 131_072
+	// storeWithin is how long a caller waits for the disk.
+	storeWithin = 10 * time.Second
+	// maxPushed bounds how many chats are remembered.
+	maxPushed = 4096
+)
+
+// Replies keeps what agents say to callers; *callers.Records.
+type Replies interface {
+	Receipt(ctx context.Context, caller string, ev relay.EventID) (relay.Receipt, bool, error)
+	Latest(ctx context.Context, chat relay.ChatID) (relay.Receipt, bool, error)
+	Keep(ctx context.Context, r callers.Reply) (stored callers.Reply, dropped int, err error)
+}
+
+// Bot is the bot through which programs reach agents: what a program hands over is an event of its, and what an agent says is
+// kept for the program. Nobody has to be asked for that, so it is connected at once. Its methods may be called from any
+// goroutine.
+type Bot struct {
+	inbox.People
+	// Set once, by NewBot.
+	kept   Replies
+	count  func(count.Counter)
+	log    *slog.Logger
+	status *status.Tracker
+	feed   *inbox.Feed
+
+	mu     sync.Mutex // guards the fields below
+	pushed map[relay.ChatID]relay.EventID
+	taken  map[relay.EventID][]chan<- struct{}
+	told   map[string][]chan<- callers.Reply // by caller: who waits for what agents say
+}
+
+var (
+	_ platforms.Bot   = (*Bot)(nil)
+	_ platforms.Typer = (*Bot)(nil)
+)
+
+// NewBot makes the bot, whose replies kept keeps. A nil kept is for a bot that is only looked at.
+func NewBot(kept Replies, n func(count.Counter), log *slog.Logger) *Bot {
+	return &Bot{
+		People: inbox.People{Platform: relay.ProgramPlatform, With: func(c relay.ChatID) (relay.UserID, bool) {
+			p, _, ok := relay.ProgramIn(c)
+			return p.User(), ok
+		}},
+		kept: kept, count: n, log: cmp.Or(log, slog.New(slog.DiscardHandler)), status: status.New(string(relay.ProgramBotID)), feed: inbox.NewFeed(),
+		pushed: make(map[relay.ChatID]relay.EventID), taken: make(map[relay.EventID][]chan<- struct{}), told: make(map[string][]chan<- callers.Reply),
+	}
+}
+
+// ID implements platforms.Bot.
+func (b *Bot) ID() relay.Bot { return relay.ProgramBot() }
+
+// Status implements platforms.Bot.
+func (b *Bot) Status() platforms.Status { return b.status.Get() }
+
+// Descriptor implements platforms.Bot.
+func (b *Bot) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform: relay.ProgramPlatform, Label: "Programs", MaxMessageLength: MaxReply, LenUnit: relay.LenChars, MarkdownDialect: "markdown", Emoji: "🔗",
+	}
+}
+
+// Run implements platforms.Bot.
+func (b *Bot) Run(ctx context.Context, in platforms.Inbox) error {
+	b.status.Set(platforms.Connected, "")
+	b.feed.Run(ctx, in, func(err error) {
+		if err != nil {
+			b.status.SetStuck("what programs hand over cannot be stored; they are told to come again")
+			return
+		}
+		b.status.SetStuck("")
+	})
+	b.status.Set(platforms.Stopped, "")
+	return nil
+}
+
+// Take stores what a program hands over, with its receipt, and waits for the disk. What nobody is to get is not stored, and no
+// error; nor is a repetition. Errors mean that it may not be stored.
+func (b *Bot) Take(ctx context.Context, ev relay.Event, r relay.Receipt) error {
+	b.status.EventReceived()
+	return b.feed.Take(ctx, platforms.Batch{Events: []relay.Event{ev}, Receipts: []relay.Receipt{r}}, storeWithin)
+}
+
+// Typing implements platforms.Typer: nobody looks.
+func (b *Bot) Typing(_ context.Context, a relay.Typing) (relay.Result, error) {
+	return relay.Result{}, b.CheckChat(a.Chat)
+}
+
+// Send implements platforms.Bot: it returns once the reply is on disk. Of one that is too long the last part is the final one.
+func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err error) {
+	p, session, ok := relay.ProgramIn(a.Chat)
+	switch {
+	case !ok || b.kept == nil:
+		return res, notSent("chat not found", nil)
+	case strings.TrimSpace(a.Content) == "":
+		return res, notSent("the message is empty", nil)
+	}
+	to, err := b.answers(ctx, p, a)
+	if err != nil {
+		return res, notSent(errUnstored, err)
+	}
+	runes := []rune(a.Content)
+	for part := range slices.Chunk(runes, MaxReply) {
+		runes = runes[len(part):]
+		id, err := b.keep(ctx, callers.Reply{
+			Caller: p.Caller, Agent: p.Agent, Session: session, Event: to.Event, Dispatch: to.Dispatch, Correlation: to.Correlation,
+			Content: string(part), Final: a.Meta.Notify && len(runes) == 0,
+		})
+		if err != nil {
+			return res, err
+		}
+		res.MessageID, res.MessageIDs = id, append(res.MessageIDs, id)
+	}
+	return res, nil
+}
+
+// keep stores a reply, and tells those who wait for it.
+func (b *Bot) keep(ctx context.Context, r callers.Reply) (relay.MessageID, error) {
+	r, dropped, err := b.kept.Keep(ctx, r)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // removed a moment ago
+		return "", notSent("chat not found", nil)
+	case err != nil:
+		return "", notSent(errUnstored, err)
+	}
+	for range dropped {
+		b.count(count.ReplyDropped)
+	}
+	if dropped > 0 {
+		b.log.Warn("too many replies wait for a program; the oldest were dropped", "caller", r.Caller, "replies", dropped)
+	}
+	b.tell(r)
+	return relay.MessageID("reply-" + strconv.FormatUint(r.Number, 10)), nil
+}
+
+const errUnstored = "network: the reply cannot be stored now"
+
+func notSent(public string, err error) error {
+	return &relay.ActionError{Outcome: relay.NotSent, Public: public, Err: err}
+}
+
+// answers is the receipt of what a answers: of what it replies to, else of what went down to the agent last in that chat. The
+// zero value: nobody knows.
+func (b *Bot) answers(ctx context.Context, p relay.Program, a relay.Send) (r relay.Receipt, err error) {
+	b.mu.Lock()
+	pushed := b.pushed[a.Chat]
+	b.mu.Unlock()
+	for _, ev := range []relay.EventID{relay.EventID(a.ReplyTo), pushed} {
+		if ev == "" {
+			continue
+		}
+		r, ok, err := b.kept.Receipt(ctx, p.Caller, ev)
+		if err != nil || ok && r.Program().Chat(r.Session) == a.Chat {
+			return r, err
+		}
+	}
+	r, _, err = b.kept.Latest(ctx, a.Chat)
+	return r, err
+}
+
+// Pushed implements hub.Programs.
+func (b *Bot) Pushed(_ relay.InstanceID, of store.About) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.pushed) >= maxPushed { // what was taken last stands in the database too
+		clear(b.pushed)
+	}
+	b.pushed[of.Chat] = of.ID
+}
+
+// Taken implements hub.Programs.
+func (b *Bot) Taken(_ relay.InstanceID, of store.About) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.taken[of.ID] {
+		close(c)
+	}
+	delete(b.taken, of.ID)
+}
+
+// awaitTaken is closed once the gateway of an agent has acknowledged the event, from now on. done is to be called in the end.
+func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := make(chan struct{})
+	b.taken[ev] = append(b.taken[ev], c)
+	return c, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.taken[ev] = without(b.taken[ev], c); len(b.taken[ev]) == 0 {
+			delete(b.taken, ev)
+		}
+	}
+}
+
+// tell has those know who wait for what agents say to the reply's caller. One who is slow asks the database.
+func (b *Bot) tell(r callers.Reply) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.told[r.Caller] {
+		select {
+		case c <- r:
+		default:
+		}
+	}
+}
+
+// awaitReplies is sent to whenever an agent has said something to the caller; what is said in one moment may be one send.
+// done is to be called in the end.
+func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := make(chan callers.Reply, 1)
+	b.told[caller] = append(b.told[caller], c)
+	return c, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.told[caller] = without(b.told[caller], c); len(b.told[caller]) == 0 {
+			delete(b.told, caller)
+		}
+	}
+}
+
+func without[T any](all []chan<- T, c chan<- T) (out []chan<- T) {
+	for _, o := range all {
+		if o != c {
+			out = append(out, o)
+		}
+	}
+	return out
+}

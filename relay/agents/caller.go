@@ -1,0 +1,166 @@
+package agents
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/callers"
+)
+
+// caller is a program that has proved who it is.
+type caller struct{ callers.Caller }
+
+// program is the caller as the agent knows it.
+func (c caller) program(i relay.InstanceID) relay.Program {
+	return relay.Program{Caller: c.Name, Agent: i}
+}
+
+// bearer finds the caller by its token, and reads the body, which it has to have signed if it signs.
+func (d *Desk) bearer(ctx context.Context, r *request) error {
+	if err := d.prove(ctx, r, callers.TokenPurpose, routes.Bearer(r.Request)); err != nil {
+		return err
+	}
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	if err := r.read(); err != nil {
+		return err
+	}
+	if r.caller.Signs == nil {
+		return nil
+	}
+	bucket, key := callers.Place(r.caller.Name)
+	secret, err := d.seal.Unseal(bucket, key, r.caller.Signs)
+	if err != nil {
+		return err
+	}
+	if !signed(secret, r.raw, r.Header.Get("X-Signature")) {
+		return d.failed(r)
+	}
+	return nil
+}
+
+// signed reports whether a signature is that of a body.
+func signed(secret relay.Secret, body []byte, signature string) bool {
+	given, ok := strings.CutPrefix(signature, "sha256=")
+	sum, err := hex.DecodeString(given)
+	if !ok || err != nil {
+		return false
+	}
+	m := hmac.New(sha256.New, secret.Reveal())
+	m.Write(body)
+	return hmac.Equal(sum, m.Sum(nil))
+}
+
+// wakeKey finds the caller by a key that is good for waking one agent, which the path has.
+func (d *Desk) wakeKey(ctx context.Context, r *request) error {
+	return d.prove(ctx, r, callers.WakePurpose, r.rest)
+}
+
+// prove finds the caller with a credential, and takes one of its requests.
+func (d *Desk) prove(ctx context.Context, r *request, purpose, credential string) error {
+	if credential == "" || len(credential) > relay.MaxName {
+		return d.failed(r)
+	}
+	c, ok, err := d.db.Callers.ByMAC(ctx, d.mac.MAC(purpose, relay.NewSecret([]byte(credential))))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return d.failed(r)
+	}
+	r.caller = caller{c}
+	limits.Verified(ctx)
+	if wait := d.rates.Take(c.Name, d.now()); wait > 0 {
+		return tooMany(wait, "too many requests")
+	}
+	return nil
+}
+
+// failed counts a credential that does not count, and is how that is answered.
+func (d *Desk) failed(r *request) error {
+	if wait := d.failures.Add(r.from, d.now()); wait > 0 {
+		return tooMany(wait, "too many failed attempts")
+	}
+	d.log.Info("unknown credential of a program refused", "from", r.from, "route", r.route)
+	return unauthorized()
+}
+
+// read reads the body, which has to arrive in time.
+func (r *request) read() (err error) {
+	conn := http.NewResponseController(r.w)
+	// A connection without deadlines of its own is the server's to cut.
+	_ = conn.SetReadDeadline(time.Now().Add(bodyTime))
+	r.raw, err = io.ReadAll(r.Body) // its route bounds it
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return refuse(http.StatusRequestEntityTooLarge, "the body is larger than 256 KiB")
+	}
+	if err != nil {
+		_ = r.Body.Close()
+		return refuse(http.StatusBadRequest, "the body did not arrive")
+	}
+	_ = conn.SetReadDeadline(time.Time{}) // or it would end what the request is still to do
+	return nil
+}
+
+// target is an agent that a caller may reach, and the session that it means.
+type target struct {
+	relay.Program
+	session string
+	named   bool // the caller said which session
+}
+
+func (t target) chat() relay.ChatID { return t.Program.Chat(t.session) }
+
+const mainSession = "main"
+
+// find is the agent that an id means, as a whole or before its last "@", with the session behind that; one that is named
+// apart wins. Refused with notFound after the same reads, whether or not there is such an agent.
+func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target, err error) {
+	whole, err := d.reaches(ctx, c, id)
+	if err != nil {
+		return t, err
+	}
+	t = target{c.program(relay.InstanceID(id)), mainSession, false}
+	if at := strings.LastIndexByte(id, '@'); at >= 0 {
+		part, err := d.reaches(ctx, c, id[:at])
+		if err != nil {
+			return t, err
+		}
+		if !whole && part {
+			whole, t = relay.CheckSession(id[at+1:]) == nil, target{c.program(relay.InstanceID(id[:at])), id[at+1:], true}
+		}
+	}
+	if !whole {
+		return t, notFound()
+	}
+	if session != "" {
+		if err := relay.CheckSession(session); err != nil {
+			return t, refuse(http.StatusBadRequest, "session_id: "+err.Error())
+		}
+		t.session, t.named = session, true
+	}
+	return t, nil
+}
+
+// reaches reports whether the caller may reach the agent of that id.
+func (d *Desk) reaches(ctx context.Context, c caller, id string) (bool, error) {
+	if id == "" || len(id) > relay.MaxName {
+		id = "/" // no agent's
+	}
+	bound, err := d.db.Bindings(ctx, store.BindingFilter{
+		Platform: relay.ProgramPlatform, User: c.program(relay.InstanceID(id)).User(), Instance: relay.InstanceID(id),
+	})
+	return len(bound) > 0, err
+}

@@ -1,0 +1,315 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/callers"
+)
+
+// programs are callers: who they are, and which agents they reach.
+type programs struct {
+	directory
+	*surroundings
+	vault Vault
+}
+
+// CallerFor names a caller and agents.
+type CallerFor struct {
+	Caller string   `json:"caller"`
+	Agents []string `json:"agents,omitempty"` // names of gateways
+	Sign   bool     `json:"hmac,omitempty"`   // of a new one: it has to sign what it sends
+}
+
+// CallerMade is what a caller is to be told once.
+type CallerMade struct {
+	Caller string `json:"caller"`
+	// Token is its bearer token, and Secret what it signs with; empty: it keeps the one that it has, or has none.
+	Token  string `json:"token,omitempty"`
+	Secret string `json:"hmacSecret,omitempty"`
+	URL    string `json:"url"` // of the routes, without a trailing slash
+	// Agents are those that are new, with a key each that is good for waking it.
+	Agents []CallerAgent `json:"agents"`
+	// Env are the lines that AgentConnector's stock client reads.
+	Env      map[string]string `json:"env"`
+	Warnings []string          `json:"warnings,omitempty"`
+}
+
+// CallerAgent is an agent that a caller reaches.
+type CallerAgent struct {
+	AgentID relay.InstanceID `json:"agent_id"`
+	Name    string           `json:"name"`
+	WakeURL string           `json:"wakeUrl,omitempty"`
+}
+
+// EnvLines are Env, as they stand in a file.
+func (m CallerMade) EnvLines() (out []string) {
+	for _, name := range []string{envCallerAgents, envCallerAuth, envCallerSecret} {
+		if v := m.Env[name]; v != "" {
+			out = append(out, name+"='"+v+"'")
+		}
+	}
+	return out
+}
+
+// What the stock client of AgentConnector reads.
+const (
+	envCallerAgents = "HTTP_WEBHOOK_AGENTS"
+	envCallerAuth   = "HTTP_WEBHOOK_AUTH"
+	envCallerSecret = "HTTP_WEBHOOK_HMAC_SECRET"
+)
+
+// AddCaller lets a new program in, and lets it reach agents. Refused with Exists, NotFound or Usage.
+func (s *programs) AddCaller(ctx context.Context, by audit.Actor, f CallerFor) (CallerMade, error) {
+	if err := relay.CheckCaller(f.Caller); err != nil {
+		return CallerMade{}, unfit("caller", "%q: %v", f.Caller, err)
+	}
+	if len(f.Agents) == 0 {
+		return CallerMade{}, unfit("agents", "%s needs an agent to reach: --agent NAME", f.Caller)
+	}
+	m := s.made(f.Caller)
+	err := s.change(ctx, callerRow(by, "agents-add", f), f, &m, func(c *callers.Caller, there bool) error {
+		if there {
+			return refuse(Exists, "there is a program called %q already", f.Caller).try("agents-allow", f.Caller, f.Agents[0])
+		}
+		c.ID, c.CreatedAt = relay.RandomText(16), s.set.Now().UTC()
+		m.Token = relay.RandomText(relay.TokenLen)
+		c.Token = s.vault.MAC(callers.TokenPurpose, relay.NewSecret([]byte(m.Token)))
+		if f.Sign {
+			m.Secret, c.Signs = s.newSecret(f.Caller)
+		}
+		return nil
+	})
+	return m, err
+}
+
+// AllowCaller lets a caller reach more agents. Those that it reached before get a new key for waking. Refused with NotFound or
+// Usage.
+func (s *programs) AllowCaller(ctx context.Context, by audit.Actor, f CallerFor) (CallerMade, error) {
+	if len(f.Agents) == 0 {
+		return CallerMade{}, unfit("agents", "which agent? --agent NAME")
+	}
+	m := s.made(f.Caller)
+	err := s.change(ctx, callerRow(by, "agents-allow", f), f, &m, known(f.Caller))
+	return m, err
+}
+
+// RotateCaller gives a caller new credentials, also for waking; the old ones end at once. Refused with NotFound.
+func (s *programs) RotateCaller(ctx context.Context, by audit.Actor, f CallerFor) (CallerMade, error) {
+	m := s.made(f.Caller)
+	f.Agents = nil
+	err := s.change(ctx, callerRow(by, "agents-rotate", f), f, &m, func(c *callers.Caller, there bool) error {
+		if !there {
+			return noCaller(f.Caller)
+		}
+		m.Token = relay.RandomText(relay.TokenLen)
+		c.Token = s.vault.MAC(callers.TokenPurpose, relay.NewSecret([]byte(m.Token)))
+		if c.Signs != nil {
+			m.Secret, c.Signs = s.newSecret(f.Caller)
+		}
+		for n := range c.Agents {
+			i := c.Agents[n].Instance
+			s.giveKey(&m, &c.Agents[n], cmp.Or(s.label(ctx, i), string(i)))
+		}
+		return nil
+	})
+	return m, err
+}
+
+func known(caller string) func(*callers.Caller, bool) error {
+	return func(_ *callers.Caller, there bool) error {
+		if !there {
+			return noCaller(caller)
+		}
+		return nil
+	}
+}
+
+func noCaller(name string) *Error {
+	return refuse(NotFound, "no program is called %q", name).try("agents")
+}
+
+func callerRow(by audit.Actor, action string, f CallerFor) *audit.Entry {
+	return &audit.Entry{Actor: by, Action: action, Detail: strings.TrimSpace(f.Caller + " " + strings.Join(f.Agents, " "))}
+}
+
+// made is what a caller is told, before anything is made.
+func (s *programs) made(caller string) CallerMade {
+	m := CallerMade{Caller: caller, URL: s.set.URL, Agents: []CallerAgent{}}
+	if !slices.ContainsFunc(s.bots(), func(p platforms.Bot) bool { return p.ID().IsProgram() }) {
+		m.Warnings = []string{"Programs are not let in yet: write enabled = true under [agents] and restart the server."}
+	}
+	return m
+}
+
+func (s *programs) newSecret(caller string) (text string, sealed []byte) {
+	text = relay.RandomText(relay.TokenLen)
+	bucket, key := callers.Place(caller)
+	return text, s.vault.Seal(bucket, key, relay.NewSecret([]byte(text)))
+}
+
+// giveKey gives an agent of a caller a new key for waking.
+func (s *programs) giveKey(m *CallerMade, a *callers.Agent, name string) {
+	key := relay.RandomText(relay.TokenLen / 2)
+	a.Wake = s.vault.MAC(callers.WakePurpose, relay.NewSecret([]byte(key)))
+	m.Agents = append(m.Agents, CallerAgent{AgentID: a.Instance, Name: name, WakeURL: s.set.URL + "/agents/wakekey/" + key})
+}
+
+// change changes a caller, lets it reach the agents of f, and completes m.
+func (s *programs) change(ctx context.Context, row *audit.Entry, f CallerFor, m *CallerMade, do func(*callers.Caller, bool) error) error {
+	var link []relay.InstanceID
+	names := make(map[relay.InstanceID]string)
+	for _, name := range f.Agents {
+		i, err := s.served(ctx, name)
+		if err != nil {
+			return err
+		}
+		if names[i.ID] == "" {
+			link = append(link, i.ID)
+		}
+		names[i.ID] = i.Shown()
+	}
+	blank := *m
+	_, err := s.db.Callers.Change(ctx, row, f.Caller, link, func(c *callers.Caller, there bool) error {
+		*m = blank // it may be asked for again
+		if err := do(c, there); err != nil {
+			return err
+		}
+		for _, i := range link {
+			n := slices.IndexFunc(c.Agents, func(a callers.Agent) bool { return a.Instance == i })
+			if n < 0 {
+				n, c.Agents = len(c.Agents), append(c.Agents, callers.Agent{Instance: i})
+			}
+			s.giveKey(m, &c.Agents[n], names[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return refusedIn(err)
+	}
+	return m.complete()
+}
+
+// refusedIn is the refusal that came out of a change, as it is.
+func refusedIn(err error) error {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return refused
+	}
+	if errors.Is(err, callers.ErrTooMany) {
+		return refuse(Usage, "there may be at most %d programs, with %d agents each", callers.Max, callers.MaxAgents)
+	}
+	return err
+}
+
+// complete sets Env.
+func (m *CallerMade) complete() error {
+	type agent struct {
+		URL    string `json:"url"`
+		Wake   string `json:"wake_url"`
+		Status string `json:"status_url"`
+	}
+	all := make(map[relay.InstanceID]agent)
+	for _, a := range m.Agents {
+		all[a.AgentID] = agent{m.URL + "/agents/deliver", a.WakeURL, m.URL + "/agents/health"}
+	}
+	raw, err := json.Marshal(all)
+	m.Env = map[string]string{envCallerAgents: string(raw), envCallerSecret: m.Secret}
+	if m.Token != "" {
+		m.Env[envCallerAuth] = "Bearer " + m.Token
+	}
+	return err
+}
+
+// Caller is a program that was let in.
+type Caller struct {
+	Caller    string        `json:"caller"`
+	Agents    []CallerAgent `json:"agents"`
+	Signs     bool          `json:"hmac"`
+	CreatedAt time.Time     `json:"createdAt"`
+}
+
+// Callers lists the callers by name, with the agents that they reach.
+func (s *programs) Callers(ctx context.Context, _ struct{}) ([]Caller, error) {
+	all, err := s.db.Callers.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Caller, len(all))
+	for n, c := range all {
+		if out[n], err = s.show(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *programs) show(ctx context.Context, c callers.Caller) (Caller, error) {
+	out := Caller{Caller: c.Name, Agents: []CallerAgent{}, Signs: c.Signs != nil, CreatedAt: c.CreatedAt.UTC()}
+	for _, a := range c.Agents {
+		who := relay.Program{Caller: c.Name, Agent: a.Instance}.User()
+		bound, err := s.db.Bindings(ctx, store.BindingFilter{Platform: relay.ProgramPlatform, User: who, Instance: a.Instance})
+		if err != nil {
+			return out, err
+		}
+		if len(bound) > 0 { // else it was unlinked
+			out.Agents = append(out.Agents, CallerAgent{AgentID: a.Instance, Name: cmp.Or(s.label(ctx, a.Instance), string(a.Instance))})
+		}
+	}
+	return out, nil
+}
+
+// DenyCaller keeps a caller from agents: what waits for them becomes dead letters. Refused with NotFound, also if it did not
+// reach one, or Usage.
+func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) (Caller, error) {
+	if len(f.Agents) == 0 {
+		return Caller{}, unfit("agents", "which agent? --agent NAME")
+	}
+	var gone []relay.InstanceID
+	for _, name := range f.Agents {
+		i, err := s.instance(ctx, name)
+		if err != nil {
+			return Caller{}, err
+		}
+		gone = append(gone, i.ID)
+	}
+	c, err := s.db.Callers.Change(ctx, callerRow(by, "agents-deny", f), f.Caller, nil, func(c *callers.Caller, there bool) error {
+		if !there {
+			return noCaller(f.Caller)
+		}
+		for n, i := range gone {
+			if _, ok := c.Agent(i); !ok {
+				return refuse(NotFound, "%s does not reach %q", f.Caller, f.Agents[n])
+			}
+		}
+		c.Agents = slices.DeleteFunc(c.Agents, func(a callers.Agent) bool { return slices.Contains(gone, a.Instance) })
+		return nil
+	})
+	if err != nil {
+		return Caller{}, refusedIn(err)
+	}
+	return s.show(ctx, c)
+}
+
+// RemoveCaller removes a caller, with what it was promised and told: what waits for agents becomes dead letters. Refused with
+// NotFound.
+func (s *programs) RemoveCaller(ctx context.Context, by audit.Actor, f CallerFor) (Caller, error) {
+	f.Agents = nil
+	c, err := s.db.Callers.Remove(ctx, callerRow(by, "agents-remove", f), f.Caller)
+	if errors.Is(err, store.ErrNotFound) {
+		err = noCaller(f.Caller)
+	}
+	out := Caller{Caller: c.Name, Agents: []CallerAgent{}, Signs: c.Signs != nil, CreatedAt: c.CreatedAt.UTC()}
+	for _, a := range c.Agents {
+		out.Agents = append(out.Agents, CallerAgent{AgentID: a.Instance, Name: cmp.Or(s.label(ctx, a.Instance), string(a.Instance))})
+	}
+	return out, err
+}

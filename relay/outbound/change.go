@@ -1,0 +1,169 @@
+package outbound
+
+import (
+	"context"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
+)
+
+// A gateway knows an answer that waits by an id of ours. Until the answer is sent, that id stands for what is on disk, which
+// may be changed or withdrawn; for a day after that, for the message that was sent.
+
+// errNoAnswer is what a gateway is told that names an answer of which nothing is known any more, in Telegram's words.
+func errNoAnswer(op relay.Op) error { return errLeftBehind(op) }
+
+// named is the message that a changes; empty: it changes none.
+func named(a relay.Action) relay.MessageID {
+	switch a := a.(type) {
+	case relay.Edit:
+		return a.Message
+	case relay.Delete:
+		return a.Message
+	case relay.React:
+		return a.Message
+	}
+	return ""
+}
+
+// namesWaiting reports whether a changes an answer that waits. The error is that of one that nobody knows.
+func (who *Caller) namesWaiting(ctx context.Context, a relay.Action) (bool, error) {
+	m := named(a)
+	if !outbox.IsID(m) {
+		return false, nil
+	}
+	r, ok, err := who.out.db.Outbox.Find(ctx, who.instance, m)
+	switch {
+	case err != nil:
+		return false, internal(err)
+	case !ok || r.State() == outbox.Late:
+		return false, errNoAnswer(a.Op())
+	}
+	return r.State() == outbox.Waiting, nil
+}
+
+// real is a with the messages that it names by the ids that their network gave them. What an answer refers to that is not sent
+// is no message yet, and left out.
+func (who *Caller) real(ctx context.Context, a relay.Action) (relay.Action, error) {
+	var failed error
+	of := func(m relay.MessageID) relay.MessageID {
+		if !outbox.IsID(m) {
+			return m
+		}
+		r, ok, err := who.out.db.Outbox.Find(ctx, who.instance, m)
+		switch {
+		case err != nil:
+			failed = internal(err)
+		case !ok && named(a) == m:
+			failed = errNoAnswer(a.Op())
+		}
+		return r.Message
+	}
+	meta := func(m relay.Metadata) relay.Metadata {
+		m.ReplyToMessageID, m.TelegramReplyTo = of(m.ReplyToMessageID), of(m.TelegramReplyTo)
+		return m
+	}
+	switch x := a.(type) {
+	case relay.Send:
+		x.ReplyTo, x.Meta = of(x.ReplyTo), meta(x.Meta)
+		return x, failed
+	case relay.SendMedia:
+		x.ReplyTo, x.Meta = of(x.ReplyTo), meta(x.Meta)
+		return x, failed
+	case relay.Prompt:
+		x.ReplyTo, x.Meta = of(x.ReplyTo), meta(x.Meta)
+		return x, failed
+	case relay.Edit:
+		x.Message = of(x.Message)
+		return x, failed
+	case relay.Delete:
+		x.Message = of(x.Message)
+		return x, failed
+	case relay.React:
+		x.Message = of(x.Message)
+		return x, failed
+	}
+	return a, nil
+}
+
+// change does r, which names an answer that waited when it came: an edit changes what waits, a delete withdraws it, and a
+// reaction to what nobody can see yet does nothing. If the answer is being sent, r waits for that, and is about the message
+// then.
+func (who *Caller) change(ctx context.Context, r relay.Request) (relay.Result, error) {
+	m := named(r.Action)
+	rec, ok, err := who.out.db.Outbox.Find(ctx, who.instance, m)
+	if ok && rec.State() == outbox.Waiting && err == nil {
+		release, rests := who.out.Queue.seize(ctx, rec.Line())
+		if !rests {
+			return relay.Result{}, errBehind
+		}
+		if rec, ok, err = who.out.db.Outbox.Find(ctx, who.instance, m); ok && rec.State() == outbox.Waiting && err == nil {
+			err = who.changeWaiting(ctx, rec, r.Action)
+			release()
+			return relay.Result{MessageID: m, Queued: true}, err
+		}
+		release()
+	}
+	switch {
+	case err != nil:
+		return relay.Result{}, internal(err)
+	case !ok || rec.State() == outbox.Late:
+		return relay.Result{}, errNoAnswer(r.Action.Op())
+	}
+	t, err := who.allowed(ctx, r)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	if e, ok := t.action.(relay.React); ok {
+		return who.react(ctx, t, e, relay.Declined(who.speaksOf(r)))
+	}
+	return who.carryOut(ctx, t)
+}
+
+// changeWaiting does a to an answer that waits, and that nobody sends meanwhile.
+func (who *Caller) changeWaiting(ctx context.Context, r outbox.Record, a relay.Action) error {
+	switch a := a.(type) {
+	case relay.Delete:
+		if _, err := who.out.db.Outbox.Change(ctx, r.Number, func(*outbox.Record) bool { return false }); err != nil {
+			return internal(err)
+		}
+		who.out.Queue.forget(r.Line(), r.Number)
+	case relay.Edit:
+		asked, err := requestOf(r)
+		if err != nil {
+			return internal(err)
+		}
+		asked.Action = withText(asked.Action, a.Content)
+		frame, err := frameOf(asked)
+		if err != nil {
+			return internal(err)
+		}
+		if _, err := who.out.db.Outbox.Change(ctx, r.Number, func(stored *outbox.Record) bool { stored.Frame = frame; return true }); err != nil {
+			return internal(err)
+		}
+	}
+	return nil
+}
+
+// textOf is what a says, and withText is a with other words.
+func textOf(a relay.Action) string {
+	switch a := a.(type) {
+	case relay.Send:
+		return a.Content
+	case relay.SendMedia:
+		return a.Caption
+	}
+	return ""
+}
+
+func withText(a relay.Action, text string) relay.Action {
+	switch a := a.(type) {
+	case relay.Send:
+		a.Content = text
+		return a
+	case relay.SendMedia:
+		a.Caption = text
+		return a
+	}
+	return a
+}

@@ -1,0 +1,190 @@
+package outbound
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
+)
+
+// Run sends what waits, until ctx ends. What is being sent then has a few seconds more.
+func (q *Queue) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for ctx.Err() == nil {
+		q.prune(ctx)
+		at := q.begin(time.Now(), func(j job) { wg.Go(func() { q.over(j, q.attempt(ctx, j)) }) })
+		var look <-chan time.Time
+		if !at.IsZero() {
+			look = time.After(time.Until(at))
+		}
+		select {
+		case <-ctx.Done():
+		case <-q.poke:
+		case <-look:
+		}
+	}
+}
+
+// prune forgets the answers that are not on disk any more, if it may have some.
+func (q *Queue) prune(ctx context.Context) {
+	q.mu.Lock()
+	stale := q.stale
+	q.stale = false
+	q.mu.Unlock()
+	if !stale {
+		return
+	}
+	there, err := q.out.db.Outbox.List(ctx, outbox.Filter{}) // of what is stored meanwhile, nobody is told yet
+	if err != nil {
+		return // each finds out when it is its turn
+	}
+	known := make(map[uint64]bool)
+	newest := uint64(0)
+	for _, r := range there {
+		known[r.Number], newest = true, max(newest, r.Number)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for c := range q.lines {
+		q.forgetLocked(c, func(w waiter) bool { return !known[w.number] && w.number <= newest })
+	}
+}
+
+// begin has start send what may be sent now, and is when to look again; zero: not before somebody pokes.
+func (q *Queue) begin(now time.Time, start func(job)) (again time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lookLocked(now)
+	for {
+		var next job
+		found := false
+		again = time.Time{}
+		for c, l := range q.lines {
+			j, at, ok := q.dueLocked(c, l, now)
+			switch {
+			case !ok:
+			case at.After(now):
+				if again.IsZero() || at.Before(again) {
+					again = at
+				}
+			case !found || q.beforeLocked(j.waiter, next.waiter):
+				next, found = j, true
+			}
+		}
+		if !found {
+			break
+		}
+		q.lines[next.chat].going = true
+		q.going.Add(1, next.of)
+		if a := q.away[next.chat.Bot]; a != nil && !next.ends {
+			a.trying = true
+		}
+		start(next)
+	}
+	if soon := now.Add(lookEvery); len(q.away) > 0 && len(q.lines) > 0 && (again.IsZero() || soon.Before(again)) {
+		again = soon
+	}
+	return again
+}
+
+// beforeLocked reports whether a is sent before b: that of the tenant of which fewer are being sent, then the older one.
+func (q *Queue) beforeLocked(a, b waiter) bool {
+	if n := q.going.Compare(a.of, b.of); n != 0 {
+		return n < 0
+	}
+	return a.number < b.number
+}
+
+// job is what is begun of a chat's answers.
+type job struct {
+	chat relay.Chat
+	waiter
+	ends bool // its time is over: it is only to be marked
+}
+
+// dueLocked is what is to be begun next of a line, and when; ok is false if something that runs has to be over first. That an
+// answer's time is over is due whatever the bot does. q.mu must be held.
+func (q *Queue) dueLocked(c relay.Chat, l *line, now time.Time) (j job, at time.Time, ok bool) {
+	if l.going || len(l.waiting) == 0 {
+		return j, at, false
+	}
+	var end time.Time
+	if n := slices.IndexFunc(l.waiting, func(w waiter) bool { return !w.late }); n >= 0 {
+		if end = l.waiting[n].at.Add(q.keep); !now.Before(end) {
+			return job{c, l.waiting[n], true}, now, true
+		}
+	}
+	w, a := l.waiting[0], q.away[c.Bot]
+	if tenant, _ := q.going.Of(w.of); q.going.Total() >= atOnce || tenant >= ofOne || a != nil && a.trying {
+		return j, at, false
+	}
+	at = l.next
+	if a != nil && a.next.After(at) {
+		at = a.next
+	}
+	if !end.IsZero() && end.Before(at) {
+		at = end
+	}
+	return job{chat: c, waiter: w}, at, true
+}
+
+// lookLocked has a bot tried again at once whose connection is back. q.mu must be held.
+func (q *Queue) lookLocked(now time.Time) {
+	for id, a := range q.away {
+		p := q.out.bots.Bot(id)
+		up := p != nil && p.Status().State == platforms.Connected
+		if up && a.down {
+			a.next, a.pause = now, 0
+		}
+		a.down = !up
+	}
+}
+
+// tried is what came of a job.
+type tried struct {
+	done  []uint64      // these answers are over
+	away  bool          // the bot could not be reached
+	met   bool          // the network answered
+	after time.Duration // the pause before the next try
+	why   string
+}
+
+// over notes what came of a job.
+func (q *Queue) over(j job, t tried) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now, l := time.Now(), q.lines[j.chat]
+	l.going = false
+	q.going.Add(-1, j.of)
+	if j.ends {
+		for n := range l.waiting {
+			l.waiting[n].late = l.waiting[n].late || l.waiting[n].number == j.number
+		}
+	} else {
+		l.next, l.why = now.Add(t.after), t.why
+		q.metLocked(j.chat.Bot, t, now)
+	}
+	q.forgetLocked(j.chat, func(w waiter) bool { return slices.Contains(t.done, w.number) })
+}
+
+// metLocked notes whether a bot could be reached. q.mu must be held.
+func (q *Queue) metLocked(b relay.Bot, t tried, now time.Time) {
+	a := q.away[b]
+	switch {
+	case t.met:
+		delete(q.away, b)
+	case t.away && a == nil:
+		q.away[b] = &absence{pause: shortest, next: now.Add(shortest)}
+	case a != nil && a.trying: // what began before it was away says nothing new
+		a.trying = false
+		if t.away {
+			a.pause = min(max(2*a.pause, shortest), longest)
+		}
+		a.next = now.Add(a.pause)
+	}
+}

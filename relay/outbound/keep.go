@@ -1,0 +1,131 @@
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
+)
+
+// keepWithin of an action's time is left for storing it, if it was not sent till then. What a network is still at then has
+// an unknown outcome.
+const keepWithin = 1750 * time.Millisecond
+
+// behindFor is how long an action waits behind answers that wait.
+const behindFor = 20 * time.Second
+
+// errBehind is the answer to what would have gone before an answer that waits.
+var errBehind = relay.Later("not sent in time", nil)
+
+// answers reports whether a is what its gateway's turn ends with: the last answer is sent with a sound. Of a gateway that
+// never says so, any message is one that does not tell how its work is going.
+func answers(a relay.Action, says bool) bool {
+	switch a := a.(type) {
+	case relay.Send:
+		return a.Meta.Notify || !says && !a.Meta.NonConversational
+	case relay.SendMedia:
+		return a.Meta.Notify || !says && !a.Meta.NonConversational
+	}
+	return false
+}
+
+// idle reports whether a is of no use once an answer waits in its chat: it tells how the work is going.
+func idle(a relay.Action) bool {
+	switch a := a.(type) {
+	case relay.Typing:
+		return true
+	case relay.Draft:
+		return !a.Final
+	case relay.Send:
+		return a.Meta.NonConversational && !a.Meta.Notify
+	}
+	return false
+}
+
+// keeps reports whether a final answer that failed with err is stored: it certainly was not sent, for a reason that passes.
+// What is refused for good is the gateway's to know.
+func keeps(a relay.Action, says bool, err error) bool {
+	ae := relay.Explain(err)
+	return ae != nil && ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0 && ae.Retried() && answers(a, says)
+}
+
+// says reports whether the instance's gateway has said of an answer that it is the last.
+func (who *Caller) says() bool {
+	_, ok := who.out.says.Load(who.instance)
+	return ok
+}
+
+// learn notes whether the gateway tells its last answers from others.
+func (who *Caller) learn(a relay.Action) {
+	m, ok := a.(relay.SendMedia)
+	s, said := a.(relay.Send)
+	if ok && m.Meta.Notify || said && s.Meta.Notify {
+		if _, known := who.out.says.Load(who.instance); !known {
+			who.out.says.Store(who.instance, nil)
+		}
+	}
+}
+
+// keeps reports whether the action is stored that failed with err.
+func (a *action) keeps(err error) bool {
+	return a.who.out.Queue.keep > 0 && keeps(a.request.Action, a.who.says(), err)
+}
+
+// keep stores a final answer that was not sent because of failed, and is what its gateway is told then: the answer is on
+// disk. If it cannot be stored, failed stands.
+func (a *action) keep(ctx context.Context, r relay.Request, failed error) (relay.Result, error) {
+	who, q := a.who, a.who.out.Queue
+	if !a.keeps(failed) {
+		return relay.Result{}, failed
+	}
+	at := a.place()
+	if who.out.bots.Bot(at.Bot) == nil { // nobody can say which is meant
+		return relay.Result{}, failed
+	}
+	rec := outbox.Record{
+		Instance: who.instance, Tenant: who.tenant, Gateway: who.gateway, Bot: at.Bot, Chat: at.ID, Thread: r.Action.Within(),
+		Op: r.Action.Op(), At: a.came.UTC(), Why: relay.Explain(failed).Public,
+	}
+	if m, ok := r.Action.(relay.SendMedia); ok {
+		id, _, err := who.out.files.Put(ctx, who.instance, a.file.Name, a.file.Size, io.NewSectionReader(a.file.Content, 0, a.file.Size))
+		if err != nil {
+			return relay.Result{}, a.notKept(err, failed)
+		}
+		rec.File, m.SourceURL = id, relay.MediaPath+"/"+string(id)
+		r.Action = m
+	}
+	frame, err := frameOf(r)
+	if err == nil {
+		rec.Frame = frame
+		rec, err = who.out.db.Outbox.Add(ctx, rec)
+	}
+	if err != nil {
+		return relay.Result{}, a.notKept(err, failed)
+	}
+	q.push(rec)
+	who.out.counters.Add(count.OutboxStored, 1)
+	who.out.log.Info("an answer waits for its network", "answer", rec.ID, "instance", who.instance, "bot", at.Bot.String(), "err", failed)
+	return relay.Result{MessageID: rec.ID, Queued: true}, nil
+}
+
+// notKept counts an answer that could not be stored because of err, and is what its gateway is told.
+func (a *action) notKept(err, failed error) error {
+	if errors.Is(err, outbox.ErrTooMany) {
+		a.who.out.counters.Add(count.OutboxFull, 1)
+	}
+	a.who.out.log.Warn("an answer could not be stored; its gateway is told that it was not sent", "instance", a.who.instance, "err", err)
+	return failed
+}
+
+// frameOf is r as a gateway spells it.
+func frameOf(r relay.Request) (json.RawMessage, error) {
+	line, err := wire.Encode(wire.Outbound{Request: r})
+	return json.RawMessage(bytes.TrimSuffix(line, []byte("\n"))), err
+}

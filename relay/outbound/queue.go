@@ -1,0 +1,286 @@
+package outbound
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/fair"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
+)
+
+const (
+	// atOnce is how many waiting answers are being sent at once, and ofOne how many of one tenant.
+	atOnce, ofOne = 16, 4
+	// shortest and longest are the least and the longest pause before a bot is tried again that could not be reached.
+	shortest, longest = 2 * time.Second, time.Minute
+	// lookEvery is how often it is looked whether such a bot is connected again.
+	lookEvery = 2 * time.Second
+	// maxEnded is how many of the last answers that were not sent are remembered.
+	maxEnded = 100
+)
+
+// Queue is the final answers that no network could take when they came: each stays on disk until it is sent. Within a chat
+// they keep their order, and whatever comes newer waits behind them. They are sent so many at a time, tenants by turns. Its
+// methods may be called from any goroutine. With nothing in it, it has no timer, and costs an action the look at a number.
+type Queue struct {
+	// Set once, by New.
+	out  *Outbound
+	keep time.Duration // how long an answer is of use; 0: none is stored
+
+	poke chan struct{} // holds one value: there may be something to begin
+	size atomic.Int64  // how many lines there are
+
+	mu    sync.Mutex // guards the fields below, and every line
+	lines map[relay.Chat]*line
+	away  map[relay.Bot]*absence // bots that could not be reached
+	going fair.Tally             // of answers that are being sent
+	moved chan struct{}          // closed and replaced when a line changed
+	stale bool                   // some may have been dropped from the disk
+	ended []Ended
+}
+
+// line is the answers of one chat, the oldest first. There is none without an answer.
+type line struct {
+	waiting []waiter
+	going   bool      // its first answer is being sent
+	next    time.Time // its first answer is not tried before that
+	why     string    // as it was tried last
+}
+
+// waiter is an answer as it is known without its record.
+type waiter struct {
+	number uint64
+	of     fair.Owner
+	at     time.Time // when its action came
+	late   bool      // it is not sent any more: its person is told
+}
+
+// absence is that of a bot that could not be reached.
+type absence struct {
+	next   time.Time // it is not tried before that
+	pause  time.Duration
+	trying bool // an answer is on its way that tells whether it is back
+	down   bool // its state was not connected when it was looked at last
+}
+
+// Ended is an answer that was not sent, and why.
+type Ended struct {
+	outbox.Record // without its frame
+	When          time.Time
+	Because       Because
+	Words         string // the network's, if it refused it; for the operator
+}
+
+// Because is why an answer was not sent.
+type Because string
+
+// Why an answer was not sent.
+const (
+	BecauseDeclined Because = "declined" // its agent may not write in the chat any more
+	BecauseRefused  Because = "refused"  // the network did not take it
+	BecauseUnknown  Because = "unknown"  // it may have been sent, and nobody knows
+	BecauseLate     Because = "late"     // its time was over
+)
+
+func newQueue(out *Outbound, keep time.Duration) *Queue {
+	return &Queue{
+		out: out, keep: keep, poke: make(chan struct{}, 1), moved: make(chan struct{}),
+		lines: make(map[relay.Chat]*line), away: make(map[relay.Bot]*absence),
+	}
+}
+
+// Resume takes up what is on disk. It is called before anything is sent.
+func (q *Queue) Resume(ctx context.Context) error {
+	all, err := q.out.db.Outbox.List(ctx, outbox.Filter{})
+	for _, r := range all {
+		q.push(r)
+	}
+	return err
+}
+
+// push puts an answer that is stored behind the others of its chat.
+func (q *Queue) push(r outbox.Record) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[r.Line()]
+	if l == nil {
+		l = &line{}
+		q.lines[r.Line()] = l
+		q.size.Add(1)
+	}
+	w := waiter{number: r.Number, of: fair.Owner{Tenant: r.Tenant, Instance: r.Instance}, at: r.At, late: r.State() == outbox.Late}
+	at, known := slices.BinarySearchFunc(l.waiting, r.Number, byNumber) // of two that were stored at once, either may be told first
+	if known {
+		return
+	}
+	l.waiting = slices.Insert(l.waiting, at, w)
+	q.movedLocked()
+}
+
+func byNumber(w waiter, number uint64) int {
+	switch {
+	case w.number < number:
+		return -1
+	case w.number > number:
+		return 1
+	}
+	return 0
+}
+
+// movedLocked has everybody look again. q.mu must be held.
+func (q *Queue) movedLocked() {
+	close(q.moved)
+	q.moved = make(chan struct{})
+	q.wake()
+}
+
+// wake has Run look for something to begin. It does not block.
+func (q *Queue) wake() {
+	select {
+	case q.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Recheck has answers forgotten that are not on disk any more, and bots tried again. It does not block.
+func (q *Queue) Recheck() {
+	if q.size.Load() == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stale = true
+	clear(q.away)
+	q.wake()
+}
+
+// Holds reports whether an answer waits in the chat.
+func (q *Queue) Holds(c relay.Chat) bool {
+	if q.size.Load() == 0 {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lines[c] != nil
+}
+
+// until waits until ok, which is called with q.mu held; false: ctx ended first.
+func (q *Queue) until(ctx context.Context, ok func() bool) bool {
+	for {
+		q.mu.Lock()
+		done, moved := ok(), q.moved
+		q.mu.Unlock()
+		if done {
+			return true
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// passes waits until no answer is in front of what is to be done in the chat; false: some were until then.
+func (q *Queue) passes(ctx context.Context, c relay.Chat, then time.Time) bool {
+	ctx, cancel := context.WithDeadline(ctx, then)
+	defer cancel()
+	return q.until(ctx, func() bool { return q.lines[c] == nil })
+}
+
+// seize waits until none of the chat's answers is being sent, and keeps it so until release; ok is false if ctx ended first.
+func (q *Queue) seize(ctx context.Context, c relay.Chat) (release func(), ok bool) {
+	var mine *line
+	ok = q.until(ctx, func() bool {
+		if mine = q.lines[c]; mine == nil {
+			return true
+		}
+		if mine.going {
+			return false
+		}
+		mine.going = true
+		return true
+	})
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if mine != nil {
+			mine.going = false
+			q.forgetLocked(c, func(waiter) bool { return false })
+		}
+	}, ok
+}
+
+// lateIn are the chat's answers that are too late.
+func (q *Queue) lateIn(c relay.Chat) (numbers []uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.lines[c].waiting { // one of them is going
+		if w.late {
+			numbers = append(numbers, w.number)
+		}
+	}
+	return numbers
+}
+
+// forget takes answers out of their line: those of them that are not to be tried again.
+func (q *Queue) forget(c relay.Chat, numbers ...uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.forgetLocked(c, func(w waiter) bool { return slices.Contains(numbers, w.number) })
+}
+
+// forgetLocked takes those answers of a chat out of its line. q.mu must be held.
+func (q *Queue) forgetLocked(c relay.Chat, which func(waiter) bool) {
+	l := q.lines[c]
+	if l == nil {
+		return
+	}
+	l.waiting = slices.DeleteFunc(l.waiting, which)
+	if len(l.waiting) == 0 && !l.going {
+		delete(q.lines, c)
+		q.size.Add(-1)
+	}
+	q.movedLocked()
+}
+
+// State is what keeps the answers of a chat.
+type State struct {
+	Why  string    // in the words of the last try; empty: none failed
+	Next time.Time // when they are tried again at the latest, by what is known; zero: at once
+}
+
+// State is what keeps the answers of a chat now; ok is false if none waits there.
+func (q *Queue) State(c relay.Chat) (s State, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[c]
+	if l == nil {
+		return s, false
+	}
+	s = State{Why: l.why, Next: l.next}
+	if a := q.away[c.Bot]; a != nil && a.next.After(s.Next) {
+		s.Next = a.next
+	}
+	return s, true
+}
+
+// Ended are the last answers that were not sent, the oldest first.
+func (q *Queue) Ended() []Ended {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.ended)
+}
+
+func (q *Queue) noteEnded(e Ended) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.ended) == maxEnded {
+		q.ended = q.ended[1:]
+	}
+	q.ended = append(q.ended, e)
+}

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/callers"
+	"github.com/hermes-connector/hermes-connector/store/table"
+)
+
+// Callers are the programs that reach agents, and what they were promised and told. All methods: any goroutine.
+type Callers struct {
+	*callers.Records
+	db *DB
+}
+
+// Change lets fn change the record of a caller, or make one of the zero value where none is (there is false). The caller is
+// bound to the agents in link, which are among those that it has then and must be live, and unbound from those that it
+// has no more: what waits in their lanes becomes dead letters (DeadUnbound), and what is scheduled is dropped. Errors
+// are fn's, ErrNotFound, or callers.ErrTooMany.
+func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, link []relay.InstanceID, fn func(c *callers.Caller, there bool) error) (out callers.Caller, err error) {
+	now := cs.db.now()
+	err = cs.db.change(ctx, row, "caller "+name, func(t *tx) error {
+		old, there, err := table.Load[callers.Caller](t.Tx, callers.Bucket, table.Key(name))
+		if err != nil {
+			return err
+		}
+		out = old
+		out.Name, out.Agents = name, append([]callers.Agent(nil), old.Agents...)
+		if err := fn(&out, there); err != nil {
+			return err
+		}
+		if len(out.Agents) > callers.MaxAgents || !there && len(table.KeysUnder(t.Tx, callers.Bucket, nil)) >= callers.Max {
+			return callers.ErrTooMany
+		}
+		for _, i := range link {
+			who := relay.Program{Caller: name, Agent: i}.User()
+			if err := t.bind(Binding{Platform: relay.ProgramPlatform, User: who, Instance: i, Names: Names{Told: name}}, now); err != nil {
+				return err
+			}
+		}
+		for _, a := range old.Agents {
+			if _, stays := out.Agent(a.Instance); stays {
+				continue
+			}
+			if err := t.keepFrom(out, a.Instance, now); err != nil {
+				return err
+			}
+		}
+		return table.PutIndexed(t.Writer, out)
+	}, callers.Size)
+	return out, err
+}
+
+// keepFrom takes an agent from a caller.
+func (t *tx) keepFrom(c callers.Caller, i relay.InstanceID, now time.Time) error {
+	if err := callers.Strip(t.Writer, c, i); err != nil {
+		return err
+	}
+	return t.unbind(i, relay.ProgramPlatform, relay.Program{Caller: c.Name, Agent: i}.User(), now)
+}
+
+// Remove removes a caller, with all that it was promised and told, as if it had lost every agent. ErrNotFound: there is none.
+func (cs *Callers) Remove(ctx context.Context, row *audit.Entry, name string) (was callers.Caller, err error) {
+	now := cs.db.now()
+	err = cs.db.change(ctx, row, "caller "+name, func(t *tx) error {
+		c, err := table.Must[callers.Caller](t.Tx, callers.Bucket, table.Key(name), "caller "+name)
+		if err != nil {
+			return err
+		}
+		was = c
+		for _, a := range c.Agents {
+			if err := t.keepFrom(c, a.Instance, now); err != nil {
+				return err
+			}
+		}
+		if err := callers.Strip(t.Writer, c, ""); err != nil {
+			return err
+		}
+		return table.DeleteIndexed(t.Writer, c)
+	})
+	return was, err
+}

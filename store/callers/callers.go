@@ -1,0 +1,115 @@
+// Package callers is what is kept of programs that hand over what they have for agents: who they are (Caller), what became
+// of what they handed over (relay.Receipt), and what agents said to them (Reply).
+//
+// Which agents a caller may reach is not known here: that is a binding, like a person's. A receipt is stored in the
+// transaction of its event, and noted as taken in the transaction that deletes the acknowledged entry, so that after a crash
+// it says what is so.
+package callers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/rekey"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Bucket is the bucket of callers: name -> Caller. The index has them by the MACs of their credentials.
+const Bucket = "callers"
+
+// Bounds.
+const (
+	Max       = 100 // callers
+	MaxAgents = 100 // that a caller may reach
+	Kept      = 7 * 24 * time.Hour
+)
+
+// The purposes name the keys of the MACs of callers' credentials.
+const (
+	TokenPurpose = "agents-token" // of bearer tokens
+	WakePurpose  = "agents-wake"  // of keys that wake one agent
+)
+
+const byMAC = "mac"
+
+// Caller is a program that the operator let in.
+type Caller struct {
+	Name string `json:"name"`
+	// ID is random: another caller under a former one's name meets nothing that was the former one's.
+	ID string `json:"id"`
+	// Token is the HMAC of its bearer token.
+	Token []byte `json:"token"`
+	// Signs is the secret that it signs bodies with, by the vault, for Place; nil: it does not sign.
+	Signs     []byte    `json:"signs,omitempty"`
+	Agents    []Agent   `json:"agents,omitempty"`
+	CreatedAt time.Time `json:"created"`
+}
+
+// Agent is an agent that a caller was let reach. Whether it may is the binding's to say.
+type Agent struct {
+	Instance relay.InstanceID `json:"instance"`
+	// Wake is the HMAC of the key that wakes the agent and is good for nothing else.
+	Wake []byte `json:"wake"`
+}
+
+// Place is where the secret is stored, for the seal.
+func Place(name string) (bucket, key string) { return Bucket, string(table.Key(name)) }
+
+// Index is the caller's place, and its keys in the index.
+func (c Caller) Index() (string, []byte, [][]byte) {
+	also := [][]byte{table.IndexKey(Bucket, byMAC, string(c.Token), c.Name)}
+	for _, a := range c.Agents {
+		also = append(also, table.IndexKey(Bucket, byMAC, string(a.Wake), c.Name))
+	}
+	return Bucket, table.Key(c.Name), also
+}
+
+// Agent is the agent as the caller was let reach it; ok is false if it was not.
+func (c Caller) Agent(i relay.InstanceID) (a Agent, ok bool) {
+	n := slices.IndexFunc(c.Agents, func(a Agent) bool { return a.Instance == i })
+	if n < 0 {
+		return a, false
+	}
+	return c.Agents[n], true
+}
+
+// Sealed are the callers with a secret.
+func Sealed() rekey.Kind {
+	return rekey.Records(Bucket, false, func(c *Caller) []rekey.Value {
+		if c.Signs == nil {
+			return nil
+		}
+		bucket, key := Place(c.Name)
+		return []rekey.Value{{Bucket: bucket, Key: key, Bytes: &c.Signs}}
+	})
+}
+
+// Records are those of all callers. All methods: any goroutine.
+type Records struct{ db *table.DB }
+
+// New are the records of db.
+func New(db *table.DB) *Records { return &Records{db: db} }
+
+// All lists the callers by name.
+func (rs *Records) All(ctx context.Context) ([]Caller, error) {
+	return table.Get(ctx, rs.db, "callers", func(t *bolt.Tx) ([]Caller, error) { return table.List[Caller](t, Bucket, nil) })
+}
+
+// Get is the caller of that name; ok is false when there is none.
+func (rs *Records) Get(ctx context.Context, name string) (c Caller, ok bool, err error) {
+	return table.Find[Caller](ctx, rs.db, "caller", Bucket, table.Key(name))
+}
+
+// ByMAC is the caller one of whose credentials has that HMAC; ok is false when there is none.
+func (rs *Records) ByMAC(ctx context.Context, mac []byte) (c Caller, ok bool, err error) {
+	all, err := table.Get(ctx, rs.db, "caller", func(t *bolt.Tx) ([]Caller, error) {
+		return table.Lookup[Caller](t, Bucket, table.IndexUnder(Bucket, byMAC, string(mac)), "", 1)
+	})
+	if err != nil || len(all) == 0 {
+		return c, false, err
+	}
+	return all[0], true, nil
+}

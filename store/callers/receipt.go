@@ -1,0 +1,180 @@
+package callers
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// The buckets of receipts.
+const (
+	Receipts = "receipts" // caller|event -> relay.Receipt
+	// Due orders those that are scheduled: milliseconds since 1970, caller, event -> nothing but that it is there.
+	Due = "due"
+	// Latest is what an agent took last in a chat: chat -> event.
+	Latest = "latest"
+)
+
+// MaxScheduled is how much of a caller's waits for its time.
+const MaxScheduled = 1000
+
+// ErrTooMany: as many as there may be are there.
+var ErrTooMany = errors.New("there are too many")
+
+func receiptKey(caller string, ev relay.EventID) []byte { return table.Key(caller, string(ev)) }
+
+func dueKey(r relay.Receipt) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(r.When.UnixMilli())), receiptKey(r.Caller, r.Event)...)
+}
+
+// Size is how large a receipt is, about, without its text.
+const Size = 1 << 10
+
+// Receipt is the receipt of an event of a caller's; ok is false when there is none.
+func (rs *Records) Receipt(ctx context.Context, caller string, ev relay.EventID) (r relay.Receipt, ok bool, err error) {
+	return table.Find[relay.Receipt](ctx, rs.db, "receipt", Receipts, receiptKey(caller, ev))
+}
+
+// Put stores the receipt of an event that is stored under that id in the same transaction, in the place of one that was
+// scheduled.
+func Put(w *table.Writer, r relay.Receipt, b relay.BufferID, now time.Time) error {
+	if err := unschedule(w, r); err != nil {
+		return err
+	}
+	r.At, r.Buffer, r.When, r.Text = now, b, time.Time{}, ""
+	return w.Put(Receipts, receiptKey(r.Caller, r.Event), r)
+}
+
+// unschedule takes what r stands for off the list of what is due.
+func unschedule(w *table.Writer, r relay.Receipt) error {
+	old, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, receiptKey(r.Caller, r.Event))
+	if err != nil || !ok || old.When.IsZero() {
+		return err
+	}
+	return w.Delete(Due, dueKey(old))
+}
+
+// Take notes that the gateway of an agent has acknowledged the event of a program.
+func Take(w *table.Writer, user relay.UserID, chat relay.ChatID, ev relay.EventID, now time.Time) error {
+	p, _ := relay.ProgramOf(user)
+	k := receiptKey(p.Caller, ev)
+	r, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, k)
+	if err != nil || !ok { // it is past its time, or its caller is gone
+		return err
+	}
+	r.TakenAt = now
+	return errors.Join(w.Put(Receipts, k, r), w.Put(Latest, table.Key(chat), latest{p.Caller, ev, now}))
+}
+
+// latest is what an agent took last in a chat.
+type latest struct {
+	Caller string        `json:"caller"`
+	Event  relay.EventID `json:"event"`
+	At     time.Time     `json:"at"`
+}
+
+// Latest is the receipt of what the agent took last in a chat; ok is false when it took nothing, or that is past its time.
+func (rs *Records) Latest(ctx context.Context, chat relay.ChatID) (r relay.Receipt, ok bool, err error) {
+	l, ok, err := table.Find[latest](ctx, rs.db, "latest receipt", Latest, table.Key(chat))
+	if err != nil || !ok {
+		return r, false, err
+	}
+	return rs.Receipt(ctx, l.Caller, l.Event)
+}
+
+// Requeued notes that a dead letter went back to its lane, under that id.
+func Requeued(w *table.Writer, user relay.UserID, ev relay.EventID, b relay.BufferID) error {
+	p, _ := relay.ProgramOf(user)
+	k := receiptKey(p.Caller, ev)
+	r, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, k)
+	if err != nil || !ok {
+		return err
+	}
+	r.Buffer = b
+	return w.Put(Receipts, k, r)
+}
+
+// Schedule stores what is to be delivered at r.When. What was stored before for its event stays, and is returned.
+// ErrTooMany: so much of its caller's waits already.
+func (rs *Records) Schedule(ctx context.Context, r relay.Receipt) (stored relay.Receipt, err error) {
+	r.At = rs.db.Now()
+	err = rs.db.Change(ctx, "scheduled receipt", func(w *table.Writer) error {
+		k := receiptKey(r.Caller, r.Event)
+		old, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, k)
+		if stored = old; err != nil || ok {
+			return err
+		}
+		if !table.Has(w.Tx, Bucket, table.Key(r.Caller)) {
+			return fmt.Errorf("caller %s: %w", r.Caller, table.ErrNotFound)
+		}
+		n := 0
+		for k := range table.Under(w.Tx, Due, nil) {
+			if len(k) > 8 && bytes.HasPrefix(k[8:], table.Prefix(r.Caller)) {
+				n++
+			}
+		}
+		if n >= MaxScheduled {
+			return ErrTooMany
+		}
+		stored = r
+		return errors.Join(w.Put(Receipts, k, r), w.Put(Due, dueKey(r), true))
+	}, Size+len(r.Text))
+	return stored, err
+}
+
+// Next is what is due first; ok is false when nothing is scheduled. One that is damaged is passed over.
+func (rs *Records) Next(ctx context.Context) (r relay.Receipt, ok bool, err error) {
+	all, err := table.Get(ctx, rs.db, "scheduled receipts", func(t *bolt.Tx) ([]relay.Receipt, error) {
+		for k := range table.Under(t, Due, nil) {
+			if len(k) <= 8 {
+				continue
+			}
+			r, ok, err := table.Load[relay.Receipt](t, Receipts, k[8:])
+			if err == nil && ok {
+				return []relay.Receipt{r}, nil
+			}
+		}
+		return nil, nil
+	})
+	if err != nil || len(all) == 0 {
+		return r, false, err
+	}
+	return all[0], true, nil
+}
+
+// Unschedule drops a receipt that is scheduled and comes to nothing more.
+func (rs *Records) Unschedule(ctx context.Context, r relay.Receipt) error {
+	return rs.db.Change(ctx, "scheduled receipt", func(w *table.Writer) error {
+		return dropScheduled(w, func(o relay.Receipt) bool { return o.Caller == r.Caller && o.Event == r.Event })
+	})
+}
+
+// dropScheduled drops what is scheduled and picked, and what points nowhere.
+func dropScheduled(w *table.Writer, picked func(relay.Receipt) bool) error {
+	for _, k := range table.KeysUnder(w.Tx, Due, nil) {
+		var own []byte
+		if len(k) > 8 {
+			own = k[8:]
+		}
+		r, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, own)
+		switch {
+		case err == nil && ok && !r.When.IsZero() && !picked(r):
+			continue
+		case err == nil && ok && !r.When.IsZero():
+			err = w.Delete(Receipts, own)
+		default:
+			err = nil
+		}
+		if err := errors.Join(err, w.Delete(Due, k)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

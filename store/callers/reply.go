@@ -1,0 +1,127 @@
+package callers
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Replies is the bucket of what agents said to callers: caller|running number -> Reply.
+const Replies = "replies"
+
+// What is kept for a caller. Past it the oldest goes.
+const (
+	MaxReplies    = 1000
+	MaxReplyBytes = 16 << 20
+)
+
+// Reply is what an agent said to a caller.
+type Reply struct {
+	Number      uint64           `json:"-"` // of the replies to all callers; it only grows
+	Caller      string           `json:"-"`
+	Agent       relay.InstanceID `json:"agent"`
+	Session     string           `json:"session"`
+	Event       relay.EventID    `json:"event,omitempty"`    // of what it answers, as far as that is known
+	Dispatch    string           `json:"dispatch,omitempty"` // what the caller calls that
+	Correlation string           `json:"correlation,omitempty"`
+	Content     string           `json:"content"`
+	Final       bool             `json:"final,omitempty"` // the agent said that it is done
+	At          time.Time        `json:"at"`
+}
+
+func replyKey(caller string, n uint64) []byte {
+	return binary.BigEndian.AppendUint64(table.Prefix(caller), n)
+}
+
+// Keep stores a reply under the next number, and drops the oldest of its caller's that are too many. ErrNotFound: there is
+// no such caller.
+func (rs *Records) Keep(ctx context.Context, r Reply) (stored Reply, dropped int, err error) {
+	r.At = rs.db.Now()
+	err = rs.db.Change(ctx, "reply", func(w *table.Writer) (err error) {
+		if !table.Has(w.Tx, Bucket, table.Key(r.Caller)) {
+			return table.ErrNotFound
+		}
+		if r.Number, err = w.Next(Replies); err != nil {
+			return err
+		}
+		if err := w.Put(Replies, replyKey(r.Caller, r.Number), r); err != nil {
+			return err
+		}
+		dropped, err = trim(w, r.Caller)
+		return err
+	}, len(r.Content)+Size)
+	return r, dropped, err
+}
+
+// trim drops the oldest replies to a caller that are too many.
+func trim(w *table.Writer, caller string) (dropped int, err error) {
+	count, size := 0, 0
+	for _, v := range table.Under(w.Tx, Replies, table.Prefix(caller)) {
+		count, size = count+1, size+len(v)
+	}
+	var keys [][]byte
+	for k, v := range table.Under(w.Tx, Replies, table.Prefix(caller)) {
+		if count <= MaxReplies && size <= MaxReplyBytes {
+			break
+		}
+		count, size = count-1, size-len(v)
+		keys = append(keys, append([]byte(nil), k...))
+	}
+	return len(keys), table.DropKeys(w, Replies, keys)
+}
+
+// ReplyFilter picks replies to a caller, oldest first.
+type ReplyFilter struct {
+	Caller string
+	After  uint64        // those with a greater number
+	Event  relay.EventID // those to that; empty: to anything
+	Limit  int           // at most so many; 0: all
+}
+
+// Replies lists the replies that f picks. Damaged ones are left out.
+func (rs *Records) Replies(ctx context.Context, f ReplyFilter) ([]Reply, error) {
+	return table.Get(ctx, rs.db, "replies", func(t *bolt.Tx) (out []Reply, _ error) {
+		from := string(binary.BigEndian.AppendUint64(nil, f.After+1))
+		for k, v := range table.UnderFrom(t, Replies, table.Prefix(f.Caller), from) {
+			r, err := table.Decode[Reply](k, v)
+			if err != nil || f.Event != "" && r.Event != f.Event {
+				continue
+			}
+			r.Caller, r.Number = f.Caller, table.Number(k)
+			if out = append(out, r); len(out) == f.Limit {
+				break
+			}
+		}
+		return out, nil
+	})
+}
+
+// Read drops the replies to a caller up to a number, which the caller has. One that was not given out yet, such as one from
+// before a backup was restored, drops nothing: known is false then.
+func (rs *Records) Read(ctx context.Context, caller string, upTo uint64) (known bool, err error) {
+	there := false
+	known, err = table.Get(ctx, rs.db, "replies", func(t *bolt.Tx) (bool, error) {
+		for k := range table.Under(t, Replies, table.Prefix(caller)) {
+			there = table.Number(k) <= upTo
+			break
+		}
+		return upTo <= t.Bucket([]byte(Replies)).Sequence(), nil
+	})
+	if err != nil || !known || !there {
+		return known, err
+	}
+	return true, rs.db.Change(ctx, "read replies", func(w *table.Writer) error {
+		var keys [][]byte
+		for k := range table.Under(w.Tx, Replies, table.Prefix(caller)) {
+			if table.Number(k) > upTo {
+				break
+			}
+			keys = append(keys, append([]byte(nil), k...))
+		}
+		return table.DropKeys(w, Replies, keys)
+	})
+}
