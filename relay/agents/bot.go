@@ -114,13 +114,13 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	p, session, ok := relay.ProgramIn(a.Chat)
 	switch {
 	case !ok || b.kept == nil:
-		return relay.Result{}, notSent("chat not found", nil)
+		return relay.Result{}, relay.Gone("", nil)
 	case strings.TrimSpace(a.Content) == "":
-		return relay.Result{}, notSent("the message is empty", nil)
+		return relay.Result{}, relay.Refused("the message is empty", nil)
 	}
 	to, err := b.answers(ctx, p, a)
 	if err != nil {
-		return relay.Result{}, notSent(errUnstored, err)
+		return relay.Result{}, relay.Later("the reply cannot be stored now", err)
 	}
 	r, dropped, err := b.kept.Keep(ctx, callers.Reply{
 		Caller: p.Caller, Agent: p.Agent, Session: session, Event: to.Event, Dispatch: to.Dispatch, Correlation: to.Correlation,
@@ -128,9 +128,9 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound): // removed a moment ago
-		return relay.Result{}, notSent("chat not found", nil)
+		return relay.Result{}, relay.Gone("", nil)
 	case err != nil:
-		return relay.Result{}, notSent(errUnstored, err)
+		return relay.Result{}, relay.Later("the reply cannot be stored now", err)
 	}
 	for range dropped {
 		b.count(count.ReplyDropped)
@@ -140,12 +140,6 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	}
 	b.tell(r)
 	return relay.Result{MessageID: relay.MessageID("reply-" + strconv.FormatUint(r.Number, 10))}, nil
-}
-
-const errUnstored = "network: the reply cannot be stored now"
-
-func notSent(public string, err error) error {
-	return &relay.ActionError{Outcome: relay.NotSent, Public: public, Err: err}
 }
 
 // answers is the receipt of what a answers: of what it replies to, else of what went down to the agent last in that chat. The
