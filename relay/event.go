@@ -69,6 +69,8 @@ type Traits struct {
 	DeepLink bool `json:"deep,omitempty"`
 	// Costly: the operator pays for each answer.
 	Costly bool `json:"costly,omitempty"`
+	// Named: what is to get it was spoken to by its name, which is not in the text any more.
+	Named bool `json:"named,omitempty"`
 	// Press: a button was pressed, or something was chosen from a menu.
 	Press bool `json:"press,omitempty"`
 	// Forwarded: the person passed on what was said elsewhere, so the words may be somebody else's.

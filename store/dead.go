@@ -175,7 +175,7 @@ func (l *lane) addDead(id relay.BufferID, d deadHead, buried []byte) error {
 	l.Deaths++
 	l.touch()
 	l.t.died = append(l.t.died, d.Reason)
-	payload, err := encodeEntry(d, buried)
+	payload, err := encodeDead(d, buried)
 	if err != nil {
 		return fmt.Errorf("encode for bucket %s: %w", bucketDead, err)
 	}

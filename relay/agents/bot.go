@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -109,37 +110,51 @@ func (b *Bot) Typing(_ context.Context, a relay.Typing) (relay.Result, error) {
 	return relay.Result{}, b.CheckChat(a.Chat)
 }
 
-// Send implements platforms.Bot: it returns once the reply is on disk.
-func (b *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+// Send implements platforms.Bot: it returns once the reply is on disk. Of one that is too long the last part is the final one.
+func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err error) {
 	p, session, ok := relay.ProgramIn(a.Chat)
 	switch {
 	case !ok || b.kept == nil:
-		return relay.Result{}, relay.Gone("", nil)
+		return res, relay.Gone("", nil)
 	case strings.TrimSpace(a.Content) == "":
-		return relay.Result{}, relay.Refused("the message is empty", nil)
+		return res, relay.Refused("the message is empty", nil)
 	}
 	to, err := b.answers(ctx, p, a)
 	if err != nil {
-		return relay.Result{}, relay.Later("the reply cannot be stored now", err)
+		return res, relay.Later("the reply cannot be stored now", err)
 	}
-	r, dropped, err := b.kept.Keep(ctx, callers.Reply{
-		Caller: p.Caller, Agent: p.Agent, Session: session, Event: to.Event, Dispatch: to.Dispatch, Correlation: to.Correlation,
-		Content: a.Content, Final: a.Meta.Notify,
-	})
+	runes := []rune(a.Content)
+	for part := range slices.Chunk(runes, MaxReply) {
+		runes = runes[len(part):]
+		id, err := b.keep(ctx, callers.Reply{
+			Caller: p.Caller, Agent: p.Agent, Session: session, Event: to.Event, Dispatch: to.Dispatch, Correlation: to.Correlation,
+			Content: string(part), Final: a.Meta.Notify && len(runes) == 0,
+		})
+		if err != nil {
+			return res, err
+		}
+		res.MessageID, res.MessageIDs = id, append(res.MessageIDs, id)
+	}
+	return res, nil
+}
+
+// keep stores a reply, and tells those who wait for it.
+func (b *Bot) keep(ctx context.Context, r callers.Reply) (relay.MessageID, error) {
+	r, dropped, err := b.kept.Keep(ctx, r)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // removed a moment ago
-		return relay.Result{}, relay.Gone("", nil)
+		return "", relay.Gone("", nil)
 	case err != nil:
-		return relay.Result{}, relay.Later("the reply cannot be stored now", err)
+		return "", relay.Later("the reply cannot be stored now", err)
 	}
 	for range dropped {
 		b.count(count.ReplyDropped)
 	}
 	if dropped > 0 {
-		b.log.Warn("too many replies wait for a program; the oldest were dropped", "caller", p.Caller, "replies", dropped)
+		b.log.Warn("too many replies wait for a program; the oldest were dropped", "caller", r.Caller, "replies", dropped)
 	}
 	b.tell(r)
-	return relay.Result{MessageID: relay.MessageID("reply-" + strconv.FormatUint(r.Number, 10))}, nil
+	return relay.MessageID("reply-" + strconv.FormatUint(r.Number, 10)), nil
 }
 
 // answers is the receipt of what a answers: of what it replies to, else of what went down to the agent last in that chat. The

@@ -440,3 +440,5 @@ func (g *gateway) result() wire.OutboundResult {
 
 // unlimited are rates that nobody meets.
 func unlimited() *limits.Rates { return limits.NewRates(1000, 1_000_000) }
+
+func goingIdle() wire.Frame { return wire.GoingIdle{} }

@@ -143,7 +143,11 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
 		ev := u.Delivery.About()
-		cs, _, err := in.candidates(ctx, ev)
+		spokenTo := relay.InstanceID("")
+		if ev.Traits.Named {
+			spokenTo = u.Instance
+		}
+		cs, _, err := in.candidates(ctx, ev, spokenTo)
 		if err != nil {
 			return j, err
 		}

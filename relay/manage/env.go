@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -37,7 +38,7 @@ func (a *surroundings) env(wakeURL string) map[string]string {
 	}
 	ids := make(map[relay.PlatformID]map[string]relay.BotID)
 	var platforms []string
-	for _, p := range a.bots() {
+	for _, p := range a.named() {
 		bot := p.ID()
 		if slices.Contains(platforms, string(bot.Platform)) {
 			delete(ids, bot.Platform)
@@ -58,6 +59,16 @@ func (a *surroundings) env(wakeURL string) map[string]string {
 		env[envBotIDs] = string(raw)
 	}
 	return env
+}
+
+// named are the bots that a gateway is told to front. That of programs it fronts in any case: it is named if there is no other
+// one.
+func (a *surroundings) named() []platforms.Bot {
+	others := slices.DeleteFunc(slices.Clone(a.bots()), func(p platforms.Bot) bool { return p.ID().IsProgram() })
+	if len(others) == 0 {
+		return a.bots()
+	}
+	return others
 }
 
 // EnvLines renders e.Env as the lines of a .env file, in a fixed order and with comments.

@@ -79,7 +79,7 @@ func (s *programs) AddCaller(ctx context.Context, by audit.Actor, f CallerFor) (
 	m := s.made(f.Caller)
 	err := s.change(ctx, callerRow(by, "agents-add", f), f, &m, func(c *callers.Caller, there bool) error {
 		if there {
-			return refuse(Exists, "there is a program called %q already", f.Caller).try("agents-allow", f.Caller, "--agent", f.Agents[0])
+			return refuse(Exists, "there is a program called %q already", f.Caller).try("agents-allow", f.Caller, f.Agents[0])
 		}
 		c.ID, c.CreatedAt = relay.RandomText(16), s.set.Now().UTC()
 		m.Token = relay.RandomText(relay.TokenLen)
@@ -193,13 +193,21 @@ func (s *programs) change(ctx context.Context, row *audit.Entry, f CallerFor, m 
 		}
 		return nil
 	})
+	if err != nil {
+		return refusedIn(err)
+	}
+	return m.complete()
+}
+
+// refusedIn is the refusal that came out of a change, as it is.
+func refusedIn(err error) error {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return refused
+	}
 	if errors.Is(err, callers.ErrTooMany) {
 		return refuse(Usage, "there may be at most %d programs, with %d agents each", callers.Max, callers.MaxAgents)
 	}
-	if err != nil {
-		return err
-	}
-	return m.complete()
+	return err
 }
 
 // complete sets Env.
@@ -286,7 +294,7 @@ func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) 
 		return nil
 	})
 	if err != nil {
-		return Caller{}, err
+		return Caller{}, refusedIn(err)
 	}
 	return s.show(ctx, c)
 }

@@ -109,8 +109,8 @@ func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res
 	switch ae := relay.Explain(err); {
 	case err == nil:
 		return q.sent(ctx, r, res)
-	case ae.Outcome == relay.MaybeSent && stop.Err() != nil: // the next start finds the mark
-		return tried{away: true}
+	case ae.Outcome == relay.MaybeSent && (stop.Err() != nil || len(ae.MessageIDs) == 0 && q.remembered(r)):
+		return tried{away: true} // by the mark, the next start, or the next try, finds out
 	case ae.Outcome == relay.MaybeSent:
 		out := q.end(ctx, r, BecauseUnknown, err)
 		out.away = true // whatever it suffers from, the others wait a little

@@ -170,7 +170,7 @@ func resultFrames() []wire.Frame {
 			RetryAfter: 1500 * time.Millisecond,
 		}},
 		wire.OutboundResult{ID: id, Err: &relay.ActionError{
-			Outcome: relay.NotSent, Public: "network: flood control exceeded. Retry in 30 seconds", RetryAfter: 30 * time.Second,
+			Outcome: relay.NotSent, Public: "network: Flood control exceeded. Retry in 30 seconds", RetryAfter: 30 * time.Second,
 		}},
 		wire.OutboundResult{ID: id, Err: relay.Declined("telegram")},
 		wire.OutboundResult{ID: id, Err: relay.Unsupported(relay.OpDraft)},
