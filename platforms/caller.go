@@ -26,8 +26,8 @@ func Caller(ctx context.Context) relay.InstanceID {
 
 type onceKey struct{}
 
-// Once names what is sent under the returned context: a network that remembers names (Rememberer) does not carry it out
-// again under the same one.
+// Once names what is sent under the returned context, by somebody who tries again later: a network that remembers names
+// (Rememberer) does not carry it out again under the same one, and what could not be sent at all is not tried again here.
 func Once(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, onceKey{}, name)
 }

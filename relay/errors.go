@@ -68,7 +68,7 @@ func Penalty(wait time.Duration, err error) *ActionError {
 	if wait <= 0 {
 		return Later("rate limited", err)
 	}
-	out := Later(fmt.Sprintf("flood control exceeded. Retry in %d seconds", int64(math.Ceil(wait.Seconds()))), err)
+	out := Later(fmt.Sprintf("Flood control exceeded. Retry in %d seconds", int64(math.Ceil(wait.Seconds()))), err)
 	out.RetryAfter = wait
 	return out
 }

@@ -47,7 +47,9 @@ type Event struct {
 	Context          []ContextLine   `json:"ctx,omitempty"` // oldest first
 	ContextError     bool            `json:"ctxErr,omitempty"`
 	Prompt           *PromptResponse `json:"prompt,omitempty"`
-	Media            []Media         `json:"media,omitempty"`
+	// Options are what a slash command was given, of a network where each value has a name. Text has them, too.
+	Options []Option `json:"opts,omitempty"`
+	Media   []Media  `json:"media,omitempty"`
 	// Attachments are its own files, then those of a forwarded message, then those of the message it replies to: at
 	// most MaxAttachments. They stay off the wire.
 	Attachments []Attachment `json:"files,omitempty"`
@@ -69,6 +71,8 @@ type Traits struct {
 	DeepLink bool `json:"deep,omitempty"`
 	// Costly: the operator pays for each answer.
 	Costly bool `json:"costly,omitempty"`
+	// Named: what is to get it was spoken to by its name, which is not in the text any more.
+	Named bool `json:"named,omitempty"`
 	// Press: a button was pressed, or something was chosen from a menu.
 	Press bool `json:"press,omitempty"`
 	// Forwarded: the person passed on what was said elsewhere, so the words may be somebody else's.
@@ -87,6 +91,12 @@ type ContextLine struct {
 	UserID   UserID `json:"user,omitempty"`
 	UserName string `json:"name,omitempty"`
 	Text     string `json:"text"`
+}
+
+// Option is a value that a slash command was given.
+type Option struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // PromptResponse is an answer to a prompt's button.

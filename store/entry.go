@@ -3,13 +3,11 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -70,33 +68,6 @@ const (
 // deadReasons are all of them.
 var deadReasons = [...]DeadReason{DeadAge, DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved, DeadUnbound}
 
-// entryHead is what the store knows of an entry. Its frame stands behind it, after a newline. The buffer id is the lane's
-// epoch and the end of the entry's key.
-type entryHead struct {
-	At     time.Time `json:"at"`
-	Deaths int       `json:"deaths,omitempty"`
-	About  About     `json:"of,omitzero"`
-	// Forward is there if the frame of a forward stands behind the frame.
-	Forward *forwardHead `json:"fwd,omitempty"`
-	// Event is there in the frame's place: its frame is made at the push.
-	Event *relay.Event `json:"event,omitempty"`
-}
-
-// forwardHead is what the store knows of an entry's forward.
-type forwardHead struct {
-	Until time.Time `json:"until"`
-	Run   uint64    `json:"run"`  // of the program, which accepted it
-	Size  int       `json:"size"` // of its frame, which is the last thing in the entry
-}
-
-// deadHead is what the store knows of a dead letter. The entry, head and frame, stands behind it. The
-// buffer id is the end of the letter's key.
-type deadHead struct {
-	DiedAt time.Time  `json:"died"`
-	Reason DeadReason `json:"reason"`
-	Size   int        `json:"size"` // of the entry's stored record
-}
-
 // entryKey is where the entry of i with that sequence number stands, which came as the arrival's.
 func entryKey(arrival uint64, i relay.InstanceID, seq uint64) []byte {
 	k := make([]byte, 0, 64)
@@ -132,56 +103,6 @@ func deadID(k []byte) (b relay.BufferID, ok bool) {
 func AboutOf(d relay.Delivery) About {
 	e := d.About()
 	return About{ID: e.ID, Bot: e.Bot, At: e.At, Chat: e.Source.ChatID, User: e.Source.UserID}
-}
-
-// encodeEntry renders a head and what stands behind it.
-func encodeEntry(head any, behind []byte) ([]byte, error) {
-	b, err := table.Encode(head)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(b, '\n'), behind...), nil
-}
-
-// parseEntry reads an entry. frame is part of payload.
-func parseEntry(payload []byte) (h entryHead, frame []byte, err error) {
-	head, frame, _ := bytes.Cut(payload, []byte{'\n'})
-	if json.Unmarshal(head, &h) != nil {
-		return h, nil, errors.New("the entry has no head")
-	}
-	if h.Event != nil {
-		h.About = AboutOf(*h.Event)
-		if h.Forward == nil {
-			frame = nil
-		}
-	}
-	if f := h.Forward; f != nil && (f.Size < 0 || f.Size > len(frame)) {
-		return entryHead{}, nil, errors.New("the entry's forward is longer than the entry")
-	}
-	return h, frame, nil
-}
-
-// decodeEntry reads the entry under k. frame is part of value.
-func decodeEntry(k, value []byte) (h entryHead, frame []byte, err error) {
-	payload, err := boltfile.Unseal(k, value)
-	if err != nil {
-		return h, nil, err
-	}
-	return parseEntry(payload)
-}
-
-// decodeDead reads the dead letter under k, and the entry in it. frame is part of value.
-func decodeDead(k, value []byte) (d deadHead, h entryHead, frame []byte, err error) {
-	payload, err := boltfile.Unseal(k, value)
-	if err != nil {
-		return d, h, nil, err
-	}
-	head, behind, _ := bytes.Cut(payload, []byte{'\n'})
-	if json.Unmarshal(head, &d) != nil {
-		return d, h, nil, errors.New("the letter has no head")
-	}
-	h, frame, err = parseEntry(behind)
-	return d, h, frame, err
 }
 
 // readEntry is the entry under k of a lane with that epoch, as it is handed out in that run of the program.

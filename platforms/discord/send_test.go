@@ -20,7 +20,7 @@ const chat relay.ChatID = "42"
 
 const (
 	toChat    = "POST /channels/42/messages"
-	busyWords = "network: flood control exceeded. Retry in %d seconds"
+	busyWords = "network: Flood control exceeded. Retry in %d seconds"
 )
 
 // paragraphs is a text that is split into n parts, and the parts.

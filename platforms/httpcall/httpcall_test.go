@@ -244,9 +244,9 @@ func TestExplain(t *testing.T) {
 	}{
 		"an answer already":       {fmt.Errorf("x: %w", done), *done},
 		"anything else":           {errors.New("x"), relay.ActionError{Public: "timed out: the outcome is unknown"}},
-		"rate limited":            {&Fault{What: "x", Sent: Refused, Status: 429, RetryAfter: 7 * time.Second}, relay.ActionError{Outcome: relay.NotSent, Public: "network: flood control exceeded. Retry in 7 seconds", RetryAfter: 7 * time.Second}},
+		"rate limited":            {&Fault{What: "x", Sent: Refused, Status: 429, RetryAfter: 7 * time.Second}, relay.ActionError{Outcome: relay.NotSent, Public: "network: Flood control exceeded. Retry in 7 seconds", RetryAfter: 7 * time.Second}},
 		"refused":                 {&Fault{What: "x", Sent: Refused, Status: 400}, relay.ActionError{Outcome: relay.NotSent, Public: "said"}},
-		"held back by a limit":    {&Fault{What: "x", Sent: Never, RetryAfter: 1100 * time.Millisecond}, relay.ActionError{Outcome: relay.NotSent, Public: "network: flood control exceeded. Retry in 2 seconds", RetryAfter: 1100 * time.Millisecond}},
+		"held back by a limit":    {&Fault{What: "x", Sent: Never, RetryAfter: 1100 * time.Millisecond}, relay.ActionError{Outcome: relay.NotSent, Public: "network: Flood control exceeded. Retry in 2 seconds", RetryAfter: 1100 * time.Millisecond}},
 		"not in time":             {&Fault{What: "x", Sent: Never, Cause: context.Canceled}, relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline"}},
 		"out of reach":            {&Fault{What: "x", Sent: Never}, relay.ActionError{Outcome: relay.NotSent, Public: "network: Net cannot be reached"}},
 		"an internal error":       {&Fault{What: "x", Status: 502}, relay.ActionError{Public: "timed out: Net had an internal error, the outcome is unknown"}},

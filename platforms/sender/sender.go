@@ -59,6 +59,7 @@ type Turn struct {
 
 	cost    ratelimit.Cost
 	once    bool // no second try, whatever the reason
+	waits   bool // whoever asks tries again later: what certainly was not sent is not tried again here
 	paid    bool // the next call has its place in the rates already
 	release func()
 }
@@ -177,6 +178,8 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 		}
 		once := t.once || tries == maxTries
 		switch {
+		case t.waits && (f.Sent == httpcall.Never || f.Limited()):
+			return cmp.Or(unclear, err)
 		case f.Limited() && !once:
 		case f.Sent == httpcall.Never && f.RetryAfter > 0: // held back by a limit: not before the deadline
 			return cmp.Or(unclear, err)
@@ -317,6 +320,7 @@ func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(con
 // Post posts the text behind the parts that stand already.
 func (t *Turn) Post(ctx context.Context, x Text, stand ...relay.MessageID) (relay.Result, error) {
 	for x.Left() > 0 {
+		t.waits = len(stand) == 0 && platforms.Name(ctx) != "" // behind what stands, the rest has to follow
 		id, err := x.Send(ctx, t)
 		switch {
 		case err == nil && id != "":

@@ -131,6 +131,39 @@ func silenceOf(err error) time.Duration {
 	return 0
 }
 
+// TestWhoTriesAgainLater: what certainly was not sent is not tried again for somebody who does that; behind a part that
+// stands, it is.
+func TestWhoTriesAgainLater(t *testing.T) {
+	never := &httpcall.Fault{What: "send", Sent: httpcall.Never}
+	for name, tc := range map[string]struct {
+		then  []error
+		tries int
+		why   string // empty: it works
+	}{
+		"it works":                       {[]error{nil, nil}, 2, ""},
+		"it never leaves":                {[]error{never}, 1, "network: Net cannot be reached"},
+		"silence":                        {[]error{busy(7*time.Second, httpcall.Chat)}, 1, "network: flood control exceeded. Retry in 7 seconds"},
+		"behind a part it never leaves":  {[]error{nil, never, nil}, 3, ""},
+		"behind a part there is silence": {[]error{nil, busy(7*time.Second, httpcall.Chat), nil}, 3, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
+				tries := 0
+				_, err := s.Post(platforms.Once(ctx, "name"), chat, &sender.Plain{Parts: []string{"a", "b"}, Part: func(ctx context.Context, n *sender.Turn, part string) (relay.MessageID, error) {
+					return relay.MessageID(part), n.Do(ctx, sender.Call{Do: func(context.Context) error {
+						err := tc.then[min(tries, len(tc.then)-1)]
+						tries++
+						return err
+					}})
+				}})
+				if why := relay.Explain(err); tries != tc.tries || (why == nil) != (tc.why == "") || why != nil && why.Public != tc.why {
+					t.Errorf("%d tries, %v; want %d, %q", tries, err, tc.tries, tc.why)
+				}
+			})
+		})
+	}
+}
+
 // TestASilenceLongerThanThereIsTime: the answer has the network's reason and the limiter's time.
 func TestASilenceLongerThanThereIsTime(t *testing.T) {
 	for name, whom := range map[string]httpcall.Whom{"unsaid": httpcall.Unsaid, "of the chat": httpcall.Chat, "of the bot": httpcall.Bot} {
@@ -140,7 +173,7 @@ func TestASilenceLongerThanThereIsTime(t *testing.T) {
 				tries := 0
 				err := n.Do(ctx, sender.Call{Do: func(context.Context) error { tries++; return busy(time.Minute, whom) }})
 				n.Leave()
-				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != "network: flood control exceeded. Retry in 60 seconds" || ae.RetryAfter != time.Minute || tries != 1 {
+				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != "network: Flood control exceeded. Retry in 60 seconds" || ae.RetryAfter != time.Minute || tries != 1 {
 					t.Errorf("%+v after %d tries", ae, tries)
 				}
 				// From now on nothing leaves: what is cosmetic is dropped.
@@ -332,7 +365,7 @@ func TestALongText(t *testing.T) {
 		"one part":  {text{nil}, relay.Result{MessageID: "a"}, nil},
 		"all of it": {text{nil, nil, nil}, relay.Result{MessageID: "a", MessageIDs: []relay.MessageID{"c", "b", "a"}}, nil},
 		"nothing of it": {text{refused, nil, nil}, relay.Result{}, &relay.ActionError{
-			Outcome: relay.NotSent, Public: "network: flood control exceeded. Retry in 60 seconds", RetryAfter: time.Minute,
+			Outcome: relay.NotSent, Public: "network: Flood control exceeded. Retry in 60 seconds", RetryAfter: time.Minute,
 		}},
 		"nothing to see": {text{errInvisible}, relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "no"}},
 		"nothing to see in the middle": {text{nil, errInvisible, nil}, relay.Result{

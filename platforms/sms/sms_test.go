@@ -308,7 +308,7 @@ func TestSendRefused(t *testing.T) {
 		"a gateway's":     {502, `<html>`, person, "timed out: Twilio had an internal error, the outcome is unknown", relay.MaybeSent, 1},
 		"a bad answer":    {201, `<html>`, person, "timed out: Twilio's answer did not come, the outcome is unknown", relay.MaybeSent, 1},
 		"unsubscribed":    {400, `{"code":21610,"message":"x"}`, person, "chat not found: the recipient has unsubscribed", relay.NotSent, 1},
-		"queue full":      {429, `{"code":21611,"message":"x"}`, person, "network: flood control exceeded. Retry in 600 seconds", relay.NotSent, 1},
+		"queue full":      {429, `{"code":21611,"message":"x"}`, person, "network: Flood control exceeded. Retry in 600 seconds", relay.NotSent, 1},
 		"its own words":   {400, `{"code":21408,"message":"Permission to send has not been enabled"}`, person, "Permission to send has not been enabled", relay.NotSent, 1},
 		"an inner error":  {500, `{"message":"x"}`, person, "timed out: Twilio had an internal error, the outcome is unknown", relay.MaybeSent, 1},
 		"no number":       {201, `{}`, "ann", "chat not found", relay.NotSent, 0},

@@ -241,7 +241,7 @@ func TestSendFaults(t *testing.T) {
 		},
 		"silence longer than there is time": {
 			fault{code: 429, description: "Too Many Requests: retry after 60", retryAfter: 60},
-			relay.NotSent, "network: flood control exceeded. Retry in 60 seconds", time.Minute, 1, 0,
+			relay.NotSent, "network: Flood control exceeded. Retry in 60 seconds", time.Minute, 1, 0,
 		},
 		"internal error": {
 			fault{code: 500, description: "Internal Server Error"},

@@ -67,8 +67,8 @@ type load struct {
 	turn        bool         // it begins a turn that is waited for
 }
 
-func newLoad(e store.Entry) load {
-	return load{Entry: e, parts: []part{{e.Buffer, e.About}}, settles: e.Event != nil}
+func newLoad(e store.Entry) *load {
+	return &load{Entry: e, parts: []part{{e.Buffer, e.About}}, settles: e.Event != nil}
 }
 
 // oldest is where the entry in flight is that was pushed first and is not acknowledged, or -1. Forwards do not

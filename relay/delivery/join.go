@@ -23,11 +23,11 @@ const (
 // add makes next a part of e, if they are one event.
 func (p *Pump) add(e *load, next store.Entry) bool {
 	whole := next.Event != nil
-	if !p.out.join(&e.Entry, next) {
+	if !p.out.join(&e.Entry, &next) {
 		return false
 	}
 	if e.where == (Conversation{}) {
-		e.where, _ = p.out.where(next)
+		e.where, _ = p.out.where(&next)
 	}
 	e.parts = append(e.parts, part{next.Buffer, next.About})
 	e.Buffer, e.About, e.settles = next.Buffer, next.About, e.settles || whole

@@ -55,8 +55,8 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 	}()
 
 	e, ok, err := p.find(ctx, t)
-	if err == nil && ok && t != again && (t == release || !p.waits(ctx, &e)) {
-		err = p.join(ctx, &e)
+	if err == nil && ok && t != again && (t == release || !p.waits(ctx, e)) {
+		err = p.join(ctx, e)
 	} else if t != again {
 		ok = false
 	}
@@ -64,16 +64,16 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 		return fmt.Errorf("next delivery for %s: %w", l.inst, err)
 	}
 	if ok && p.unsettled(e, t) {
-		ok, err = p.settle(ctx, &e)
+		ok, err = p.settle(ctx, e)
 	}
-	if err != nil || !ok || t == again && !p.repeat(&e) || t != again && !p.enter(&e) {
+	if err != nil || !ok || t == again && !p.repeat(e) || t != again && !p.enter(e) {
 		return err
 	}
 	var left func(written bool)
 	if e.Forward != nil {
 		left = func(written bool) { p.left(e.Buffer, written) }
 	}
-	err = p.out.push(ctx, e.Entry, left)
+	err = p.out.push(ctx, &e.Entry, left)
 
 	l.mu.Lock()
 	f := &p.flight.entries[p.flight.index(e.Buffer)]
@@ -98,7 +98,7 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 }
 
 // poisoned buries an entry that cannot be pushed. Several come one by one.
-func (p *Pump) poisoned(ctx context.Context, e load, why error) error {
+func (p *Pump) poisoned(ctx context.Context, e *load, why error) error {
 	l, id := p.lane, e.Buffer
 	l.mu.Lock()
 	if len(e.parts) > 1 {
@@ -121,7 +121,7 @@ func (p *Pump) poisoned(ctx context.Context, e load, why error) error {
 }
 
 // find is the entry that the task is about; ok is false when there is none.
-func (p *Pump) find(ctx context.Context, t task) (e load, ok bool, err error) {
+func (p *Pump) find(ctx context.Context, t task) (e *load, ok bool, err error) {
 	switch t {
 	case again:
 		return p.findAgain(ctx)
@@ -155,7 +155,7 @@ func (p *Pump) find(ctx context.Context, t task) (e load, ok bool, err error) {
 
 // findAgain is what is to be pushed once more after a Resume. What is not all there any more is not: what is left of it
 // waits like others.
-func (p *Pump) findAgain(ctx context.Context) (e load, ok bool, err error) {
+func (p *Pump) findAgain(ctx context.Context) (e *load, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()
 	i := slices.IndexFunc(p.flight.entries, entry.isDue)
@@ -163,7 +163,7 @@ func (p *Pump) findAgain(ctx context.Context) (e load, ok bool, err error) {
 		l.mu.Unlock()
 		return e, false, nil
 	}
-	was := load{Entry: store.Entry{Buffer: p.flight.entries[i].id}, parts: p.flight.entries[i].parts, where: p.flight.entries[i].where}
+	was := &load{Entry: store.Entry{Buffer: p.flight.entries[i].id}, parts: p.flight.entries[i].parts, where: p.flight.entries[i].where}
 	l.mu.Unlock()
 	for n, x := range was.parts {
 		found, there, err := l.buf.Next(ctx, l.inst, x.id.Seq-1)
@@ -172,7 +172,7 @@ func (p *Pump) findAgain(ctx context.Context) (e load, ok bool, err error) {
 		}
 		if there = there && found.Buffer == x.id; there && n == 0 {
 			e = newLoad(found)
-		} else if !there || !p.add(&e, found) {
+		} else if !there || !p.add(e, found) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if i := p.flight.index(was.Buffer); i >= 0 && p.flight.entries[i].isDue() {
@@ -181,10 +181,10 @@ func (p *Pump) findAgain(ctx context.Context) (e load, ok bool, err error) {
 			return e, false, nil
 		}
 	}
-	c, urgent := p.out.where(e.Entry)
+	c, urgent := p.out.where(&e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.turns.place(&e, c, urgent, l.forwards.form(e.Entry))
+	p.turns.place(e, c, urgent, l.forwards.form(e.Entry))
 	return e, true, nil
 }
 

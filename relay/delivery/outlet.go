@@ -65,43 +65,43 @@ func newOutlet(o Outlet, log *slog.Logger) outlet {
 	return outlet{o, log}
 }
 
-// guarded is what do returns about e, with a panic turned into poison: the one place where this package recovers.
-func (o outlet) guarded(e store.Entry, do func() error) (err error) {
+// guarded is what do returns about an entry, with a panic turned into poison: the one place where this package recovers.
+func (o outlet) guarded(of relay.BufferID, do func() error) (err error) {
 	defer func() {
 		v := recover()
 		if v == nil {
 			return
 		}
 		what := relay.PanicWords(v)
-		o.log.Error("push panicked", "buffer", e.Buffer.String(), "panic", what, "stack", string(debug.Stack()))
+		o.log.Error("push panicked", "buffer", of.String(), "panic", what, "stack", string(debug.Stack()))
 		err = fmt.Errorf("%w: %s", ErrPoison, what)
 	}()
 	return do()
 }
 
 // push is Outlet.Push, guarded.
-func (o outlet) push(ctx context.Context, e store.Entry, left func(written bool)) error {
-	return o.guarded(e, func() error { return o.Push(ctx, e, left) })
+func (o outlet) push(ctx context.Context, e *store.Entry, left func(written bool)) error {
+	return o.guarded(e.Buffer, func() error { return o.Push(ctx, *e, left) })
 }
 
 // settle is Outlet.Settle, guarded.
 func (o outlet) settle(ctx context.Context, e *store.Entry) error {
-	return o.guarded(*e, func() error { return o.Settle(ctx, e) })
+	return o.guarded(e.Buffer, func() error { return o.Settle(ctx, e) })
 }
 
 // join is Outlet.Join, guarded. No forward is joined.
-func (o outlet) join(e *store.Entry, next store.Entry) (joined bool) {
-	_ = o.guarded(next, func() error {
-		joined = o.Join != nil && next.Forward == nil && o.Join(e, next)
+func (o outlet) join(e, next *store.Entry) (joined bool) {
+	_ = o.guarded(next.Buffer, func() error {
+		joined = o.Join != nil && next.Forward == nil && o.Join(e, *next)
 		return nil
 	})
 	return joined
 }
 
 // where is Outlet.Where, guarded: what cannot be read waits for nobody.
-func (o outlet) where(e store.Entry) (c Conversation, urgent bool) {
-	_ = o.guarded(e, func() error {
-		c, urgent = o.Where(e)
+func (o outlet) where(e *store.Entry) (c Conversation, urgent bool) {
+	_ = o.guarded(e.Buffer, func() error {
+		c, urgent = o.Where(*e)
 		return nil
 	})
 	c.urgent = urgent
@@ -109,10 +109,10 @@ func (o outlet) where(e store.Entry) (c Conversation, urgent bool) {
 }
 
 // takes is Outlet.Takes, guarded: what cannot be read is pushed, and buried then.
-func (o outlet) takes(ctx context.Context, e store.Entry) bool {
+func (o outlet) takes(ctx context.Context, e *store.Entry) bool {
 	taken := true
-	_ = o.guarded(e, func() error {
-		taken = o.Takes(ctx, e)
+	_ = o.guarded(e.Buffer, func() error {
+		taken = o.Takes(ctx, *e)
 		return nil
 	})
 	return taken

@@ -10,7 +10,7 @@ import (
 // to it. Those behind it wait, for they come after it.
 
 // unsettled reports whether e is to be settled now: if it were ready, it would be pushed as an event.
-func (p *Pump) unsettled(e load, t task) bool {
+func (p *Pump) unsettled(e *load, t task) bool {
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *Pump) settle(ctx context.Context, e *load) (ok bool, err error) {
 	case settling.Err() != nil:
 		return false, nil
 	case err != nil:
-		return false, p.poisoned(ctx, *e, err)
+		return false, p.poisoned(ctx, e, err)
 	case !e.settles: // it took no time
 		return true, nil
 	}

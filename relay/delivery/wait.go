@@ -17,14 +17,14 @@ func (p *Pump) Heard(c Conversation, sign Sign) {
 
 // waits has e wait if it cannot be pushed yet, and reports whether it does.
 func (p *Pump) waits(ctx context.Context, e *load) bool {
-	l, taken := p.lane, p.out.takes(ctx, e.Entry)
+	l, taken := p.lane, p.out.takes(ctx, &e.Entry)
 	l.mu.Lock()
 	live := taken && len(p.turns.talks) == 0 && !p.turns.backlog(e.Entry)
 	l.mu.Unlock()
 	if live {
 		return false
 	}
-	c, urgent := p.out.where(e.Entry)
+	c, urgent := p.out.where(&e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if behind := p.turns.place(e, c, urgent, l.forwards.form(e.Entry)); taken && !behind || p.flight.knows(e.Buffer) {
@@ -38,7 +38,7 @@ func (p *Pump) waits(ctx context.Context, e *load) bool {
 }
 
 // findWaiting is the entry that waited longest of those that need not wait any more.
-func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
+func (p *Pump) findWaiting(ctx context.Context) (e *load, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()
 	c, ok := p.turns.next(p.flight.ordinary() < l.window)
@@ -54,10 +54,10 @@ func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
 	}
 	e = newLoad(found)
 	there := ok && found.Buffer.Seq == seq
-	taken := there && p.out.takes(ctx, found)
+	taken := there && p.out.takes(ctx, &e.Entry)
 	urgent := false
 	if there {
-		_, urgent = p.out.where(found)
+		_, urgent = p.out.where(&e.Entry)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
 		p.turns.unready(c)
 	}
 	e.waited = true
-	p.turns.place(&e, c, urgent, l.forwards.form(e.Entry))
+	p.turns.place(e, c, urgent, l.forwards.form(e.Entry))
 	if taken { // it may have become an event meanwhile, which waits for the window
 		p.turns.talks[c].waiting[0].forward = l.forwards.form(found) == asForward
 	}
@@ -76,7 +76,7 @@ func (p *Pump) findWaiting(ctx context.Context) (e load, ok bool, err error) {
 }
 
 // asideLocked has what was joined wait once more, each by itself. lane.mu must be held.
-func (p *Pump) asideLocked(e load) {
+func (p *Pump) asideLocked(e *load) {
 	p.flight.remove(e.Buffer)
 	if len(e.parts) == 1 {
 		return

@@ -47,7 +47,7 @@ func Without(ev relay.Event, rest string) relay.Event {
 	if rest == "" {
 		return ev
 	}
-	ev.Text = rest
+	ev.Text, ev.Traits.Named = rest, true
 	if ev.Type == relay.TypeText && strings.HasPrefix(rest, "/") {
 		ev.Type = relay.TypeCommand
 	}

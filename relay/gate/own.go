@@ -18,12 +18,14 @@ type Owned struct {
 }
 
 // OwnInstance chooses the one of an author's own instances that may receive the event: the one that they are linked to for
-// this command; else one that they are linked to for everything: in a shared chat the holder of the grant covering it, in a
+// this command, unless they name another; else one that they are linked to for everything: in a shared chat the holder of the grant covering it, in a
 // direct message the one that the message names, else the first one marked as default for direct messages, else the one they
-// were bound to first. owned is in the order of binding; holder, named and command are empty if there is none. ok is false if
-// there is nothing to choose.
+// were bound to first. owned is in the order of binding; holder, named and command are empty if there is none; command is
+// what the event says without a name. ok is false if there is nothing to choose.
 func OwnInstance(owned []Owned, holder, named relay.InstanceID, command string, direct bool) (_ relay.InstanceID, ok bool) {
-	if n := slices.IndexFunc(owned, func(o Owned) bool { return slices.Contains(o.Commands, command) }); n >= 0 {
+	if n := slices.IndexFunc(owned, func(o Owned) bool {
+		return slices.Contains(o.Commands, command) && (named == "" || named == o.Instance)
+	}); n >= 0 {
 		return owned[n].Instance, true
 	}
 	owned = Whole(owned)

@@ -39,7 +39,9 @@ func TestOwnInstance(t *testing.T) {
 		"named, shared: that is no choice":                  {[]Owned{a, bDefault, c}, "", "c", false, "b", ""},
 		"named, shared, another of theirs holds it":         {[]Owned{a, b, c}, "b", "c", false, "b", ""},
 		"a command":                                         {[]Owned{a, bDefault, tools}, "", "", true, "tools", "/add"},
-		"a command, whoever is named":                       {[]Owned{a, tools}, "", "a", true, "tools", "/backup"},
+		"a command for another":                             {[]Owned{a, tools}, "", "a", true, "a", "/backup"},
+		"a command, by name":                                {[]Owned{a, tools}, "", "tools", true, "tools", "/backup"},
+		"a command, by name, shared":                        {[]Owned{a, tools}, "a", "tools", false, "tools", "/backup"},
 		"a command, in the chat of another of theirs":       {[]Owned{a, b, tools}, "b", "", false, "tools", "/add"},
 		"a command as another types it":                     {[]Owned{tools, other}, "", "", true, "other", "/Add"},
 		"another command":                                   {[]Owned{tools, a}, "", "", true, "a", "/new"},
@@ -74,12 +76,14 @@ func TestOwnInstanceIsOneOfTheirs(t *testing.T) { // invariant 3
 		got, ok := OwnInstance(owned, holder, named, typed, rapid.Bool().Draw(t, "direct"))
 		theirs, any, has := false, false, false
 		for _, o := range owned {
-			fits := len(o.Commands) == 0 || o.Commands[0] == typed
+			fits := len(o.Commands) == 0 || o.Commands[0] == typed && (named == "" || named == o.Instance)
 			any = any || fits
 			theirs = theirs || o.Instance == got && fits
 			has = has || o.Instance == got && len(o.Commands) > 0 && fits
 		}
-		taken := slices.ContainsFunc(owned, func(o Owned) bool { return slices.Contains(o.Commands, typed) })
+		taken := slices.ContainsFunc(owned, func(o Owned) bool {
+			return slices.Contains(o.Commands, typed) && (named == "" || named == o.Instance)
+		})
 		if ok != any || theirs != ok || taken && !has {
 			t.Fatalf("OwnInstance(%v, %q, %q) = %q, %t", owned, holder, typed, got, ok)
 		}

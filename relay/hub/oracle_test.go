@@ -52,7 +52,7 @@ func (w *world) candidates(ev relay.Event) map[relay.InstanceID]string {
 	return out
 }
 
-// called is the agent that ev is for by its name: one that its author is bound to for everything, or the holder of the chat.
+// called is the agent that ev is for by its name: one that its author is bound to, or the holder of the chat.
 func (w *world) called(ev relay.Event) relay.InstanceID {
 	if ev.Traits.Press || ev.Prompt != nil || ev.Traits.AuthorIsBot {
 		return ""
@@ -60,7 +60,7 @@ func (w *world) called(ev relay.Event) relay.InstanceID {
 	for id, a := range w.agents {
 		for _, name := range []string{string(id), strings.ToLower(a.label)} {
 			if (strings.HasPrefix(ev.Text, "@"+name+" ") || strings.HasPrefix(ev.Text, "@"+name+": ")) && name != "" &&
-				(w.whole(id, ev.Source.Platform, ev.Source.UserID) || w.holder(ev.Source.Place()) == id) {
+				(w.bound(id, ev.Source.Platform, ev.Source.UserID) || w.holder(ev.Source.Place()) == id) {
 				return id
 			}
 		}
@@ -109,12 +109,15 @@ func (w *world) holder(at relay.Place) relay.InstanceID {
 
 // own is the one of the author's instances that gets the event.
 func (w *world) own(ev relay.Event, holder relay.InstanceID) (own relay.InstanceID) {
-	src := ev.Source
-	command, _, _ := strings.Cut(strings.Split(ev.Text, " ")[0], "@")
+	src, who, text := ev.Source, w.called(ev), ev.Text
+	if who != "" {
+		_, text, _ = strings.Cut(text, " ")
+	}
+	command, _, _ := strings.Cut(strings.Split(text, " ")[0], "@")
 	for _, b := range w.bonds { // the first bound comes first
 		switch its := strings.Fields(b.commands); {
 		case b.platform != src.Platform || b.user != src.UserID:
-		case slices.Contains(its, command) && !ev.Traits.Press && ev.Prompt == nil:
+		case slices.Contains(its, command) && (who == "" || who == b.agent) && !ev.Traits.Press && ev.Prompt == nil:
 			return b.agent
 		case len(its) == 0 && (own == "" || b.dmDefault):
 			own = b.agent
@@ -123,7 +126,7 @@ func (w *world) own(ev relay.Event, holder relay.InstanceID) (own relay.Instance
 	if src.ChatType != relay.ChatDM && w.whole(holder, src.Platform, src.UserID) {
 		return holder
 	}
-	if who := w.called(ev); src.ChatType == relay.ChatDM && who != "" && w.whole(who, src.Platform, src.UserID) {
+	if src.ChatType == relay.ChatDM && who != "" && w.whole(who, src.Platform, src.UserID) {
 		return who
 	}
 	return own

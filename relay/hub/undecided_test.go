@@ -101,9 +101,15 @@ func (q *square) claim(chat relay.ChatID) {
 // say hands one message in and returns its event's id.
 func (q *square) say(u relay.UserID, chat relay.ChatID) relay.EventID {
 	q.t.Helper()
+	return q.write(u, chat, "hello")
+}
+
+// write is say with a text.
+func (q *square) write(u relay.UserID, chat relay.ChatID, text string) relay.EventID {
+	q.t.Helper()
 	q.n++
 	ev := relay.Event{
-		ID: relay.EventID(fmt.Sprint("e", q.n)), MessageID: relay.MessageID(fmt.Sprint(q.n)), Bot: q.bot, At: time.Now(), Type: relay.TypeText, Text: "hello",
+		ID: relay.EventID(fmt.Sprint("e", q.n)), MessageID: relay.MessageID(fmt.Sprint(q.n)), Bot: q.bot, At: time.Now(), Type: relay.TypeText, Text: text,
 		Source: relay.Source{Platform: tell, ChatID: chat, ChatType: relay.ChatGroup, UserID: u}, Traits: relay.Traits{Addressed: true},
 	}
 	if chat == "@"+relay.ChatID(u) {
@@ -143,6 +149,31 @@ func (q *square) want(what string, got, want any) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		q.t.Errorf("%s: %v, want %v", what, got, want)
 	}
+}
+
+// TestACommandByNameThatWaits goes to whom it named, and not to whoever else has the command.
+func TestACommandByNameThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		speaks := make(chan struct{})
+		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) {
+			<-speaks
+			return true, nil
+		})
+		defer q.end()
+		q.claim("hidden")
+		if err := q.db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: "ann", Instance: "kids", Commands: []string{"/add"}}); err != nil {
+			t.Fatal(err)
+		}
+		first := q.say("eve", "hidden")
+		named := q.write("ann", "hidden", "@home /add 7 35")
+		q.want("verdicts", q.reasons(named), []gate.Reason{gate.Undecided})
+		other := q.write("ann", "hidden", "@kids /add 7 35")
+		plain := q.write("ann", "hidden", "/add 7 35")
+		close(speaks)
+		synctest.Wait()
+		q.want("home", q.got("home"), []relay.EventID{first, named})
+		q.want("kids", q.got("kids"), []relay.EventID{other, plain})
+	})
 }
 
 // TestOneGroupHoldsUpNobody: while the network says nothing about ten groups, everybody else's

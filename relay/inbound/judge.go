@@ -87,7 +87,7 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 
 // judgeCandidates puts the gate's question for every instance that could receive ev.
 func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
-	cs, none, err := in.candidates(ctx, ev)
+	cs, none, err := in.candidates(ctx, ev, "")
 	if err != nil {
 		return judgement{}, err
 	}
@@ -176,8 +176,9 @@ type candidate struct {
 
 // candidates are the instance of the author's own that gets the event, and the holder of the
 // grant covering the chat, if that is none of their own; first the one that the author wrote to by name. A button press is for one of them only; one that answers a prompt,
-// for whoever asked. none is why there is no candidate, where there is none.
-func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candidate, none gate.Reason, err error) {
+// for whoever asked. none is why there is no candidate, where there is none. spokenTo is whose name was taken from ev's text
+// before; empty: nobody's.
+func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []candidate, none gate.Reason, err error) {
 	none = nobody(ev)
 	if ev.Prompt != nil {
 		out, err = in.asker(ctx, ev)
@@ -201,10 +202,15 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candid
 			in.db.People.Heard(store.Person{Platform: src.Platform, User: src.UserID}, bindings[0].Names, store.NamesIn(src))
 		}
 	}
-	whole := gate.Whole(owned)
-	named, told, err := in.spoken(ctx, ev, whole, grant.Instance)
-	if err != nil {
-		return nil, none, err
+	named, told := spokenTo, ev.Text
+	if spokenTo == "" {
+		if named, told, err = in.spoken(ctx, ev, owned, grant.Instance); err != nil {
+			return nil, none, err
+		}
+	}
+	said := ev
+	if named != "" {
+		said = gate.Without(ev, told)
 	}
 	add := func(i relay.InstanceID, c candidate) error {
 		c.instance, err = store.Only(in.facts.Instances(ctx, i))
@@ -221,7 +227,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candid
 		}
 		return nil
 	}
-	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(ev), src.ChatType == relay.ChatDM)
+	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(said), src.ChatType == relay.ChatDM)
 	if bound {
 		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
 			return nil, none, err
@@ -231,7 +237,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event) (out []candid
 		none = gate.NoCommand
 	}
 	// To whoever has their commands only, the author is as foreign as to others.
-	foreign := granted && grant.Instance != own && !slices.ContainsFunc(whole, func(o gate.Owned) bool { return o.Instance == grant.Instance })
+	foreign := granted && grant.Instance != own && !slices.ContainsFunc(gate.Whole(owned), func(o gate.Owned) bool { return o.Instance == grant.Instance })
 	if foreign && !(ev.Traits.Press && bound) {
 		if err := add(grant.Instance, candidate{grant: true}); err != nil {
 			return nil, none, err

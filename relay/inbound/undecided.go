@@ -96,7 +96,10 @@ func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat)
 			unclear = err
 			break
 		}
-		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), Press: j.press}
+		v := store.Verdict{
+			Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), Press: j.press,
+			Why: string(j.verdicts[0].Reason),
+		}
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}
@@ -143,7 +146,11 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
 		ev := u.Delivery.About()
-		cs, _, err := in.candidates(ctx, ev)
+		spokenTo := relay.InstanceID("")
+		if ev.Traits.Named {
+			spokenTo = u.Instance
+		}
+		cs, _, err := in.candidates(ctx, ev, spokenTo)
 		if err != nil {
 			return j, err
 		}

@@ -18,7 +18,7 @@ import (
 func TestWhatIsKept(t *testing.T) {
 	last, plain := relay.Metadata{Notify: true}, relay.Metadata{}
 	chatter := relay.Metadata{NonConversational: true}
-	away := &relay.ActionError{Outcome: relay.NotSent, Public: "network: Town cannot be reached"}
+	away := relay.Later("Town cannot be reached", nil)
 	for name, tc := range map[string]struct {
 		a    relay.Action
 		says bool // its gateway tells last answers from others

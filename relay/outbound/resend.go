@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
@@ -109,8 +110,8 @@ func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res
 	switch ae := relay.Explain(err); {
 	case err == nil:
 		return q.sent(ctx, r, res)
-	case ae.Outcome == relay.MaybeSent && stop.Err() != nil: // the next start finds the mark
-		return tried{away: true}
+	case ae.Outcome == relay.MaybeSent && (stop.Err() != nil || len(ae.MessageIDs) == 0 && q.remembered(r)):
+		return tried{away: true} // by the mark, the next start, or the next try, finds out
 	case ae.Outcome == relay.MaybeSent:
 		out := q.end(ctx, r, BecauseUnknown, err)
 		out.away = true // whatever it suffers from, the others wait a little
@@ -198,6 +199,7 @@ func (q *Queue) sent(ctx context.Context, r outbox.Record, res relay.Result) tri
 	q.out.counters.Add(count.ActionOK, 1)
 	q.out.counters.Add(count.MessageSent, 1)
 	q.out.counters.Add(count.OutboxSent, 1)
+	q.recall(r, history.Sent, res.MessageID, "")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	_, err := q.out.db.Outbox.Change(ctx, r.Number, func(r *outbox.Record) bool {
@@ -250,6 +252,7 @@ func (q *Queue) ends(r outbox.Record, why Because, err error) {
 		e.Words = ae.Public
 	}
 	q.noteEnded(e)
+	q.recall(r, history.Dropped, "", string(why))
 	q.out.log.Warn("an answer that waited was not sent", "answer", r.ID, "instance", r.Instance, "bot", r.Bot.String(), "reason", string(why), "err", err)
 }
 

@@ -122,7 +122,7 @@ func (p *town) reach(ctx context.Context, c relay.ChatID) error {
 		case ctx.Err() != nil:
 			return platforms.NotSent(0, ctx.Err())
 		case !time.Now().Add(4 * time.Second).Before(patienceOf(ctx)):
-			return &relay.ActionError{Outcome: relay.NotSent, Public: "network: Town cannot be reached"}
+			return relay.Later("Town cannot be reached", nil)
 		}
 		time.Sleep(4 * time.Second)
 	}

@@ -3,13 +3,13 @@ package dedupe
 import (
 	"bytes"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
-	bolt "go.etcd.io/bbolt"
 )
 
 // Store stores marks with their days. Marks of the newest day join its record of the newest; when they are too many
@@ -18,11 +18,10 @@ func Store(w *table.Writer, marks map[Mark]uint32) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	byDay := make(map[uint32][]Mark)
+	byDay, newest := make(map[uint32][]Mark), uint32(0)
 	for m, day := range marks {
-		byDay[day] = append(byDay[day], m)
+		byDay[day], newest = append(byDay[day], m), max(newest, day)
 	}
-	newest := slices.Max(slices.Collect(maps.Keys(byDay)))
 	for _, k := range table.KeysUnder(w.Tx, Newest, nil) {
 		had, err := Decode(k, w.Bucket([]byte(Newest)).Get(k))
 		if err == nil {
@@ -35,9 +34,9 @@ func Store(w *table.Writer, marks map[Mark]uint32) error {
 			return err
 		}
 	}
-	for _, day := range slices.Sorted(maps.Keys(byDay)) {
+	for day, ms := range byDay {
 		var err error
-		switch k, ms := DayKey(day), byDay[day]; {
+		switch k := DayKey(day); {
 		case day == newest && len(ms) <= MaxNewest:
 			err = w.PutSealed(Newest, k, boltfile.Seal(k, Encode(ms)))
 		case day == newest && table.Has(w.Tx, Newest, k):
