@@ -84,7 +84,7 @@ var mayImport = map[string]string{
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/notify":        "relay relay/finding relay/guard platforms store",
 	"relay/identity":      "relay store store/files", // keys in a file
-	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/webhooks relay/wake platforms store store/audit store/callers store/history store/media",
+	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/outbound relay/webhooks relay/wake platforms store store/audit store/callers store/media store/outbox store/history",
 	"relay/agents":        "relay relay/count relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
 	"relay/ops":           "relay/manage store/audit",                                                                                                            // a table
 	"relay/api":           "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
@@ -94,9 +94,11 @@ var mayImport = map[string]string{
 	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
 	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
-	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/token store store/history",
+	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox store/history",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
-	"cli/echo":            "relay relay/token relay/wire",
+	"cli/client":          "relay relay/token relay/wire platforms/backoff", // a gateway's end of the wire
+	"cli/echo":            "relay relay/wire cli/client",
+	"cli/handler":         "cli/client cli/config platforms/backoff relay relay/sessionkey relay/wire store/files", // scripts behind chat commands
 	"cli/qr":              "",
 	"cli/web/page":        "relay relay/finding relay/login store/audit",
 	"cli/web/status":      "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",

@@ -21,6 +21,10 @@ type phrase struct {
 
 // Verdict sets the words of a decision.
 func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
+	if v.Answer != nil {
+		d.Says = answered(d, v.Answer, v.Ended, v.Now)
+		return
+	}
 	switch {
 	case d.Reason == gate.Undecided:
 		d.Hint = "waiting for the network to say whether " + gatewayName(d) + " can see this chat"

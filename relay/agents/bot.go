@@ -115,13 +115,13 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err err
 	p, session, ok := relay.ProgramIn(a.Chat)
 	switch {
 	case !ok || b.kept == nil:
-		return res, notSent("chat not found", nil)
+		return res, relay.Gone("", nil)
 	case strings.TrimSpace(a.Content) == "":
-		return res, notSent("the message is empty", nil)
+		return res, relay.Invalid(a.Op(), "the message is empty")
 	}
 	to, err := b.answers(ctx, p, a)
 	if err != nil {
-		return res, notSent(errUnstored, err)
+		return res, relay.Later(unstored, err)
 	}
 	runes := []rune(a.Content)
 	for part := range slices.Chunk(runes, MaxReply) {
@@ -143,9 +143,9 @@ func (b *Bot) keep(ctx context.Context, r callers.Reply) (relay.MessageID, error
 	r, dropped, err := b.kept.Keep(ctx, r)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // removed a moment ago
-		return "", notSent("chat not found", nil)
+		return "", relay.Gone("", nil)
 	case err != nil:
-		return "", notSent(errUnstored, err)
+		return "", relay.Later(unstored, err)
 	}
 	for range dropped {
 		b.count(count.ReplyDropped)
@@ -157,11 +157,7 @@ func (b *Bot) keep(ctx context.Context, r callers.Reply) (relay.MessageID, error
 	return relay.MessageID("reply-" + strconv.FormatUint(r.Number, 10)), nil
 }
 
-const errUnstored = "network: the reply cannot be stored now"
-
-func notSent(public string, err error) error {
-	return &relay.ActionError{Outcome: relay.NotSent, Public: public, Err: err}
-}
+const unstored = "the reply cannot be stored now"
 
 // answers is the receipt of what a answers: of what it replies to, else of what went down to the agent last in that chat. The
 // zero value: nobody knows.

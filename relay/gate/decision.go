@@ -40,6 +40,8 @@ type Decision struct {
 	// Hint is what keeps an undecided or an accepted event waiting, and what to do about it, in words; empty:
 	// nothing.
 	Hint string `json:"hint,omitempty"`
+	// Answer is the id of the answer that it is about, of a gateway's that could not be sent at once; then there is no event.
+	Answer relay.MessageID `json:"answerId,omitempty"`
 	// Media are the files that came in the event, for as long as they are remembered.
 	Media []File `json:"media,omitempty"`
 }

@@ -16,6 +16,7 @@ import (
 type history struct {
 	directory
 	*surroundings
+	answers *answers
 }
 
 // Explain asks why events went where they went. What is empty does not matter.
@@ -73,8 +74,12 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		out = append(out, d)
 	}
 	if e.Event == "" && e.Gateway == "" && e.Person == "" {
-		out = last(slices.DeleteFunc(s.withRefusals(out), func(d gate.Decision) bool { return !e.wanted(d) }), e.Last)
+		out = slices.DeleteFunc(s.withRefusals(out), func(d gate.Decision) bool { return !e.wanted(d) })
 	}
+	if out, err = s.withWays(ctx, e, out); err != nil {
+		return nil, err
+	}
+	out = last(out, e.Last)
 	if e.Event != "" && len(out) == 0 {
 		return nil, refuse(NotFound, "no event %q is remembered", e.Event).try("explain")
 	}

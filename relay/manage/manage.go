@@ -98,6 +98,8 @@ type Settings struct {
 	Notify *notify.Notifier
 	// Hooks knows how the calls of networks go; nil: nobody can call.
 	Hooks Hooks
+	// Outbox sends the answers that wait; nil: no server runs.
+	Outbox Outbox
 	// Files knows how the files are; nil: no server keeps any.
 	Files Files
 	// Reload reads the configuration again, for the user by that name; nil: no server runs. Its refusals are *Error.
@@ -130,6 +132,7 @@ type Service struct {
 	*people
 	*chats
 	*buffers
+	*answers
 	*observer
 	*history
 	*process
@@ -147,7 +150,7 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.
 		s.Now = time.Now
 	}
 	names, around := directory{db}, &surroundings{live: live, set: s}
-	g := &gateways{names, around, auth, mac, b}
+	g, out := &gateways{names, around, auth, mac, b}, &answers{names, around}
 	return &Service{
 		gateways:  g,
 		newcomers: &newcomers{g},
@@ -155,8 +158,9 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.
 		people:    &people{names, around, desk},
 		chats:     &chats{names, around},
 		buffers:   &buffers{names, b},
-		observer:  &observer{names, around, auth},
-		history:   &history{names, around},
+		answers:   out,
+		observer:  &observer{names, around, auth, out},
+		history:   &history{names, around, out},
 		process:   &process{around, db, login.NewDesk(db.Codes, mac, s.Now)},
 	}
 }
