@@ -16,7 +16,7 @@ import (
 
 func newAgentsCmd(a *app) *cobra.Command {
 	return group("agents", "Let programs hand over messages to agents: a cron job, a skill runtime, curl",
-		a.agentsAdd(), a.agentsList(), a.agentsAllow(), a.agentsDeny(), a.agentsRotate(), a.agentsRemove())
+		newAgentsAddCmd(a), newAgentsListCmd(a), newAgentsAllowCmd(a), newAgentsDenyCmd(a), newAgentsRotateCmd(a), newAgentsRemoveCmd(a))
 }
 
 // callerArgs gives c the flag that names agents, and returns what reads its arguments.
@@ -29,7 +29,7 @@ func callerArgs(c *cobra.Command) func(pos []string) (manage.CallerFor, error) {
 
 func onlyCaller(pos []string) (manage.CallerFor, error) { return manage.CallerFor{Caller: pos[0]}, nil }
 
-func (a *app) agentsAdd() *cobra.Command {
+func newAgentsAddCmd(a *app) *cobra.Command {
 	c := command(a, ops.AddCaller, "Let a new program hand over messages to agents, and print its token")
 	c.Long = `Lets a program in under a name, and prints the token that it sends (Authorization: Bearer TOKEN). It is shown only
 once. The lines below it are what the stock client of AgentConnector reads.
@@ -58,7 +58,7 @@ for text that may come from anywhere. If you trust the program, two lines in the
   platform_toolsets:
     webhook: [hermes-cli]`
 
-func (a *app) agentsAllow() *cobra.Command {
+func newAgentsAllowCmd(a *app) *cobra.Command {
 	c := command(a, ops.AllowCaller, "Let a program reach more agents")
 	c.Example = "  hermes-connector agents allow cron --agent kids"
 	args := callerArgs(c.Command)
@@ -72,7 +72,7 @@ func (a *app) agentsAllow() *cobra.Command {
 	return c.Command
 }
 
-func (a *app) agentsRotate() *cobra.Command {
+func newAgentsRotateCmd(a *app) *cobra.Command {
 	c := command(a, ops.RotateCaller, "Give a program a new token; the old one ends at once")
 	c.Example = "  hermes-connector agents rotate cron"
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
@@ -107,7 +107,7 @@ func newCaller(ctx context.Context, c operation[manage.CallerFor, manage.CallerM
 	return nil
 }
 
-func (a *app) agentsList() *cobra.Command {
+func newAgentsListCmd(a *app) *cobra.Command {
 	return listing(command(a, ops.Callers, "List the programs, and the agents that they reach"), noArgs, "No program yet. Next: hermes-connector agents add CALLER --agent NAME",
 		[]any{"PROGRAM", "AGENTS", "SIGNS", "SINCE"}, func(c manage.Caller) []any {
 			return []any{c.Caller, agentNames(c), map[bool]string{false: "no", true: "yes"}[c.Signs], c.CreatedAt.Local().Format(time.DateOnly)}
@@ -122,7 +122,7 @@ func agentNames(c manage.Caller) string {
 	return strings.Join(names, ", ")
 }
 
-func (a *app) agentsDeny() *cobra.Command {
+func newAgentsDenyCmd(a *app) *cobra.Command {
 	c := command(a, ops.DenyCaller, "Keep a program from an agent; what waits becomes dead letters")
 	c.Example = "  hermes-connector agents deny cron --agent kids"
 	return c.asking(callerArgs(c.Command), func(w io.Writer, in manage.CallerFor, left manage.Caller) {
@@ -133,7 +133,7 @@ func (a *app) agentsDeny() *cobra.Command {
 	})
 }
 
-func (a *app) agentsRemove() *cobra.Command {
+func newAgentsRemoveCmd(a *app) *cobra.Command {
 	c := command(a, ops.RemoveCaller, "Remove a program: its token ends, and what waits becomes dead letters")
 	c.Example = "  hermes-connector agents remove cron"
 	return c.asking(onlyCaller, func(w io.Writer, in manage.CallerFor, _ manage.Caller) {
