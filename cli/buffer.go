@@ -17,8 +17,8 @@ import (
 )
 
 func newBufferCmd(a *app) *cobra.Command {
-	return group("buffer", "Show the messages that wait for gateways, and those that were given up",
-		newBufferListCmd(a), newBufferDeadCmd(a), newBufferReplayCmd(a), newBufferDropCmd(a), newBufferQuarantineCmd(a))
+	return group("buffer", "Show the messages that wait for gateways, those that were given up, and answers that wait for a network",
+		newBufferListCmd(a), newBufferOutCmd(a), newBufferDeadCmd(a), newBufferReplayCmd(a), newBufferDropCmd(a), newBufferQuarantineCmd(a))
 }
 
 func newBufferListCmd(a *app) *cobra.Command {

@@ -94,7 +94,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	set := settings(cfg, addr, bots, g)
 	c.look = &machineLook{core: c, cfg: cfg, began: time.Now()}
 	set.Run, set.Findings = rand.Text(), c.look.findings
-	set.Hooks, set.Files, set.Standings = c.hooks, c.files, standings
+	set.Hooks, set.Files, set.Standings, set.Outbox = c.hooks, c.files, standings, c.hub.Outbox()
 	set.Reload = func(ctx context.Context, by string) (manage.Reloaded, error) {
 		if c.reload == nil {
 			return manage.Reloaded{}, &manage.Error{Why: manage.Offline, Message: "this server has no configuration to reload"}

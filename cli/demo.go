@@ -132,14 +132,13 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 
 	connected := make(chan struct{})
 	connect := sync.OnceFunc(func() { close(connected) })
-	gw := &echo.Gateway{
-		URL: "ws://" + l.Addr().String() + "/relay", ID: cred.Gateway, Secret: relay.NewSecret([]byte(cred.Secret)), Shows: !once,
-		Observe: func(sent bool, f wire.Frame) {
-			out.gateway(sent, f)
-			if _, ok := f.(wire.Descriptor); ok {
-				connect()
-			}
-		},
+	gw := &echo.Gateway{Shows: !once}
+	gw.URL, gw.ID, gw.Secret = "ws://"+l.Addr().String()+"/relay", cred.Gateway, relay.NewSecret([]byte(cred.Secret))
+	gw.Observe = func(sent bool, f wire.Frame) {
+		out.gateway(sent, f)
+		if _, ok := f.(wire.Descriptor); ok {
+			connect()
+		}
 	}
 	for _, b := range bots {
 		gw.Identities = append(gw.Identities, b.ID())

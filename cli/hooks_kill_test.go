@@ -39,15 +39,8 @@ func TestKilledWhileCalled(t *testing.T) {
 	defer cancel()
 	p.start()
 	gateway := p.enroll()
-	listening.Go(func() {
-		for ctx.Err() == nil {
-			_ = gateway.Run(ctx) // it ends with each life of the connector
-			select {
-			case <-time.After(20 * time.Millisecond):
-			case <-ctx.Done():
-			}
-		}
-	})
+	gateway.Pause = 20 * time.Millisecond
+	listening.Go(func() { _ = gateway.Run(ctx) }) // it dials again after each life of the connector
 	quiet, hush := context.WithCancel(ctx)
 	defer hush()
 	said := make([]int, len(p.callers))
@@ -179,20 +172,19 @@ func (p *posted) enroll() *echo.Gateway {
 	p.must(err)
 	var cred struct{ GatewayID, Secret string }
 	p.must(json.Unmarshal(out, &cred))
-	g := &echo.Gateway{
-		URL: strings.Replace(p.origin, "http", "ws", 1) + "/relay", ID: relay.GatewayID(cred.GatewayID), Secret: relay.NewSecret([]byte(cred.Secret)),
-		Observe: func(sent bool, f wire.Frame) {
-			if in, ok := f.(wire.Inbound); ok && !sent {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				var things []int
-				for line := range strings.SplitSeq(in.Event.Text, "\n") {
-					n, _ := strconv.Atoi(line)
-					things = append(things, n)
-				}
-				p.heard[in.Event.Source.Platform] = append(p.heard[in.Event.Source.Platform], things)
+	g := &echo.Gateway{}
+	g.URL, g.ID, g.Secret = strings.Replace(p.origin, "http", "ws", 1)+"/relay", relay.GatewayID(cred.GatewayID), relay.NewSecret([]byte(cred.Secret))
+	g.Observe = func(sent bool, f wire.Frame) {
+		if in, ok := f.(wire.Inbound); ok && !sent {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			var things []int
+			for line := range strings.SplitSeq(in.Event.Text, "\n") {
+				n, _ := strconv.Atoi(line)
+				things = append(things, n)
 			}
-		},
+			p.heard[in.Event.Source.Platform] = append(p.heard[in.Event.Source.Platform], things)
+		}
 	}
 	for _, c := range p.callers {
 		p.must(p.command("bind", "home", string(c.network.Name), string(c.person)).Run())

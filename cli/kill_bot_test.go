@@ -30,8 +30,10 @@ type botAPI struct {
 	asked     map[string]*question
 	late      []func() // presses that are due with the next message
 	faults    []string
-	fileGone  bool // no file is given
-	refuses   bool // no file is taken
+	arrived   []string // the same texts, in their order
+	penalises int      // one of so many messages is refused with a penalty; 0: none
+	fileGone  bool     // no file is given
+	refuses   bool     // no file is taken
 }
 
 type update struct {
@@ -41,7 +43,7 @@ type update struct {
 }
 
 func newBotAPI(t *testing.T) *botAPI {
-	a := &botAPI{grew: make(chan struct{}), next: 1, sent: make(map[string]int), asked: make(map[string]*question)}
+	a := &botAPI{grew: make(chan struct{}), next: 1, penalises: 7, sent: make(map[string]int), asked: make(map[string]*question)}
 	s := httptest.NewServer(http.HandlerFunc(a.serve))
 	t.Cleanup(s.CloseClientConnections)
 	t.Cleanup(s.Close)
@@ -189,7 +191,11 @@ func (a *botAPI) serve(w http.ResponseWriter, r *http.Request) {
 		chat, text, buttons := r.FormValue("chat_id"), r.FormValue("text"), r.FormValue("reply_markup")
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		if buttons == "" && a.penalisedLocked(w) {
+			return
+		}
 		a.sent[text]++
+		a.arrived = append(a.arrived, text)
 		id := a.answerSent(w, chat)
 		if user, err := strconv.ParseInt(chat, 10, 64); err == nil && buttons != "" {
 			a.postedLocked(user, id, buttons)

@@ -96,14 +96,15 @@ type agent struct {
 	last      string // what came last: numbers or a press
 	committed string // the newest of these of which that is known
 	faults    []string
-	answers   map[string]bool // texts to send, and whether a result said that they were
-	tally     struct{ sessions, deliveries, repeats, flips, cuts int }
+	answers   map[string]bool            // texts to send, and whether a result said that they were, or would be
+	waiting   map[string]relay.MessageID // those that would be, by their ids
+	tally     struct{ sessions, deliveries, repeats, flips, cuts, doubts int }
 }
 
 // enrolled makes a gateway and binds its person, before anything is killed.
 func (b *victim) enrolled(name string, user int64, seed uint64) *agent {
 	b.t.Helper()
-	a := &agent{name: name, user: user, bot: b.bot, rand: rand.New(rand.NewPCG(seed, 1)), answers: make(map[string]bool)}
+	a := &agent{name: name, user: user, bot: b.bot, rand: rand.New(rand.NewPCG(seed, 1)), answers: make(map[string]bool), waiting: make(map[string]relay.MessageID)}
 	a.files = exchange{
 		base: "http" + strings.TrimSuffix(strings.TrimPrefix(b.url, "ws"), "/relay"), at: patience,
 		pressed: make(map[string]string), options: make(map[string]string),
@@ -174,7 +175,7 @@ func (a *agent) heardAll() bool {
 	a.mu.Lock()
 	heard := a.heard == a.said
 	a.mu.Unlock()
-	return heard && len(a.unanswered()) == 0
+	return heard && len(a.unanswered()) == 0 && a.allArrived()
 }
 
 func (a *agent) fault(format string, args ...any) {
@@ -251,6 +252,8 @@ func (v *visit) run(ctx context.Context) {
 				wake = time.After(time.Duration(v.rand.IntN(40)) * time.Millisecond)
 			case wire.OutboundResult:
 				switch {
+				case f.Err == nil && f.Result.Queued:
+					v.queued(f.ID, f.Result.MessageID)
 				case f.Err == nil:
 					v.sent(f.ID)
 				case strings.Contains(f.Err.Public, "media not found"):
@@ -398,6 +401,12 @@ func (a *agent) judge(t *testing.T, bot *botAPI) {
 	confirmed, unknown := 0, 0
 	for text, said := range a.answers {
 		n := bot.timesSent(text)
+		if again := bot.timesSent(text + repeated); again > 0 && a.waiting[text] != "" {
+			n = max(n, 1) // one that is in doubt may stand there already, and says so
+			a.tally.doubts += again
+		} else if again > 0 {
+			a.faults = append(a.faults, fmt.Sprintf("%q was repeated %d times, and did not wait", text, again))
+		}
 		switch {
 		case n > 1:
 			a.faults = append(a.faults, fmt.Sprintf("%q was sent %d times", text, n))
@@ -409,6 +418,7 @@ func (a *agent) judge(t *testing.T, bot *botAPI) {
 			unknown++
 		}
 	}
+	a.judgeOrder(bot.arrivals())
 	lost := a.said - a.heard
 	for i, f := range a.faults {
 		if i == 10 {
@@ -417,7 +427,7 @@ func (a *agent) judge(t *testing.T, bot *botAPI) {
 		}
 		t.Errorf("%s: %s", a.name, f)
 	}
-	t.Logf("%s: %d said, %d lost, %d deliveries in %d sessions, %d repeated (in doubt at a crash or cut), %d flips, %d cuts, %d answers reported as sent, %d without a result; %d files fetched, %d uploaded, %d questions asked, %d posted, %d answered",
-		a.name, a.said, lost, a.tally.deliveries, a.tally.sessions, a.tally.repeats, a.tally.flips, a.tally.cuts, confirmed, unknown,
+	t.Logf("%s: %d said, %d lost, %d deliveries in %d sessions, %d repeated (in doubt at a crash or cut), %d flips, %d cuts, %d answers reported as sent, of which %d waited and %d were repeated, %d without a result; %d files fetched, %d uploaded, %d questions asked, %d posted, %d answered",
+		a.name, a.said, lost, a.tally.deliveries, a.tally.sessions, a.tally.repeats, a.tally.flips, a.tally.cuts, confirmed, len(a.waiting), a.tally.doubts, unknown,
 		a.files.fetched, a.files.uploads, a.files.asked, len(asked), len(a.files.options))
 }

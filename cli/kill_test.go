@@ -39,6 +39,7 @@ var (
 //     the acknowledgement was committed;
 //   - a crash leaves at most one message of each gateway in doubt;
 //   - an answer reported as sent was sent once, and none was sent twice; so with files, and each has its own;
+//   - an answer that met a penalty, and is reported as on disk, is sent in a later life, in order; or twice, and says so;
 //   - a frame names the files of its message, and each is given until it is acknowledged; an upload that was
 //     confirmed can be sent in a later life;
 //   - of two presses on one question the first counts, and the buttons go;
@@ -81,6 +82,7 @@ func TestKill(t *testing.T) {
 		b.cycle(re)
 	}
 	re.steady.Store(true)
+	b.bot.forgives()
 	updates := "poll"
 	if b.bot.postedNow() == 0 {
 		updates = "webhook"
@@ -112,8 +114,13 @@ func TestKill(t *testing.T) {
 	b.stop(syscall.SIGTERM)
 
 	t.Logf("%d kills, %d of them before the server listened, %d orderly stops", b.kills, b.early, b.orderly)
+	waited := 0
 	for _, a := range agents {
 		a.judge(t, b.bot)
+		waited += len(a.waiting)
+	}
+	if waited == 0 && *killCycles >= 20 {
+		t.Error("no answer had to wait")
 	}
 	op.judge(t)
 	re.judge(t)

@@ -35,7 +35,7 @@ func nameless(st manage.Status) report {
 	for _, b := range st.Bots {
 		out.Bots = append(out.Bots, manage.BotStatus{
 			Platform: b.Platform, ID: relay.BotID(strconv.Itoa(len(out.Bots) + 1)),
-			State: b.State, LastEventAt: b.LastEventAt, Since: b.Since, RetryAt: b.RetryAt,
+			State: b.State, LastEventAt: b.LastEventAt, Since: b.Since, RetryAt: b.RetryAt, Answers: namelessAnswers(b.Answers),
 		})
 	}
 	var tenants []relay.TenantID
@@ -50,7 +50,7 @@ func nameless(st manage.Status) report {
 		out.Instances = append(out.Instances, manage.InstanceStatus{
 			ID:     relay.InstanceID("gateway-" + strconv.Itoa(len(out.Instances)+1)),
 			Tenant: relay.TenantID("tenant-" + strconv.Itoa(slices.Index(tenants, i.Tenant)+1)),
-			State:  i.State, Backlog: i.Backlog, OldestAt: i.OldestAt, Dead: i.Dead, Prompts: i.Prompts,
+			State:  i.State, Backlog: i.Backlog, OldestAt: i.OldestAt, Dead: i.Dead, Prompts: i.Prompts, Answers: i.Answers,
 			LastSeenAt: i.LastSeenAt, RefusedAt: i.RefusedAt, Warning: i.Warning, Poke: poke,
 		})
 	}
@@ -61,6 +61,14 @@ func nameless(st manage.Status) report {
 }
 
 // tellReport writes a report.
+// namelessAnswers are w without a network's words.
+func namelessAnswers(w *manage.Waiting) *manage.Waiting {
+	if w == nil {
+		return nil
+	}
+	return &manage.Waiting{Count: w.Count, OldestAt: w.OldestAt, Next: w.Next}
+}
+
 func tellReport(w io.Writer, r report, now time.Time) {
 	_, _ = fmt.Fprintln(w, built())
 	for _, f := range r.Findings {

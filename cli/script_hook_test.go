@@ -94,7 +94,8 @@ func signature(hash func() hash.Hash, key []byte, parts ...string) string {
 }
 
 // receiver VARIABLE FILE serves what bots call until the script ends, and takes everything: the variable gets its URL,
-// the file a line for each POST, "PATH ID BODY". What comes to /elsewhere… is sent on to /further, by a redirect.
+// the file a line for each POST, "PATH ID BODY". What comes to /elsewhere… is sent on to /further, by a redirect; at /tired…
+// nothing is taken for an hour.
 func receiver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: receiver VARIABLE FILE")
@@ -117,6 +118,9 @@ func receiver(ts *testscript.TestScript, neg bool, args []string) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		case strings.HasPrefix(r.URL.Path, "/elsewhere"):
 			http.Redirect(w, r, "/further", http.StatusTemporaryRedirect)
+		case strings.HasPrefix(r.URL.Path, "/tired"):
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusTooManyRequests)
 		default:
 			w.WriteHeader(http.StatusCreated)
 			_, _ = fmt.Fprintf(w, `{"sid":"SM%d"}`, n) // as Twilio names a message

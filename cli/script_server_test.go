@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/cli/echo"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -221,28 +222,27 @@ func gateway(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		want = n
 	}
-	g := &echo.Gateway{
-		URL: server(ts).url, ID: relay.GatewayID(cred.GatewayID), Secret: relay.NewSecret([]byte(cred.Secret)),
-		Identities: []relay.Bot{{
-			Platform: relay.PlatformID(cred.Env["GATEWAY_RELAY_PLATFORM"]), ID: relay.BotID(cred.Env["GATEWAY_RELAY_BOT_ID"]),
-		}},
-		Observe: func(sent bool, f wire.Frame) {
-			switch f := f.(type) {
-			case wire.Inbound:
-				seen.WriteString(f.Event.Text + "\n")
-			case wire.InboundAck:
-				acks++
-			case wire.OutboundResult:
-				results++
-			}
-			if !neg && acks >= want && results >= want {
-				cancel()
-			}
-		},
+	g := &echo.Gateway{}
+	g.URL, g.ID, g.Secret = server(ts).url, relay.GatewayID(cred.GatewayID), relay.NewSecret([]byte(cred.Secret))
+	g.Identities = []relay.Bot{{
+		Platform: relay.PlatformID(cred.Env["GATEWAY_RELAY_PLATFORM"]), ID: relay.BotID(cred.Env["GATEWAY_RELAY_BOT_ID"]),
+	}}
+	g.Observe = func(sent bool, f wire.Frame) {
+		switch f := f.(type) {
+		case wire.Inbound:
+			seen.WriteString(f.Event.Text + "\n")
+		case wire.InboundAck:
+			acks++
+		case wire.OutboundResult:
+			results++
+		}
+		if !neg && acks >= want && results >= want {
+			cancel()
+		}
 	}
 	err := g.Run(ctx)
 	switch {
-	case neg && !errors.Is(err, echo.ErrRefused):
+	case neg && !errors.Is(err, client.ErrRefused):
 		ts.Fatalf("the gateway was not refused: %v", err)
 	case !neg && err != nil:
 		ts.Fatalf("gateway: %v; seen so far:\n%s", err, seen.Bytes())

@@ -177,10 +177,9 @@ func TestSetupAtATerminal(t *testing.T) {
 	secret := regexp.MustCompile(`(?m)^GATEWAY_RELAY_SECRET=(\S+)$`).FindSubmatch(lines)
 	ctx, cancel := context.WithCancel(t.Context())
 	dialled := make(chan error, 1)
-	g := &echo.Gateway{
-		URL: fmt.Sprintf("ws://127.0.0.1:%d/relay", port), ID: "home", Secret: relay.NewSecret(secret[1]),
-		Identities: []relay.Bot{{Platform: "telegram", ID: "123456"}},
-	}
+	g := &echo.Gateway{}
+	g.URL, g.ID, g.Secret = fmt.Sprintf("ws://127.0.0.1:%d/relay", port), "home", relay.NewSecret(secret[1])
+	g.Identities = []relay.Bot{{Platform: "telegram", ID: "123456"}}
 	go func() { dialled <- g.Run(ctx) }()
 	defer func() { cancel(); <-dialled }()
 

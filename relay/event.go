@@ -47,7 +47,9 @@ type Event struct {
 	Context          []ContextLine   `json:"ctx,omitempty"` // oldest first
 	ContextError     bool            `json:"ctxErr,omitempty"`
 	Prompt           *PromptResponse `json:"prompt,omitempty"`
-	Media            []Media         `json:"media,omitempty"`
+	// Options are what a slash command was given, of a network where each value has a name. Text has them, too.
+	Options []Option `json:"opts,omitempty"`
+	Media   []Media  `json:"media,omitempty"`
 	// Attachments are its own files, then those of a forwarded message, then those of the message it replies to: at
 	// most MaxAttachments. They stay off the wire.
 	Attachments []Attachment `json:"files,omitempty"`
@@ -89,6 +91,12 @@ type ContextLine struct {
 	UserID   UserID `json:"user,omitempty"`
 	UserName string `json:"name,omitempty"`
 	Text     string `json:"text"`
+}
+
+// Option is a value that a slash command was given.
+type Option struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // PromptResponse is an answer to a prompt's button.

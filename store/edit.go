@@ -10,6 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/history"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -104,7 +106,7 @@ func (e Edit) RenewEpochs() error {
 
 // Derive makes what follows from the records that are there.
 func (e Edit) Derive() error {
-	for _, b := range []string{bucketQuarantine, audit.Rows, bucketPending, callers.Replies} {
+	for _, b := range []string{bucketQuarantine, audit.Rows, bucketPending, outbox.Bucket, callers.Replies, history.Older} {
 		var last uint64
 		for k := range table.Under(e.Tx, b, nil) {
 			last = max(last, table.Number(k))
@@ -149,6 +151,9 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	}
 	for _, c := range table.Readable[capability.Record](e.Tx, capability.Bucket) {
 		names[c.Instance] = true
+	}
+	for _, r := range table.Readable[outbox.Record](e.Tx, outbox.Bucket) {
+		names[r.Instance] = true
 	}
 	for _, p := range table.Readable[prompt.Record](e.Tx, prompt.Bucket) {
 		names[p.Instance] = true

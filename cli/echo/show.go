@@ -53,9 +53,9 @@ func (g *Gateway) show(ctx context.Context, ev relay.Event) error {
 	if err == nil && !c.offered {
 		c.offered = true
 		err = g.asks(ctx, ev, relay.Prompt{
-			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(g.requests), Meta: meta(ev),
+			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(g.asked), Meta: meta(ev),
 			Options: []relay.PromptOption{{ID: showEdit, Label: "Edit a message"}, {ID: showReact, Label: "React to mine"}},
-		}, nil)
+		})
 	}
 	g.chats[at] = c
 	return err
@@ -63,21 +63,24 @@ func (g *Gateway) show(ctx context.Context, ev relay.Event) error {
 
 // edit says something and then something else in the same message.
 func (g *Gateway) edit(ctx context.Context, ev relay.Event) error {
-	return g.says(ctx, ev, "This is what I wrote first.", func(ctx context.Context, res relay.Result) error {
-		return g.asks(ctx, ev, relay.Edit{
-			Chat: ev.Source.ChatID, Message: res.MessageID, Content: "This is what I wrote afterwards, in place of the first.", Meta: meta(ev),
-		}, nil)
+	res, err := g.Act(ctx, ev.Source.Platform, said(ev, "This is what I wrote first."))
+	if err != nil {
+		return err
+	}
+	return g.asks(ctx, ev, relay.Edit{
+		Chat: ev.Source.ChatID, Message: res.MessageID, Content: "This is what I wrote afterwards, in place of the first.", Meta: meta(ev),
 	})
 }
 
 // react reacts to the person's last message.
 func (g *Gateway) react(ctx context.Context, ev relay.Event, last relay.MessageID) error {
 	if last == "" {
-		return g.says(ctx, ev, "Write something first: I react to your last message.", nil)
+		return g.says(ctx, ev, "Write something first: I react to your last message.")
 	}
-	return g.says(ctx, ev, "Look at your last message.", func(ctx context.Context, _ relay.Result) error {
-		return g.asks(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)}, nil)
-	})
+	if _, err := g.Act(ctx, ev.Source.Platform, said(ev, "Look at your last message.")); err != nil {
+		return err
+	}
+	return g.asks(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)})
 }
 
 // sendBack answers with what the event says, and with its files.
@@ -86,17 +89,17 @@ func (g *Gateway) sendBack(ctx context.Context, ev relay.Event) error {
 	if words == "" {
 		words = "a file"
 	}
-	if err := g.says(ctx, ev, "echo: "+words, nil); err != nil {
+	if err := g.says(ctx, ev, "echo: "+words); err != nil {
 		return err
 	}
 	for _, m := range ev.Media {
 		at, err := g.carry(ctx, m)
 		if err != nil && ctx.Err() == nil {
-			err = g.says(ctx, ev, "A file did not come through: "+err.Error(), nil)
+			err = g.says(ctx, ev, "A file did not come through: "+err.Error())
 		} else if err == nil {
 			err = g.asks(ctx, ev, relay.SendMedia{
 				Chat: ev.Source.ChatID, Kind: kindOf(m), SourceURL: at, Filename: m.Filename, ReplyTo: ev.MessageID, Meta: meta(ev),
-			}, nil)
+			})
 		}
 		if err != nil {
 			return err
@@ -142,7 +145,7 @@ func (g *Gateway) call(ctx context.Context, method, address string, body []byte)
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", g.bearer())
+	r.Header.Set("Authorization", g.Bearer())
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err

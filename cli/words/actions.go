@@ -8,7 +8,9 @@ import (
 
 // unlike are the actions of the audit list whose names are not those of operations.
 var unlike = map[string]string{
+	"drop-answers": "buffer out --drop",
 	"enroll-token": "enroll --token",
+	"forget":       "unlink --forget",
 	"link-code":    "link code",
 	"name":         "people name",
 	"policy":       "gateway policy",

@@ -23,7 +23,11 @@ func (Words) Status(st *manage.Status, seen manage.Seen) {
 	add := func(all finding.List) { st.Findings = append(st.Findings, all...) }
 	for _, b := range st.Bots {
 		add(ofBot(b, seen.Now))
+		if b.Answers != nil {
+			add(finding.List{answersWait(b, seen.Now)})
+		}
 	}
+	add(answersLate(seen.Late))
 	for n, its := range seen.Instances {
 		add(ofInstance(&st.Instances[n], its, seen))
 	}

@@ -157,6 +157,11 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 		}
 	}
 	ev.Type, ev.Text = relay.TypeCommand, strings.Join(words, " ")
+	for _, o := range d.Options {
+		if v := scalar(o.Value); v != "" {
+			ev.Options = append(ev.Options, relay.Option{Name: o.Name, Value: v})
+		}
+	}
 	ev.Attachments = n.filesWith(&d, i.Channel)
 	return nil
 }

@@ -174,7 +174,7 @@ func (l *runner) tend(ctx context.Context) error {
 	if !l.ever {
 		return l.install(ctx)
 	}
-	w, err := l.webhook(ctx)
+	w, err := l.client.webhook(ctx)
 	if err != nil {
 		return err
 	}
@@ -230,8 +230,8 @@ type webhookInfo struct {
 }
 
 // webhook asks Telegram for the web hook.
-func (p *Bot) webhook(ctx context.Context) (w webhookInfo, err error) {
-	err = p.client.call(ctx, "getWebhookInfo", nil, &w)
+func (c *client) webhook(ctx context.Context) (w webhookInfo, err error) {
+	err = c.call(ctx, "getWebhookInfo", nil, &w)
 	return w, err
 }
 
@@ -270,7 +270,7 @@ func portOf(u *url.URL) string {
 // "webhook" left, and reports whether it did. Otherwise reason says what an operator can do. Ours that was set
 // since this run polled is another program's that runs now.
 func (l *runner) unhook(ctx context.Context) (removed bool, reason string) {
-	w, err := l.webhook(ctx)
+	w, err := l.client.webhook(ctx)
 	if err == nil && !l.ever && sameAddress(w.URL, l.hookURL) {
 		err := l.client.call(ctx, "deleteWebhook", nil, nil)
 		if err == nil {

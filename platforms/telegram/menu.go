@@ -3,6 +3,7 @@ package telegram
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -34,30 +35,36 @@ var ownCommands = []botCommand{
 	{"unlink", "Link me to an agent no more"},
 }
 
-// keepMenu has Telegram show the connector's own commands in direct messages, and gives up after some tries: they work
+// menu is the list of commands that Telegram shows.
+type menu struct {
+	client *client
+	log    *slog.Logger
+}
+
+// keep has Telegram show the connector's own commands in direct messages, and gives up after some tries: they work
 // without being shown.
-func (p *Bot) keepMenu(ctx context.Context) {
+func (m menu) keep(ctx context.Context) {
 	for n := range menuTries {
 		if !backoff.Pause(ctx, menuAfter<<(3*n)) {
 			return
 		}
-		err := p.showCommands(ctx)
+		err := m.show(ctx)
 		if err == nil || refusedForGood(err) || ctx.Err() != nil {
 			return
 		}
-		p.log.Debug("telegram list of commands not brought up to date", "err", err)
+		m.log.Debug("telegram list of commands not brought up to date", "err", err)
 	}
 }
 
-// showCommands adds the connector's own commands to the list that direct messages show: to what was set for them, and to what
+// show adds the connector's own commands to the list that direct messages show: to what was set for them, and to what
 // BotFather was told for all chats, which that list takes the place of. A list that is so already is left alone.
-func (p *Bot) showCommands(ctx context.Context) error {
+func (m menu) show(ctx context.Context) error {
 	direct := tgbotapi.Params{"scope": `{"type":"all_private_chats"}`}
 	var shown, general []botCommand
-	if err := p.client.call(ctx, "getMyCommands", direct, &shown); err != nil {
+	if err := m.client.call(ctx, "getMyCommands", direct, &shown); err != nil {
 		return err
 	}
-	if err := p.client.call(ctx, "getMyCommands", nil, &general); err != nil {
+	if err := m.client.call(ctx, "getMyCommands", nil, &general); err != nil {
 		return err
 	}
 	wanted := withOwn(general, shown)
@@ -66,7 +73,7 @@ func (p *Bot) showCommands(ctx context.Context) error {
 	}
 	raw, _ := json.Marshal(wanted) // strings: cannot fail
 	direct["commands"] = string(raw)
-	return p.client.call(ctx, "setMyCommands", direct, nil)
+	return m.client.call(ctx, "setMyCommands", direct, nil)
 }
 
 // withOwn are the commands of the lists, each once, and then the connector's own, which nobody else's take the place of.

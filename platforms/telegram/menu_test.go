@@ -23,7 +23,7 @@ func TestTheListOfCommandsIsShownOnce(t *testing.T) {
 	}
 	f.answer("getMyCommands", lists(botCommand{"agent", "somebody else's"}))
 	f.answer("setMyCommands", func(url.Values) any { return true })
-	if err := p.showCommands(t.Context()); err != nil {
+	if err := (menu{p.client, p.log}).show(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := append([]botCommand{news}, ownCommands...)
@@ -36,7 +36,7 @@ func TestTheListOfCommandsIsShownOnce(t *testing.T) {
 		t.Errorf("set %+v, %v; want %+v", set, err, want)
 	}
 	f.answer("getMyCommands", lists(want...))
-	if err := p.showCommands(t.Context()); err != nil {
+	if err := (menu{p.client, p.log}).show(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(f.callsTo("setMyCommands")); n != 1 {

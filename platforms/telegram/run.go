@@ -75,7 +75,7 @@ func (p *Bot) attended(ctx context.Context, run func(context.Context) error) err
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { p.desk.run(ctx) })
-	wg.Go(func() { p.keepMenu(ctx) })
+	wg.Go(func() { menu{p.client, p.log}.keep(ctx) })
 	return run(ctx)
 }
 

@@ -141,6 +141,8 @@ type Bot struct {
 	hooked    *hooked       // nil: the bot polls
 	lookEvery time.Duration // at the web hook; tests shorten it
 
+	*examiner // how the bot stands there
+
 	cutting sync.Mutex // held while a long text is rendered and cut
 }
 
@@ -178,6 +180,7 @@ func open(o platforms.Options) (*Bot, error) {
 			return nil, err
 		}
 	}
+	p.examiner = &examiner{bot: p.bot, base: p.base, client: p.client, status: p.status, hookURL: p.hookURL, posted: p.hooked != nil}
 	return p, nil
 }
 

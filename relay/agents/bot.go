@@ -117,11 +117,11 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err err
 	case !ok || b.kept == nil:
 		return res, relay.Gone("", nil)
 	case strings.TrimSpace(a.Content) == "":
-		return res, relay.Refused("the message is empty", nil)
+		return res, relay.Invalid(a.Op(), "the message is empty")
 	}
 	to, err := b.answers(ctx, p, a)
 	if err != nil {
-		return res, relay.Later("the reply cannot be stored now", err)
+		return res, relay.Later(unstored, err)
 	}
 	runes := []rune(a.Content)
 	for part := range slices.Chunk(runes, MaxReply) {
@@ -145,7 +145,7 @@ func (b *Bot) keep(ctx context.Context, r callers.Reply) (relay.MessageID, error
 	case errors.Is(err, store.ErrNotFound): // removed a moment ago
 		return "", relay.Gone("", nil)
 	case err != nil:
-		return "", relay.Later("the reply cannot be stored now", err)
+		return "", relay.Later(unstored, err)
 	}
 	for range dropped {
 		b.count(count.ReplyDropped)
@@ -156,6 +156,8 @@ func (b *Bot) keep(ctx context.Context, r callers.Reply) (relay.MessageID, error
 	b.tell(r)
 	return relay.MessageID("reply-" + strconv.FormatUint(r.Number, 10)), nil
 }
+
+const unstored = "the reply cannot be stored now"
 
 // answers is the receipt of what a answers: of what it replies to, else of what went down to the agent last in that chat. The
 // zero value: nobody knows.

@@ -18,5 +18,7 @@ var (
 	WrongSecret    = kind("HC414", Warning, "A refused gateway switches itself off until it is restarted, so nobody answers.")
 	SecretRotated  = kind("HC415", Notice, "When the old secret ends, the gateway can connect only with the new one.")
 	GatewayAway    = kind("HC417", Notice, "What people write waits until it comes, and nobody answers them meanwhile.")
+	AnswersWait    = kind("HC418", Notice, "The connector sends these answers as soon as the network takes them.")
+	AnswerLate     = kind("HC419", Warning, "Somebody did not get the answer that their agent gave.")
 	BacklogFilling = kind("HC416", Warning, "When it is full, each new message pushes out the oldest one.")
 )

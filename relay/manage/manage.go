@@ -62,6 +62,8 @@ type Live interface {
 	Counters() map[string]uint64
 	// Decisions are the newest verdicts of the gate, newest last.
 	Decisions() []gate.Decision
+	// Forget takes out of them what a person wrote to the instance, and to nobody.
+	Forget(relay.InstanceID, relay.PlatformID, relay.UserID)
 	// Ready reports whether the store is writable and every bot's updates flow.
 	Ready() bool
 	// MayClaim asks the platform whether a bound owner of the instance sees the chat (of an empty
@@ -96,6 +98,8 @@ type Settings struct {
 	Notify *notify.Notifier
 	// Hooks knows how the calls of networks go; nil: nobody can call.
 	Hooks Hooks
+	// Outbox sends the answers that wait; nil: no server runs.
+	Outbox Outbox
 	// Files knows how the files are; nil: no server keeps any.
 	Files Files
 	// Reload reads the configuration again, for the user by that name; nil: no server runs. Its refusals are *Error.
@@ -128,6 +132,7 @@ type Service struct {
 	*people
 	*chats
 	*buffers
+	*answers
 	*observer
 	*history
 	*process
@@ -145,7 +150,7 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.
 		s.Now = time.Now
 	}
 	names, around := directory{db}, &surroundings{live: live, set: s}
-	g := &gateways{names, around, auth, mac, b}
+	g, out := &gateways{names, around, auth, mac, b}, &answers{names, around}
 	return &Service{
 		gateways:  g,
 		newcomers: &newcomers{g},
@@ -153,8 +158,9 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.
 		people:    &people{names, around, desk},
 		chats:     &chats{names, around},
 		buffers:   &buffers{names, b},
-		observer:  &observer{names, around, auth},
-		history:   &history{names, around},
+		answers:   out,
+		observer:  &observer{names, around, auth, out},
+		history:   &history{names, around, out},
 		process:   &process{around, db, login.NewDesk(db.Codes, mac, s.Now)},
 	}
 }

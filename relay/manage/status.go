@@ -19,7 +19,8 @@ import (
 type observer struct {
 	directory
 	*surroundings
-	auth *token.Authority
+	auth    *token.Authority
+	answers *answers
 }
 
 // Status is the connector at one moment.
@@ -49,6 +50,7 @@ type BotStatus struct {
 	RetryAt     time.Time        `json:"retryAt,omitzero"`   // when the connection is tried again
 	Hook        *HookStatus      `json:"hook,omitempty"`     // nil: no network calls it over HTTP
 	Warnings    []string         `json:"warnings,omitempty"` // what is wrong with its network's calls, in sentences
+	Answers     *Waiting         `json:"answers,omitempty"`  // that wait until its network takes them; nil: none
 }
 
 // InstanceStatus is one agent's connection and buffer.
@@ -68,6 +70,7 @@ type InstanceStatus struct {
 	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
 	Poke       *wake.Poke       `json:"poke,omitempty"`     // how the newest wake poke went; nil: none since the start
 	Notes      []Note           `json:"notes,omitempty"`    // why messages wait although nothing is wrong
+	Answers    int              `json:"answers,omitempty"`  // that wait until a network takes them
 }
 
 // Note says why messages for an instance wait although nothing is wrong: somebody wants it so.
@@ -112,6 +115,9 @@ func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 		if err := s.statusOf(ctx, i, live[i.ID], &out, &seen); err != nil {
 			return Status{}, err
 		}
+	}
+	if seen.Late, err = s.answers.show(ctx, &out); err != nil {
+		return Status{}, err
 	}
 	if s.set.Files != nil {
 		files := s.set.Files.Stats()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/outbound"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -26,9 +27,14 @@ type Verdict struct {
 	Instance store.Instance   // of the decision, where something of it is said; the zero one where it is not there any more
 	State    State            // of that instance, while the event waits for it
 	Dead     store.DeadReason // why the event was given up for it; empty: it was not
+	Left     bool             // it is not among the dead letters any more
 	Revoked  bool             // no gateway can serve the instance
 	Unserved Unserved         // the event waits because of it
 	Now      time.Time
+	// Answer is what the decision is about, in place of an event, and Ended why it was not sent; nil: it is about an event, or the
+	// answer was not dropped.
+	Answer *Answer
+	Ended  *outbound.Ended
 }
 
 // Unserved are bots that the gateway of an instance does not serve: nil where there is none.
@@ -50,6 +56,7 @@ type Seen struct {
 	// Bound and Granted are networks without a bot here, where somebody is linked to an instance, or a chat granted to one: the first.
 	Bound, Granted map[relay.PlatformID]relay.InstanceID
 	Networks       []relay.PlatformID // those two may be on, in the order of the program
+	Late           []Answer           // that could not be sent in time, and of which nobody has been told yet
 }
 
 // SeenInstance is what there is to say of an instance.

@@ -90,8 +90,11 @@ func full() *source {
 		},
 		status: manage.Status{
 			Version: "v1", Ready: true, Running: true,
+			Bots: []manage.BotStatus{
+				{Platform: "pigeon", ID: "1", Answers: &manage.Waiting{Count: 3, OldestAt: now.Add(-30 * time.Minute)}}, {Platform: "raven", ID: "2"},
+			},
 			Instances: []manage.InstanceStatus{
-				{ID: "attic", Tenant: "home", State: manage.Asleep, Backlog: 2, OldestAt: now.Add(-time.Minute), Dead: 1, LastSeenAt: now.Add(-2 * time.Minute), Notes: []manage.Note{{Word: "quiet", Says: "quiet until 07:00"}}},
+				{ID: "attic", Tenant: "home", State: manage.Asleep, Answers: 3, Backlog: 2, OldestAt: now.Add(-time.Minute), Dead: 1, LastSeenAt: now.Add(-2 * time.Minute), Notes: []manage.Note{{Word: "quiet", Says: "quiet until 07:00"}}},
 				{ID: "kids", Tenant: "flat", State: manage.Connected, Warning: "copied_credential"},
 			},
 		},
@@ -191,6 +194,10 @@ func TestEverythingIsShown(t *testing.T) {
 		`hermes_connector_instance_last_seen_age_seconds` + attic:    120,
 		`hermes_connector_instance_dead_letters` + attic:             1,
 		`hermes_connector_instance_dead_letters` + kids:              0,
+		`hermes_connector_instance_waiting_answers` + attic:          3,
+		`hermes_connector_instance_waiting_answers` + kids:           0,
+
+		`hermes_connector_bot_oldest_answer_age_seconds{bot_id="1",platform="pigeon"}`: 1800,
 
 		`hermes_connector_instance_note{instance_id="attic",note="quiet",tenant="home"}`:                  1,
 		`hermes_connector_instance_warning{instance_id="kids",tenant="flat",warning="copied_credential"}`: 1,
@@ -309,6 +316,7 @@ func TestCardinality(t *testing.T) {
 		s := &source{counters: map[string]uint64{"ack": 1}}
 		for n := range bots {
 			s.bots = append(s.bots, bird{relay.Bot{Platform: "pigeon", ID: relay.BotID(fmt.Sprint(n))}, platforms.Status{LastEventAt: time.Now()}})
+			s.status.Bots = append(s.status.Bots, manage.BotStatus{Platform: "pigeon", ID: relay.BotID(fmt.Sprint(n)), Answers: &manage.Waiting{Count: 1, OldestAt: time.Now()}})
 		}
 		for n := range instances {
 			s.status.Instances = append(s.status.Instances, manage.InstanceStatus{ID: relay.InstanceID(fmt.Sprint(n)), LastSeenAt: time.Now()})
@@ -323,11 +331,11 @@ func TestCardinality(t *testing.T) {
 		return own
 	}
 	none := count(0, 0)
-	if got := count(3, 0) - none; got != 3*7 {
-		t.Errorf("three bots are %d series, want 7 each", got)
+	if got := count(3, 0) - none; got != 3*8 {
+		t.Errorf("three bots are %d series, want 8 each", got)
 	}
-	if got := count(0, 100) - none; got != 100*7 {
-		t.Errorf("100 instances are %d series, want 7 each", got)
+	if got := count(0, 100) - none; got != 100*8 {
+		t.Errorf("100 instances are %d series, want 8 each", got)
 	}
 }
 

@@ -59,6 +59,12 @@ func (m *Metrics) show(ctx context.Context, p page) {
 		p.add(gauge(prefix+"media_bytes", "Bytes of the files that are kept."), float64(f.Bytes))
 		p.add(gauge(prefix+"media_pending", "Files that are still to be fetched."), float64(f.Pending))
 	}
+	for _, b := range status.Bots {
+		if w := b.Answers; w != nil {
+			p.add(gauge(prefix+"bot_oldest_answer_age_seconds", "Seconds that the oldest answer has waited for a bot's network; absent when none waits.",
+				"platform", "bot_id"), age(w.OldestAt), string(b.Platform), string(b.ID))
+		}
+	}
 	for _, i := range status.Instances {
 		showInstance(p, i)
 	}
@@ -125,6 +131,7 @@ func showInstance(p page, i manage.InstanceStatus) {
 	add("instance_backlog_entries", "Entries in an instance's buffer that are not acknowledged.", float64(i.Backlog))
 	add("instance_oldest_entry_age_seconds", "Seconds that the oldest entry has waited; 0 when none waits.", oldest)
 	add("instance_dead_letters", "Dead letters of an instance.", float64(i.Dead))
+	add("instance_waiting_answers", "Answers of an instance that wait for a network.", float64(i.Answers))
 	if !i.LastSeenAt.IsZero() {
 		add("instance_last_seen_age_seconds", "Seconds since a gateway of the instance last connected or left; absent until the first.",
 			age(i.LastSeenAt))

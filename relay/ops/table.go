@@ -55,6 +55,10 @@ var (
 	Drop       = change("drop", "buffer drop NAME [BUFFERID]...", "", (*manage.Service).Drop)
 	Quarantine = look("quarantine", "buffer quarantine", "", (*manage.Service).Quarantine)
 
+	// What waits for a network.
+	Answers     = look("answers", "buffer out [NAME] [ID]...", "", (*manage.Service).Answers)
+	DropAnswers = change("drop-answers", "buffer out NAME [ID]... --drop", "", (*manage.Service).DropAnswers)
+
 	// How everything is, and what was.
 	Status   = look("status", "status", "", (*manage.Service).Status)
 	Diagnose = look("diagnose", "doctor", "", (*manage.Service).Diagnose)

@@ -136,6 +136,7 @@ func richEvent() relay.Event {
 		},
 		ContextError: true,
 		Prompt:       &relay.PromptResponse{PromptID: "a1b2c3.00112233", OptionID: "once", Label: "Approve once", PromptMessageID: "600"},
+		Options:      []relay.Option{{Name: "a", Value: "7"}, {Name: "b", Value: "35"}},
 		Media: []relay.Media{
 			{URL: "https://relay.example.net/relay/media/0123", Mime: "image/jpeg", Kind: "photo", Size: 123456, Filename: "duck.jpg", Caption: "a duck"},
 			{URL: "https://example.org/a?b=1&c=2"},

@@ -30,6 +30,8 @@ type eventJSON struct {
 	Context          []contextJSON     `json:"context,omitempty"`
 	ContextError     bool              `json:"context_error,omitempty"`
 	Prompt           *promptJSON       `json:"prompt_response,omitempty"`
+	// Options are ours alone: other gateways read the text.
+	Options []relay.Option `json:"command_options,omitempty"`
 	// MediaURLs is what every age reads; the newest gateways find the type in Media, by URL.
 	MediaURLs []string    `json:"media_urls,omitempty"`
 	Media     []mediaJSON `json:"media,omitempty"`
@@ -70,7 +72,7 @@ func (f Inbound) body() any {
 	out := eventJSON{
 		Text: ev.Text, MessageType: cmp.Or(ev.Type, relay.TypeText), Source: encodeSource(ev.Source), MessageID: ev.MessageID,
 		ReplyToMessageID: ev.ReplyToMessageID, ContextError: ev.ContextError,
-		ReplyTo: (*quoteJSON)(ev.ReplyTo), Prompt: (*promptJSON)(ev.Prompt),
+		ReplyTo: (*quoteJSON)(ev.ReplyTo), Prompt: (*promptJSON)(ev.Prompt), Options: ev.Options,
 	}
 	for _, line := range ev.Context {
 		out.Context = append(out.Context, encodeContext(line))
@@ -97,7 +99,7 @@ func (f inboundJSON) frame() Frame {
 	ev := relay.Event{
 		Source: e.Source.source(), Type: cmp.Or(e.MessageType, relay.TypeText), Text: e.Text, MessageID: e.MessageID,
 		ReplyToMessageID: e.ReplyToMessageID, ContextError: e.ContextError,
-		ReplyTo: (*relay.Quote)(e.ReplyTo), Prompt: (*relay.PromptResponse)(e.Prompt),
+		ReplyTo: (*relay.Quote)(e.ReplyTo), Prompt: (*relay.PromptResponse)(e.Prompt), Options: some(e.Options),
 	}
 	for _, c := range e.Context {
 		ev.Context = append(ev.Context, relay.ContextLine{UserID: c.Source.UserID, UserName: c.Source.UserName, Text: c.Text})

@@ -73,7 +73,7 @@ func TestNothingElseOfAnEventLeaves(t *testing.T) {
 	for path, want := range map[string][]string{
 		"": {"bufferId", "event", "type"},
 		"event": {
-			"context", "context_error", "media", "media_urls", "message_id", "message_type", "prompt_response",
+			"command_options", "context", "context_error", "media", "media_urls", "message_id", "message_type", "prompt_response",
 			"reply_to", "reply_to_message_id", "source", "text",
 		},
 		"event source": {

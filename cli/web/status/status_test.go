@@ -110,6 +110,7 @@ func healthy() *fake {
 			Bots: []manage.BotStatus{{
 				Platform: "telegram", ID: "1", Name: "our_bot", State: platforms.Connected,
 				Since: noon.Add(-3 * time.Hour), LastEventAt: noon.Add(-2 * time.Minute),
+				Answers: &manage.Waiting{Count: 3, OldestAt: noon.Add(-time.Hour), Why: "network: rate limited", Next: noon.Add(20 * time.Minute)},
 			}},
 			Instances: []manage.InstanceStatus{
 				{ID: "home", Tenant: "home", State: manage.Connected},
@@ -165,7 +166,7 @@ func TestThePage(t *testing.T) {
 		"Everything works", "Telegram @our_bot", "✓ connected", "Since 3 hours ago", "Last event 2 minutes ago",
 		"home ✓ connected", "People Telegram Ann Lee , Telegram 7", "Chats Telegram chat -1001", "Listens to everybody in its chats", "Last wake failed",
 		"Küche oben ! never connected", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
-		"Newest snapshot 9 hours ago", "20 GB free", "good for 20 days", "Version v1.2.3", "No message has come",
+		"Waiting 3 answers, the oldest from 1 hour ago : penalty until", "Newest snapshot 9 hours ago", "20 GB free", "good for 20 days", "Version v1.2.3", "No message has come",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the page does not say %q:\n%s", want, said)

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -27,6 +28,7 @@ var funcs = template.FuncMap{
 	"class":       class,
 	"says":        says,
 	"hears":       hears,
+	"kept":        func(w *manage.Waiting, now time.Time) string { return words.Kept(w.Why, w.Next, now) },
 	"botLook":     func(s platforms.State) look { return botLooks[s] },
 	"gatewayLook": gatewayLook,
 	"bare":        bare,

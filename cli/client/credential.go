@@ -1,0 +1,75 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Credential is what a gateway is told by the lines that `enroll` prints.
+type Credential struct {
+	URL    string // of the door: ws://host:port/relay
+	ID     relay.GatewayID
+	Secret relay.Secret
+	// Identities are the bots it speaks for, the default first.
+	Identities []relay.Bot
+}
+
+// ReadCredential reads the lines. getenv is the value of a variable, empty if it is not set.
+func ReadCredential(getenv func(string) string) (Credential, error) {
+	c := Credential{ID: relay.GatewayID(getenv("GATEWAY_RELAY_ID")), Secret: relay.NewSecret([]byte(getenv("GATEWAY_RELAY_SECRET")))}
+	for _, name := range []string{"GATEWAY_RELAY_URL", "GATEWAY_RELAY_ID", "GATEWAY_RELAY_SECRET"} {
+		if getenv(name) == "" {
+			return c, fmt.Errorf("%s is not set: hermes-connector enroll prints it", name)
+		}
+	}
+	var err error
+	if c.URL, err = door(getenv("GATEWAY_RELAY_URL")); err != nil {
+		return c, fmt.Errorf("GATEWAY_RELAY_URL: %w", err)
+	}
+	c.Identities, err = identities(getenv)
+	return c, err
+}
+
+// door is the address to dial for an address of the connector.
+func door(address string) (string, error) {
+	u, err := url.Parse(strings.TrimSuffix(address, "/"))
+	if err != nil {
+		return "", errors.New("is no address")
+	}
+	switch u.Scheme {
+	case "http", "ws":
+		u.Scheme = "ws"
+	case "https", "wss":
+		u.Scheme = "wss"
+	default:
+		return "", errors.New("begins with neither http:// nor https://")
+	}
+	if !strings.HasSuffix(u.Path, "/relay") {
+		u.Path += "/relay"
+	}
+	return u.String(), nil
+}
+
+// identities are the bots that the lines name; those of a gateway of June, if there are no others.
+func identities(getenv func(string) string) (all []relay.Bot, err error) {
+	var ids map[relay.PlatformID]struct{ BotID relay.BotID }
+	if raw := getenv("GATEWAY_RELAY_BOT_IDS"); raw != "" {
+		if err := json.Unmarshal([]byte(raw), &ids); err != nil {
+			return nil, errors.New("GATEWAY_RELAY_BOT_IDS is no JSON of platforms and bot ids")
+		}
+	}
+	for name := range strings.SplitSeq(getenv("GATEWAY_RELAY_PLATFORMS"), ",") {
+		if p := relay.PlatformID(strings.TrimSpace(name)); p != "" {
+			all = append(all, relay.Bot{Platform: p, ID: ids[p].BotID})
+		}
+	}
+	if len(all) == 0 {
+		all = []relay.Bot{{Platform: relay.PlatformID(getenv("GATEWAY_RELAY_PLATFORM")), ID: relay.BotID(getenv("GATEWAY_RELAY_BOT_ID"))}}
+	}
+	return all, nil
+}

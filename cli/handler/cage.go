@@ -1,0 +1,250 @@
+package handler
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// searchPath is where programs are looked for, inside and outside of a cage.
+	searchPath = "/usr/local/bin:/usr/bin:/bin"
+	// inThread is the thread's folder as a caged program sees it.
+	inThread = "/thread"
+)
+
+// The limits of a run. Of time it may use as much as it may take.
+const (
+	maxMemory    = 512 << 20 // bytes of addresses, of one process
+	maxProcesses = 64
+	maxFileSize  = 64 << 20 // bytes
+	maxTmp       = 64 << 20 // bytes of all files in /tmp
+	maxShared    = 16 << 20 // and in /dev/shm
+)
+
+// Tools are the programs of others that run a handler.
+type Tools struct {
+	bwrap, prlimit string
+}
+
+// FindTools finds and tries what it takes to run the handlers of c. The error says what to install, or what to change.
+func FindTools(ctx context.Context, c *Config) (Tools, error) {
+	var t Tools
+	var err error
+	if t.prlimit, err = exec.LookPath("prlimit"); err != nil {
+		return t, errors.New("there is no prlimit, which limits what a handler uses: install util-linux")
+	}
+	if !slices.ContainsFunc(c.Handlers, func(h *Handler) bool { return !h.Uncaged }) {
+		return t, nil
+	}
+	if os.Geteuid() == 0 {
+		return t, errors.New("the limit on processes does not bind root, so handlers do not run as root: " +
+			"run this as another user, as the service hermes-connector-handle does")
+	}
+	if t.bwrap, err = exec.LookPath("bwrap"); err != nil {
+		return t, errors.New("there is no bwrap, which makes the cage that handlers run in: install the package bubblewrap")
+	}
+	said, err := exec.CommandContext(ctx, t.bwrap, "--version").Output()
+	if err != nil || !recent(string(said)) {
+		return t, fmt.Errorf("%s is %s, and handlers want bubblewrap 0.8 or newer", t.bwrap, cmp.Or(strings.TrimSpace(string(said)), "broken"))
+	}
+	dir, err := os.MkdirTemp("", "hermes-connector-handle-")
+	if err != nil {
+		return t, err
+	}
+	defer func() { _ = os.Remove(dir) }()
+	try := &Handler{Run: []string{"/usr/bin/true"}, Timeout: defaultTimeout}
+	if ran := t.run(ctx, try, "", dir, nil); ran.cause != "" {
+		return t, fmt.Errorf("this kernel, or the container around it, refuses the cage that handlers run in (%s): it must allow user namespaces without privileges; %s",
+			ran.said, `"hermes-connector help handle" says what to change`)
+	}
+	return t, nil
+}
+
+var versionForm = regexp.MustCompile(`^bubblewrap (\d+)\.(\d+)`)
+
+// recent reports whether that version has all that a cage needs.
+func recent(said string) bool {
+	m := versionForm.FindStringSubmatch(said)
+	if m == nil {
+		return false
+	}
+	major, _ := strconv.Atoi(m[1]) // digits
+	minor, _ := strconv.Atoi(m[2])
+	return major > 0 || minor >= 8
+}
+
+// environment is all that a run of h is told beside its payload.
+func (h *Handler) environment(thread string) []string {
+	env := []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HANDLER_THREAD_ID=" + thread}
+	if h.Agent {
+		env = append(env, "HANDLER_OWN_NAME="+h.Name)
+	}
+	return env
+}
+
+// command is the command line and the environment that run h in its thread, whose folder is dir. Bwrap is given nothing in its
+// own environment: the caged program can read that.
+func (t Tools) command(h *Handler, thread, dir string) (argv, env []string) {
+	limits := []string{
+		t.prlimit, fmt.Sprintf("--cpu=%d", int(math.Ceil(h.Timeout.Seconds()))), fmt.Sprintf("--as=%d", maxMemory), fmt.Sprintf("--fsize=%d", maxFileSize), "--core=0",
+	}
+	if h.Uncaged { // a limit on processes would count all of this user's
+		return slices.Concat(limits, []string{"--"}, h.Run), h.environment(thread)
+	}
+	argv = []string{
+		t.bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup",
+		"--new-session", "--die-with-parent", "--cap-drop", "ALL", "--hostname", "handler",
+	}
+	if !h.Network {
+		argv = append(argv, "--unshare-net")
+	}
+	argv = append(argv, system()...)
+	argv = append(argv, "--proc", "/proc", "--dev", "/dev", "--size", strconv.Itoa(maxShared), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+		"--size", strconv.Itoa(maxTmp), "--tmpfs", "/tmp")
+	if h.Network {
+		for _, f := range resolver {
+			argv = append(argv, "--ro-bind-try", f, f)
+		}
+	}
+	for _, v := range h.views() {
+		argv = append(argv, v.how, v.path, v.path)
+	}
+	argv = append(argv, "--bind", dir, inThread, "--remount-ro", "/", "--chdir", inThread)
+	for _, e := range h.environment(thread) {
+		name, value, _ := strings.Cut(e, "=")
+		argv = append(argv, "--setenv", name, value)
+	}
+	argv = append(argv, "--")
+	argv = append(argv, limits...)
+	argv = append(argv, fmt.Sprintf("--nproc=%d", maxProcesses), "--")
+	return append(argv, h.Run...), []string{}
+}
+
+// resolver are what name servers, certificates and host names are found by.
+var resolver = []string{
+	"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted", "/etc/ca-certificates",
+}
+
+// systemFolders are where the machine's programs and libraries are, beside /usr.
+var systemFolders = []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+
+// system shows the machine's programs, as they are reached here.
+func system() []string {
+	args := []string{"--ro-bind", "/usr", "/usr"}
+	for _, dir := range systemFolders {
+		if to, err := os.Readlink(dir); err == nil {
+			args = append(args, "--symlink", to, dir)
+		} else {
+			args = append(args, "--ro-bind-try", dir, dir)
+		}
+	}
+	for _, f := range []string{"/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"} { // which awk, which libraries, which time
+		args = append(args, "--ro-bind-try", f, f)
+	}
+	return args
+}
+
+// view is a path that a cage shows.
+type view struct{ how, path string }
+
+// views are the paths that the cage of h shows, the outer before the inner.
+func (h *Handler) views() (all []view) {
+	for _, p := range h.Read {
+		all = append(all, view{"--ro-bind", p})
+	}
+	for _, p := range h.Write {
+		all = append(all, view{"--bind", p})
+	}
+	if program := h.Run[0]; !under(program, append(systemFolders, "/usr")...) {
+		all = append(all, view{"--ro-bind", program})
+	}
+	slices.SortStableFunc(all, func(a, b view) int { return cmp.Compare(a.path, b.path) })
+	return all
+}
+
+// sound reports why what h sees must not be shown any more: since the start, somebody may have put a link there.
+func (c *Config) sound(h *Handler) error {
+	for _, p := range slices.Concat(h.Read, h.Write) {
+		real := resolved(p)
+		for _, g := range c.Guarded {
+			if under(real, g) || under(g, real) {
+				return fmt.Errorf("%s leads to %s now, which no handler may see", p, g)
+			}
+		}
+	}
+	return nil
+}
+
+// ran is what came of a run.
+type ran struct {
+	output []byte
+	cause  string // why the output does not count, for the operator; empty: it does
+	killed bool   // it ended by a signal, or took too long
+	said   string // the end of what it said on stderr
+}
+
+// run runs h in its thread, whose folder is dir, and waits until nothing of it is left.
+func (t Tools) run(ctx context.Context, h *Handler, thread, dir string, stdin []byte) ran {
+	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
+	defer cancel()
+	argv, env := t.command(h, thread, dir)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	out, said := &capped{most: maxOutput, full: cancel}, &capped{most: maxSaid}
+	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, "/", bytes.NewReader(stdin), out, said
+	if h.Uncaged {
+		cmd.Dir = dir
+	}
+	err := whole(cmd)
+	r := ran{output: out.Bytes(), said: strings.TrimSpace(said.String())}
+	exit, exited := errors.AsType[*exec.ExitError](err)
+	switch {
+	case out.over:
+		r.cause = fmt.Sprintf("more than %d bytes of output", maxOutput)
+	case ctx.Err() != nil:
+		r.cause, r.killed = "it took longer than "+h.Timeout.String(), true
+		if context.Cause(ctx) != context.DeadlineExceeded {
+			r.cause = "the runner stops"
+		}
+	case exited && (exit.ExitCode() < 0 || exit.ExitCode() > signalled):
+		r.cause, r.killed = "it was killed: "+exit.String(), true
+	case err != nil:
+		r.cause = err.Error()
+	}
+	return r
+}
+
+// signalled is what bwrap's exit status, like a shell's, begins at when a signal has ended the program.
+const signalled = 128
+
+// maxSaid is how much is kept of what a run says on stderr, in bytes.
+const maxSaid = 2 << 10
+
+// capped keeps the first bytes of what is written.
+type capped struct {
+	bytes.Buffer
+	most int
+	over bool
+	full func() // called when there is more; nil: the rest is dropped
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if room := c.most - c.Len(); len(p) > room {
+		c.over = true
+		if c.full != nil {
+			c.full()
+		}
+		_, _ = c.Buffer.Write(p[:room]) // a buffer takes everything
+		return len(p), nil
+	}
+	return c.Buffer.Write(p)
+}

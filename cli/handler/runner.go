@@ -1,0 +1,222 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/client"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// sweepEvery is how often idle threads are looked for.
+const sweepEvery = 24 * time.Hour
+
+// Runner answers the messages of a gateway with the programs of an engine, one message at a time.
+type Runner struct {
+	Engine     *Engine
+	Credential client.Credential
+	Log        *slog.Logger
+	// Tell, when not nil, is told in a line what became of the messages since the start, at the start and whenever that changes.
+	Tell func(line string)
+
+	client  *client.Client
+	journal *journal
+	counts  struct{ answered, failed, unfit, interrupted int }
+}
+
+// Run runs until ctx ends, or the credential is refused. When ctx ends, no further message is taken, the connector is told so, and
+// the program that runs comes to its end; when hurry ends, it is killed.
+func (r *Runner) Run(ctx, hurry context.Context) (err error) {
+	if r.journal, err = openJournal(r.Engine.State); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.journal.close()) }()
+	if err := r.Engine.State.endLeftovers(); err != nil {
+		return fmt.Errorf("a run of a former runner does not end: %w", err)
+	}
+	if err := r.Engine.State.sweep(ctx, time.Now()); err != nil {
+		r.Log.Warn("idle threads are not removed", "err", err)
+	}
+	r.client = &client.Client{Credential: r.Credential, Log: r.Log}
+	for _, h := range r.Engine.Config.Handlers {
+		if h.Command != "" {
+			r.client.Manifest = append(r.client.Manifest, h.manifest())
+		}
+	}
+	connected, disconnect := context.WithCancel(hurry)
+	defer disconnect()
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	var ended error
+	wg.Go(func() {
+		defer stop()
+		ended = r.client.Run(connected)
+	})
+	err = r.work(work, hurry)
+	if ended == nil && hurry.Err() == nil {
+		_ = r.client.GoingIdle(hurry) // the connector that does not answer keeps what was not acknowledged
+	}
+	disconnect()
+	wg.Wait()
+	r.Log.Info("stopped", "messages", r.line())
+	return errors.Join(err, ended)
+}
+
+// work answers one message after the other until ctx ends, and the last to its end or until hurry does.
+func (r *Runner) work(ctx, hurry context.Context) error {
+	swept := time.Now()
+	r.tell()
+	for {
+		f, err := r.client.Next(ctx)
+		if err != nil {
+			return nil // told to stop
+		}
+		switch f := f.(type) {
+		case wire.Inbound:
+			err = r.take(hurry, f)
+		case wire.PassthroughForward: // its event comes, too
+			err = r.client.Acknowledge(hurry, f.Buffer)
+		}
+		if hurry.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if now := time.Now(); now.Sub(swept) > sweepEvery {
+			swept = now
+			if err := r.Engine.State.sweep(ctx, now); err != nil {
+				r.Log.Warn("idle threads are not removed", "err", err)
+			}
+		}
+	}
+}
+
+// count counts a message, and tells how it stands.
+func (r *Runner) count(n *int) {
+	*n++
+	r.tell()
+}
+
+func (r *Runner) tell() {
+	if r.Tell != nil {
+		r.Tell(r.line())
+	}
+}
+
+func (r *Runner) line() string {
+	c := r.counts
+	return fmt.Sprintf("%d answered, %d failed, %d did not fit, %d interrupted", c.answered, c.failed, c.unfit, c.interrupted)
+}
+
+// take answers one delivery and acknowledges it. The error is the journal's: without it nothing may run.
+func (r *Runner) take(ctx context.Context, in wire.Inbound) error {
+	switch began, done := r.journal.state(in); {
+	case done:
+	case began:
+		r.Log.Warn("a run was interrupted", "buffer", in.Buffer)
+		r.count(&r.counts.interrupted)
+		if err := r.say(ctx, in.Event, []string{interrupted}); err != nil {
+			return nil
+		}
+		if err := r.journal.settle(in); err != nil {
+			return err
+		}
+	default:
+		if err := r.answer(ctx, in); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	_ = r.client.Acknowledge(ctx, in.Buffer) // of a connection that is lost it comes again, and is known
+	return nil
+}
+
+// answer runs what a delivery asks for, if anything, and says what came of it.
+func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
+	if in.Event.Prompt != nil { // we ask nothing
+		return nil
+	}
+	m := message{conversation: string(sessionkey.Build(in.Event.Source, sessionkey.Options{})), text: in.Event.Text}
+	for _, o := range in.Event.Options {
+		if m.options == nil {
+			m.options = make(map[string]string)
+		}
+		m.options[o.Name] = o.Value
+	}
+	run, messages := r.Engine.prepare(m)
+	if run == nil {
+		if len(messages) > 0 {
+			r.count(&r.counts.unfit)
+		}
+		_ = r.say(ctx, in.Event, messages) // nothing ran: if the runner stops now, it comes again
+		return nil
+	}
+	if err := r.journal.begin(in); err != nil {
+		return err
+	}
+	messages = run(ctx)
+	if ctx.Err() != nil {
+		return nil // it was killed: the next start says so
+	}
+	if n := len(messages); n > 0 && messages[n-1] == didNotWork {
+		r.count(&r.counts.failed)
+	} else {
+		r.count(&r.counts.answered)
+	}
+	if err := r.say(ctx, in.Event, messages); err != nil {
+		return nil
+	}
+	return r.journal.finish(in)
+}
+
+// sendTries is how often a message is sent that the connector says it did not send.
+const sendTries = 5
+
+// say sends messages to where an event came from. The only error is that of ctx: what the connector refuses is the operator's to read.
+func (r *Runner) say(ctx context.Context, ev relay.Event, messages []string) error {
+	for i, text := range messages {
+		err := r.send(ctx, ev.Source.Platform, relay.Send{
+			Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID,
+			Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Scope: ev.Source.Scope, UserID: ev.Source.UserID, Notify: i == len(messages)-1},
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			r.Log.Error("an answer was not sent", "err", err)
+		}
+	}
+	return nil
+}
+
+// send sends one message. What was lost with its connection is sent once more: rather twice than not at all.
+func (r *Runner) send(ctx context.Context, p relay.PlatformID, a relay.Send) error {
+	again := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
+	for try := 1; ; try++ {
+		_, err := r.client.Act(ctx, p, a)
+		refusal, refused := errors.AsType[*relay.ActionError](err)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case refused && (refusal.Outcome != relay.NotSent || refusal.Code == relay.CodeEgressDeclined || try == sendTries):
+			return err
+		case !refused && !errors.Is(err, client.ErrLost):
+			return err
+		}
+		pause := again.Next()
+		if refused {
+			pause = max(pause, refusal.RetryAfter)
+		}
+		if !backoff.Pause(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/files"
+)
+
+// State is the runner's own folder: its key, its journal, and a folder for each thread. No cage shows it, but for the
+// thread's folder.
+type State struct {
+	dir string
+	key []byte
+}
+
+// keySize is the length of the key, in bytes.
+const keySize = 32
+
+// OpenState opens the folder at dir, which it makes if it is not there.
+func OpenState(dir string) (*State, error) {
+	dir = resolved(dir)
+	threads := filepath.Join(dir, "threads")
+	if err := os.MkdirAll(threads, 0o700); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "key")
+	err := files.Create(path, "key.new-*", func(f *os.File) error {
+		key := make([]byte, keySize)
+		_, _ = rand.Read(key) // never fails
+		_, err := f.Write(key)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("the key of the threads: %w", err)
+	}
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) != keySize {
+		err = fmt.Errorf("%s has %d bytes, want %d: remove it, and every conversation begins anew", path, len(key), keySize)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &State{dir: dir, key: key}, nil
+}
+
+// threadID is a UUID for what h is told of a conversation. It is the same each time and differs between handlers; without the key
+// nobody can say whose it is.
+func (s *State) threadID(h *Handler, conversation string) string {
+	mac := hmac.New(sha256.New, s.key)
+	_, _ = fmt.Fprintf(mac, "%s\x00%s", h.Name, conversation) // a name has no zero
+	id := mac.Sum(nil)[:16]
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, RFC 9562: made as its maker likes
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// folder is the thread's folder. It is made if it is not there.
+func (s *State) folder(thread string) (string, error) {
+	dir := filepath.Join(s.dir, "threads", thread)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return dir, touch(dir)
+}
+
+// touch notes that a thread is not idle. The program may write there what it likes, also the time.
+func touch(dir string) error {
+	now := time.Now()
+	return errors.Join(os.Chmod(dir, 0o700), os.Chtimes(dir, now, now))
+}
+
+// sweep removes the folders of threads that have been idle for long. No program may run.
+func (s *State) sweep(ctx context.Context, now time.Time) error {
+	root := filepath.Join(s.dir, "threads")
+	all, err := os.ReadDir(root)
+	for _, e := range all {
+		st, statErr := e.Info()
+		if ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if statErr == nil && now.Sub(st.ModTime()) > idleAfter {
+			err = errors.Join(err, remove(filepath.Join(root, e.Name())))
+		}
+	}
+	return err
+}
+
+// endLeftovers ends what a former runner has left, which nobody else may have: its processes are known by the folder that they were to
+// be shown. Killed in the very moment in which it makes a cage, bwrap leaves a process behind that waits for ever; it has run nothing.
+func (s *State) endLeftovers() error {
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range paths {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // digits
+		p, findErr := os.FindProcess(pid)
+		if findErr != nil {
+			continue // it has ended
+		}
+		// It is held now: what is read is of the process that is ended.
+		if line, readErr := os.ReadFile(path); readErr == nil && bytes.Contains(line, []byte("\x00--bind\x00"+filepath.Join(s.dir, "threads")+"/")) {
+			if killErr := p.Kill(); !errors.Is(killErr, os.ErrProcessDone) {
+				err = errors.Join(err, killErr)
+			}
+		}
+		_ = p.Release() // nothing is left to be done with it
+	}
+	return err
+}
+
+// Discard removes the folder with all that is in it.
+func (s *State) Discard() error { return remove(s.dir) }
+
+// remove removes a folder in which a program may have locked others.
+func remove(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() { // a link to a folder is none
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+	return errors.Join(err, os.RemoveAll(dir))
+}
