@@ -185,7 +185,7 @@ func TestExplainAnswers(t *testing.T) {
 		states: map[relay.Chat]outbound.State{waits.Line(): {Next: noon.Add(time.Minute)}},
 		ended: []outbound.Ended{
 			lateToo, gone(3, outbound.BecauseDeclined, ""), gone(4, outbound.BecauseRefused, "message is too long"),
-			gone(6, outbound.BecauseLate, ""),
+			gone(5, outbound.BecauseLate, ""),
 		},
 	}
 	w.change(func(s *manage.Settings) { s.Outbox = q })
@@ -214,13 +214,13 @@ func TestExplainAnswers(t *testing.T) {
 	if diff := cmp.Diff(want, explain(manage.Explain{})); diff != "" {
 		t.Errorf("explain (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want[4:], explain(manage.Explain{Gateway: "home", Last: 2})); diff != "" {
+	if diff := cmp.Diff(want[5:], explain(manage.Explain{Gateway: "home", Last: 2})); diff != "" {
 		t.Errorf("the last two of a gateway (-want +got):\n%s", diff)
 	}
 	if got := explain(manage.Explain{Person: "ann"}); len(got) > 0 {
 		t.Errorf("of a person: %q", got)
 	}
-	if diff := cmp.Diff(want[5:], explain(manage.Explain{Since: noon.Add(5 * time.Minute)})); diff != "" {
+	if diff := cmp.Diff(want[6:], explain(manage.Explain{Since: noon.Add(5 * time.Minute)})); diff != "" {
 		t.Errorf("since then (-want +got):\n%s", diff)
 	}
 }
