@@ -82,8 +82,12 @@ func (r *Runner) work(ctx, hurry context.Context) error {
 		switch f := f.(type) {
 		case wire.Inbound:
 			err = r.take(hurry, f)
-		case wire.PassthroughForward: // its event comes, too
-			err = r.client.Acknowledge(hurry, f.Buffer)
+		case wire.PassthroughForward:
+			if in, ok := commandOf(f); ok {
+				err = r.take(hurry, in)
+			} else {
+				_ = r.client.Acknowledge(hurry, f.Buffer) // of a connection that is lost it comes again
+			}
 		}
 		if hurry.Err() != nil {
 			return nil
