@@ -115,9 +115,9 @@ func TestBackupOfDamage(t *testing.T) {
 func TestVerifyFile(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
-	acceptOne(t, db, event("findme", 3000), "i1")
+	acceptOne(t, db, event("e1", 3000), "i1")
 	good := backupOf(t, db)
-	at := bytes.Index(good, []byte("findme"))
+	at := bytes.Index(good, []byte("frame of")) // in the entry
 	for name, tc := range map[string]struct {
 		change func([]byte) []byte
 		want   string // in the error; empty: none
