@@ -136,9 +136,6 @@ func TestMisuse(t *testing.T) {
 			e, _ := engine(t, handlersOf(begin, `format = "xml"`, `agent = true`))
 			runs := 0
 			e.Seen = func(Seen) { runs++ }
-			if tc.script == ":" || tc.script == "" {
-				begin = tc.script
-			}
 			if got := ask(t, e, "x", ""); got != tc.want || runs != tc.runs {
 				t.Errorf("got %q after %d runs, want %q after %d", got, runs, tc.want, tc.runs)
 			}
