@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/handler"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
@@ -149,6 +150,9 @@ func (a *app) handle(ctx context.Context, c *handler.Config, envFile, state stri
 	if r.Engine.State, err = handler.OpenState(state); err != nil {
 		return err
 	}
+	manager := service.ManagerOf(a.getenv)
+	r.Tell = manager.Ready
+	defer manager.Stopping("told to")
 	return r.Run(ctx, hurry)
 }
 

@@ -35,6 +35,7 @@ type connector struct {
 	acked   []string
 	hellos  []wire.Hello
 	idle    bool
+	status  string                                                      // what the runner told of itself last
 	answer  func(n int, a relay.Send) (r *relay.ActionError, lost bool) // to the send of that number, from 1; nil: all work
 	changed chan struct{}
 }
@@ -128,6 +129,12 @@ func (c *connector) take(ctx context.Context, s *session, f wire.Frame) bool {
 		s.write(ctx, r)
 	}
 	return true
+}
+
+func (c *connector) tell(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status = line
 }
 
 func (c *connector) wakeLocked() {

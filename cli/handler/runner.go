@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/client"
@@ -24,12 +23,12 @@ type Runner struct {
 	Engine     *Engine
 	Credential client.Credential
 	Log        *slog.Logger
+	// Tell, when not nil, is told in a line what became of the messages since the start, at the start and whenever that changes.
+	Tell func(line string)
 
 	client  *client.Client
 	journal *journal
-	answers atomic.Int64 // messages answered since the start
-	failed  atomic.Int64 // of them, those that did not work
-	refused atomic.Int64 // and those that did not fit
+	counts  struct{ answered, failed, unfit, interrupted int }
 }
 
 // Run runs until ctx ends, or the credential is refused. When ctx ends, no further message is taken, the connector is told so, and
@@ -67,13 +66,14 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 	}
 	disconnect()
 	wg.Wait()
-	r.Log.Info("stopped", "answered", r.answers.Load(), "failed", r.failed.Load(), "unfit", r.refused.Load())
+	r.Log.Info("stopped", "messages", r.line())
 	return errors.Join(err, ended)
 }
 
 // work answers one message after the other until ctx ends, and the last to its end or until hurry does.
 func (r *Runner) work(ctx, hurry context.Context) error {
 	swept := time.Now()
+	r.tell()
 	for {
 		f, err := r.client.Next(ctx)
 		if err != nil {
@@ -100,12 +100,30 @@ func (r *Runner) work(ctx, hurry context.Context) error {
 	}
 }
 
+// count counts a message, and tells how it stands.
+func (r *Runner) count(n *int) {
+	*n++
+	r.tell()
+}
+
+func (r *Runner) tell() {
+	if r.Tell != nil {
+		r.Tell(r.line())
+	}
+}
+
+func (r *Runner) line() string {
+	c := r.counts
+	return fmt.Sprintf("%d answered, %d failed, %d did not fit, %d interrupted", c.answered, c.failed, c.unfit, c.interrupted)
+}
+
 // take answers one delivery and acknowledges it. The error is the journal's: without it nothing may run.
 func (r *Runner) take(ctx context.Context, in wire.Inbound) error {
 	switch began, done := r.journal.state(in); {
 	case done:
 	case began:
 		r.Log.Warn("a run was interrupted", "buffer", in.Buffer)
+		r.count(&r.counts.interrupted)
 		if err := r.say(ctx, in.Event, []string{interrupted}); err != nil {
 			return nil
 		}
@@ -136,7 +154,7 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	run, messages := r.Engine.prepare(m)
 	if run == nil {
 		if len(messages) > 0 {
-			r.refused.Add(1)
+			r.count(&r.counts.unfit)
 		}
 		_ = r.say(ctx, in.Event, messages) // nothing ran: if the runner stops now, it comes again
 		return nil
@@ -148,9 +166,10 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	if ctx.Err() != nil {
 		return nil // it was killed: the next start says so
 	}
-	r.answers.Add(1)
 	if n := len(messages); n > 0 && messages[n-1] == didNotWork {
-		r.failed.Add(1)
+		r.count(&r.counts.failed)
+	} else {
+		r.count(&r.counts.answered)
 	}
 	if err := r.say(ctx, in.Event, messages); err != nil {
 		return nil

@@ -22,7 +22,7 @@ func credential(url string) client.Credential {
 // running is a runner of the engine that answers the connector until stop is called, which waits for its end.
 func running(t *testing.T, e *Engine, c *connector) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &Runner{Engine: e, Credential: credential(c.url), Log: slog.New(slog.DiscardHandler)}
+	r := &Runner{Engine: e, Credential: credential(c.url), Log: slog.New(slog.DiscardHandler), Tell: c.tell}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := r.Run(ctx, t.Context()); err != nil {
@@ -38,6 +38,7 @@ func running(t *testing.T, e *Engine, c *connector) (stop func()) {
 func TestRunner(t *testing.T) {
 	texts := contract()
 	texts["handlers.toml"] += "[[handlers]]\nname = \"two\"\nrun = [\"./two.sh\"]\ncommand = \"/two\"\nformat = \"xml\"\n"
+	texts["handlers.toml"] += "[[handlers]]\nname = \"broken\"\nrun = [\"false\"]\ncommand = \"/broken\"\n"
 	texts["two.sh"] = "#!/bin/sh\necho '<result>1</result><result>2</result>'\n"
 	e, _ := engine(t, texts)
 	c := newConnector(t)
@@ -56,9 +57,11 @@ func TestRunner(t *testing.T) {
 	say("4", "/two", nil)
 	say("5", "/add", func(ev *relay.Event) { ev.Options = []relay.Option{{Name: "b", Value: "1"}, {Name: "a", Value: "2"}} })
 	say("6", "/add 7 35", func(ev *relay.Event) { ev.Prompt = &relay.PromptResponse{} })
+	say("7", "/broken", nil)
+	say("8", "/add 1 1", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if !c.until(ctx, func() bool { return len(c.acked) == 6 }) {
+	if !c.until(ctx, func() bool { return len(c.acked) == 8 }) {
 		t.Fatal("not all are acknowledged")
 	}
 	stop()
@@ -73,13 +76,16 @@ func TestRunner(t *testing.T) {
 	}
 	want := []string{
 		"m1 42 notify=true thread", "m2 Write `/add a b`: a is a whole number, b is a whole number. notify=true thread",
-		"m4 1 notify=false thread", "m4 2 notify=true thread", "m5 3 notify=true thread",
+		"m4 1 notify=false thread", "m4 2 notify=true thread", "m5 3 notify=true thread", "m7 That did not work. notify=true thread", "m8 2 notify=true thread",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if !slices.Equal(c.acked, []string{"1", "2", "3", "4", "5", "6"}) || !c.idle {
+	if !slices.Equal(c.acked, []string{"1", "2", "3", "4", "5", "6", "7", "8"}) || !c.idle {
 		t.Errorf("acknowledged %q, and it said that it goes: %t", c.acked, c.idle)
+	}
+	if want := "4 answered, 1 failed, 1 did not fit, 0 interrupted"; c.status != want {
+		t.Errorf("it tells %q, want %q", c.status, want)
 	}
 	if m := fmt.Sprintf("%s", c.hellos[0].Manifest); !strings.Contains(m, `"name":"add"`) || !strings.Contains(m, `"name":"two"`) {
 		t.Errorf("the hello names %s", m)

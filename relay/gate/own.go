@@ -23,7 +23,9 @@ type Owned struct {
 // were bound to first. owned is in the order of binding; holder, named and command are empty if there is none; command is
 // what the event says without a name. ok is false if there is nothing to choose.
 func OwnInstance(owned []Owned, holder, named relay.InstanceID, command string, direct bool) (_ relay.InstanceID, ok bool) {
-	if n := slices.IndexFunc(owned, func(o Owned) bool { return slices.Contains(o.Commands, command) && (named == "" || named == o.Instance) }); n >= 0 {
+	if n := slices.IndexFunc(owned, func(o Owned) bool {
+		return slices.Contains(o.Commands, command) && (named == "" || named == o.Instance)
+	}); n >= 0 {
 		return owned[n].Instance, true
 	}
 	owned = Whole(owned)
