@@ -119,7 +119,9 @@ func TestLimits(t *testing.T) {
 			} else if got != tc.want {
 				t.Errorf("got %.80q, want %.80q", got, tc.want)
 			}
-			waitGone(t, e.State.threadID(e.Config.Handlers[0], "x"), "")
+			if left := processesOf(e.State.threadID(e.Config.Handlers[0], "x")); len(left) > 0 {
+				t.Errorf("processes are left: %q", left)
+			}
 		})
 	}
 }
