@@ -47,10 +47,11 @@ var mayImport = map[string]string{
 	"store/capability":           "relay store/table store/rekey",
 	"store/authors":              "relay store/table",
 	"store/prompt":               "relay store/boltfile store/table",
+	"store/history":              "relay store/boltfile store/table",
 	"store/callers":              "relay store/table store/rekey",
 	"store/media":                "relay store/table",
 	"store/outbox":               "relay store/boltfile store/table store/media", // an answer holds its file
-	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/callers store/media store/outbox store/rekey",
+	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/callers store/media store/outbox store/history store/rekey",
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff",
@@ -69,8 +70,8 @@ var mayImport = map[string]string{
 	"relay/visibility":           "relay platforms",
 	"relay/background":           "relay relay/count platforms",
 	"relay/facts":                "relay relay/gate relay/visibility platforms store",
-	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/fair relay/gate relay/session relay/sessionkey relay/wire platforms store store/capability store/outbox store/prompt",
-	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/prompt",
+	"relay/outbound":             "relay relay/background relay/count relay/delivery relay/facts relay/fair relay/gate relay/session relay/sessionkey relay/wire platforms store store/capability store/history store/outbox store/prompt",
+	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/history store/prompt",
 	"relay/hub": "relay relay/background relay/bus relay/count relay/delivery relay/facts relay/gate relay/inbound relay/link relay/outbound relay/render relay/session relay/wire" +
 		" platforms store",
 	"relay/fair":          "relay", // pure: numbers and turns
@@ -83,7 +84,7 @@ var mayImport = map[string]string{
 	"relay/wake":          "relay relay/guard relay/count relay/fair store",
 	"relay/notify":        "relay relay/finding relay/guard platforms store",
 	"relay/identity":      "relay store store/files", // keys in a file
-	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/outbound relay/webhooks relay/wake platforms store store/audit store/callers store/media store/outbox",
+	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/outbound relay/webhooks relay/wake platforms store store/audit store/callers store/media store/outbox store/history",
 	"relay/agents":        "relay relay/count relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
 	"relay/ops":           "relay/manage store/audit",                                                                                                            // a table
 	"relay/api":           "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
@@ -93,7 +94,7 @@ var mayImport = map[string]string{
 	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
 	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
-	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox",
+	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox store/history",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/client":          "relay relay/token relay/wire platforms/backoff", // a gateway's end of the wire
 	"cli/echo":            "relay relay/wire cli/client",

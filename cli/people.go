@@ -56,8 +56,11 @@ of theirs, and gets them also where another gateway gets what they write.`
 
 func newUnlinkCmd(a *app) *cobra.Command {
 	c := command(a, ops.Unbind, "Unlink a person from a gateway")
-	c.Example = "  hermes-connector unlink home --user telegram:4242"
-	c.RunE = person(a, c.Command, c.op, c.asJSON, "no longer reach", nil)
+	c.Long = "Unlinks a person. With --forget, `explain` shows nothing any more of what they wrote to the gateway, nor of its answers. They\n" +
+		"need not be linked for that. What the gateway keeps itself is its own matter."
+	c.Example = "  hermes-connector unlink home --user telegram:4242\n  hermes-connector unlink home --user telegram:4242 --forget"
+	forget := c.Flags().Bool("forget", false, "also take their messages out of what explain shows")
+	c.RunE = person(a, c.Command, c.op, c.asJSON, "no longer reach", nil, func(b *manage.Bind) { b.Forget = *forget })
 	return c.Command
 }
 
@@ -71,7 +74,7 @@ func newPeopleDirectCmd(a *app) *cobra.Command {
 
 // person gives c the flag that names a person, and returns what asks for op about them, and about those commands of theirs (nil: all).
 // The former commands name the person in two arguments.
-func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string, commands *[]string) func(*cobra.Command, []string) error {
+func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string, commands *[]string, also ...func(*manage.Bind)) func(*cobra.Command, []string) error {
 	who := c.Flags().String("user", "", "the person, as `PLATFORM:PERSON`, such as telegram:4242 or telegram:@ann")
 	_ = c.RegisterFlagCompletionFunc("user", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
 		for _, name := range platformNames(networks()) {
@@ -95,6 +98,9 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 			}
 			b.Platform, b.User = p.Platform, p.User
 		}
+		for _, set := range also {
+			set(&b)
+		}
 		return show(cmd.Context(), a, op, b, *asJSON, func(w io.Writer, out manage.Binding) {
 			if to := out.DirectTo; len(out.Commands) > 0 {
 				_, _ = fmt.Fprintf(w, "✓ of the messages of %s, %s %s %s\n", personShown(out.Platform, out.User, out.Person), terminal.Plain(strings.Join(out.Commands, ", ")), done, nameOr(out.Gateway, out.Instance))
@@ -103,6 +109,9 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 				_, _ = fmt.Fprintf(w, "  To change that: %s\n", words.Line(ops.SetDMDefault.Row, string(out.Instance), string(out.Platform), string(out.User)))
 			} else {
 				_, _ = fmt.Fprintf(w, "✓ messages of %s %s %s\n", personShown(out.Platform, out.User, out.Person), done, nameOr(out.Gateway, out.Instance))
+			}
+			if b.Forget {
+				_, _ = fmt.Fprintln(w, "✓ explain shows none of them any more")
 			}
 			warn(w, out.Warnings)
 		})

@@ -212,12 +212,15 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 func newExplainCmd(a *app) *cobra.Command {
 	c := command(a, ops.Explain, "Show where messages went, and why")
 	c.Long = "Shows what happened to the newest messages, or to one: which gateway got it, or why none did, and the command that\n" +
-		"changes that. It also shows refused calls of networks. It remembers messages since the server started."
+		"changes that, and when it was answered. It also shows refused calls of networks. Messages that were stored are remembered\n" +
+		"for thirty days, others since the server started."
 	c.Example = "  hermes-connector explain --last 5\n" +
+		"  hermes-connector explain --since 2d --person ann --gateway home\n" +
 		"  hermes-connector explain --person @ann --follow"
 	var e manage.Explain
 	f := c.Flags()
-	f.IntVar(&e.Last, "last", 0, "show only the newest `N` messages; 0: all that are remembered")
+	f.IntVar(&e.Last, "last", 0, "show only the newest `N` messages, at most 1000; 0: that many")
+	since := f.String("since", "", "only what came after `TIME`: 2d or 12h ago, or a day such as 2026-11-27")
 	f.StringVar(&e.Gateway, "gateway", "", "only what `NAME` got, or why it did not")
 	f.StringVar(&e.Person, "person", "", "only what that person wrote: an `ID`, a name, or @ and the name of an account")
 	f.BoolVar(&e.All, "all", false, "also what the bots wrote themselves")
@@ -228,6 +231,12 @@ func newExplainCmd(a *app) *cobra.Command {
 		}
 		if len(pos) > 0 {
 			e.Event = relay.EventID(pos[0])
+		}
+		if *since != "" {
+			var ok bool
+			if e.Since, ok = words.Since(*since, time.Now()); !ok {
+				return usageError{fmt.Errorf("--since wants a time such as 2d, 12h or 2026-11-27, not %q", *since)}
+			}
 		}
 		if e.Event != "" && *follow {
 			return usageError{errors.New("--follow is about what is to come, not about one event")}
@@ -267,7 +276,7 @@ const followEvery = time.Second
 
 func explainedAll(a *app, w io.Writer, all []gate.Decision) {
 	if len(all) == 0 {
-		a.say("No such message since the server started.")
+		a.say("No such message is remembered.")
 	}
 	for _, d := range all {
 		explained(w, d)
@@ -276,7 +285,11 @@ func explainedAll(a *app, w io.Writer, all []gate.Decision) {
 
 // explained writes one verdict: what it is about, and below it what became of it, and what would change that.
 func explained(w io.Writer, d gate.Decision) {
-	_, _ = fmt.Fprintf(w, "%s  %s", d.At.Local().Format(time.TimeOnly), terminal.Plain(d.Bot().String()))
+	at := d.At.Local().Format(time.TimeOnly)
+	if time.Since(d.At) > 12*time.Hour {
+		at = d.At.Local().Format(time.DateTime)
+	}
+	_, _ = fmt.Fprintf(w, "%s  %s", at, terminal.Plain(d.Bot().String()))
 	if d.Person != "" {
 		_, _ = fmt.Fprintf(w, "  %s", terminal.Plain(d.Person))
 	}
@@ -290,6 +303,9 @@ func explained(w io.Writer, d gate.Decision) {
 		says += " (" + string(d.Reason) + ")"
 	}
 	_, _ = fmt.Fprintf(w, "\n  %s\n", terminal.Plain(finding.Local(says)))
+	for _, a := range d.Answers {
+		_, _ = fmt.Fprintf(w, "  %s\n", terminal.Plain(finding.Local(words.Answer(a))))
+	}
 	for _, f := range d.Media {
 		_, _ = fmt.Fprintf(w, "  its %s is %s\n", f.Kind, terminal.Plain(strings.ReplaceAll(string(f.State), "_", " ")))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
@@ -44,6 +45,8 @@ type AcceptItem struct {
 	Receipt *relay.Receipt
 	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is undecided.
 	Capability *capability.Record
+	// Verdicts are what the history is to say of the delivery, if it is stored.
+	Verdicts []history.Verdict
 }
 
 // Recipient is one instance that is to get a delivery.
@@ -232,12 +235,32 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 		if c := p.item.Capability; c != nil && p.item.given(c.Instance, out.Items[n].Buffers) {
 			held = append(held, *c)
 		}
+		for _, v := range p.item.Verdicts {
+			t.recall(p, v, out.Items[n].Buffers, now, false)
+		}
 	}
 	if out.Lost, err = capability.Hold(t.Writer, now, held...); err != nil {
 		return out, nil, err
 	}
 	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
 	return out, bad, nil
+}
+
+// recall notes in the history a verdict about a delivery, which was stored under those ids; again: there was one before. One
+// whose instance was revoked meanwhile was not stored.
+func (t *tx) recall(p prepared, v history.Verdict, buffers []relay.BufferID, now time.Time, again bool) {
+	ev := p.item.Delivery.About()
+	c := history.Came{
+		At: now, Verdict: v, Again: again,
+		Of: history.Event{ID: p.about.ID, Chat: relay.Chat{Bot: ev.Bot, ID: p.about.Chat}, Type: ev.Source.ChatType, User: p.about.User},
+	}
+	if n := slices.IndexFunc(p.item.To, func(r Recipient) bool { return r.Instance == v.Instance }); n >= 0 {
+		if buffers[n].IsZero() && !p.item.To[n].Oversize {
+			return
+		}
+		c.Seq = buffers[n].Seq
+	}
+	t.history.Came(c)
 }
 
 // receipt stores the receipt of a delivery that is stored under those ids.

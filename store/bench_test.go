@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/history"
 )
 
 // rawSyncs is how many appends of 1 KiB, each followed by a sync, the disk under dir takes per
@@ -211,6 +212,63 @@ func BenchmarkAcceptDuringBackup(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
 			b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-max")
 			b.ReportMetric(float64(backups), "backups")
+		})
+	}
+}
+
+// BenchmarkHistory asks the history of a million messages, each of which was taken and answered, as they are stored one
+// after the other in thirty days, for those that one person among five wrote to one gateway of three, and others.
+func BenchmarkHistory(b *testing.B) {
+	clock := newClock()
+	db := openTest(b, Options{Now: clock.now})
+	const messages, together = 1_000_000, 20_000
+	chat := relay.Chat{Bot: relay.Bot{Platform: "telegram", ID: "7000001"}, ID: "12345678"}
+	size := db.Stats().FileBytes
+	for from := 0; from < messages; from += together {
+		err := db.change(b.Context(), nil, "fill", func(t *tx) error {
+			for n := from; n < from+together; n++ {
+				clock.add(history.Kept / (messages + 10))
+				c := history.Came{
+					At: clock.now(), Seq: uint64(n + 1), Verdict: history.Verdict{Instance: relay.InstanceID(fmt.Sprint("home", n%3)), Why: "delivered"},
+					Of: history.Event{ID: relay.EventID(fmt.Sprintf("12345678:%d", n)), Chat: chat, Type: relay.ChatDM, User: relay.UserID(fmt.Sprint("1234567", n%5))},
+				}
+				var one history.Batch
+				one.Came(c)
+				one.Taken(c.At, c.Instance, c.Seq)
+				stored, err := db.History.Ride(t.Writer, one)
+				if err != nil {
+					return err
+				}
+				stored()
+				db.History.Said(history.Said{At: c.At, Instance: c.Instance, Chat: chat, Op: relay.OpSend, Message: relay.MessageID(fmt.Sprint(n)), To: c.Of.ID, State: history.Sent})
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	size = db.Stats().FileBytes - size
+	who := func(w history.Who) bool { return w.User == "12345670" && w.Instance == "home1" }
+	for name, q := range map[string]history.Query{
+		"person,gateway":     {Who: who, Last: 1000},
+		"person,gateway,2d":  {Who: who, Since: clock.now().Add(-2 * day)},
+		"person,gateway,30d": {Who: who},
+		"nobody":             {Who: func(history.Who) bool { return false }},
+		"event":              {Event: "12345678:5000"},
+		"newest ten":         {Last: 10},
+	} {
+		b.Run(name, func(b *testing.B) {
+			found := 0
+			for b.Loop() {
+				all, err := db.History.List(b.Context(), q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				found = len(all)
+			}
+			b.ReportMetric(float64(found), "found")
+			b.ReportMetric(float64(size)/messages, "file-bytes/message")
 		})
 	}
 }

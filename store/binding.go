@@ -164,6 +164,21 @@ func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 	})
 }
 
+// Forget is Unbind for somebody who need not be bound, and takes them out of i's history, in one transaction. The history
+// says nothing of what they wrote to i and to nobody, nor of what i said to that, or in their direct messages.
+func (db *DB) Forget(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) (bound bool, err error) {
+	now := db.now()
+	err = db.change(ctx, row, "forget", func(t *tx) error {
+		var dms []relay.ChatID
+		if b, ok, err := table.Load[Binding](t.Tx, BucketBindings, bindingKey(p, u, i)); err == nil && ok && b.DMChat != "" {
+			dms = append(dms, b.DMChat)
+		}
+		bound = table.Has(t.Tx, BucketBindings, bindingKey(p, u, i))
+		return errors.Join(t.unbind(i, p, u, now), db.History.Forget(t.Writer, &t.history, i, p, u, dms...))
+	})
+	return bound, err
+}
+
 // unbind removes a binding, if there is one.
 func (t *tx) unbind(i relay.InstanceID, p relay.PlatformID, u relay.UserID, now time.Time) error {
 	if err := dropAll[Binding](t.Writer, BucketBindings, bindingKey(p, u, i)); err != nil {

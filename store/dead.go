@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/callers"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -100,10 +101,12 @@ func (l *lane) replay(k []byte, m Limits, now time.Time) (ok bool, err error) {
 	if l.Entries >= m.MaxEntries || l.Bytes+boltfile.EnvelopeSize+int64(len(payload)) > m.MaxBytes {
 		return false, nil
 	}
+	was, _ := deadID(k)
 	if err := l.dropDead(k); err != nil {
 		return false, err
 	}
 	id, err := l.append(payload)
+	l.t.history.Replayed(now, l.i, was.Seq, id.Seq)
 	if err == nil && e.About.Bot.IsProgram() {
 		err = callers.Requeued(l.t.Writer, e.About.User, e.About.ID, id)
 	}
@@ -137,6 +140,7 @@ func (l *lane) bury(k, value []byte, why DeadReason, now time.Time) error {
 	if err := l.remove(k, value); err != nil {
 		return err
 	}
+	l.t.history.Died(now, l.i, id.Seq, string(why))
 	return l.addDead(id, d, payload)
 }
 
@@ -166,6 +170,7 @@ func (l *lane) setAside(k, value []byte, why error, now time.Time) error {
 	if err := l.remove(bytes.Clone(k), value); err != nil {
 		return err
 	}
+	l.t.history.Died(now, l.i, id.Seq, history.Damaged)
 	return quarantine(l.t.Writer, q)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -120,6 +121,7 @@ func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) err
 // flight; none given: all dead letters, and nothing of the lane. It returns how many. ErrNotFound: one of the
 // ids is in neither; then nothing is deleted.
 func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n int, err error) {
+	now := ls.db.now()
 	err = ls.change(ctx, row, i, fmt.Sprintf("drop %v", ids), func(l *lane) error {
 		n = 0
 		if len(ids) == 0 {
@@ -138,6 +140,7 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 			if err != nil {
 				return err
 			}
+			l.t.history.Died(now, i, id.Seq, history.Discarded)
 			n++
 		}
 		return nil
@@ -148,15 +151,19 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 // Ack deletes acknowledged entries, also from the dead letters if they were moved there while in flight. One that
 // is nowhere is nil.
 func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
-	files := 0
+	files, now := 0, ls.db.now()
 	err := ls.change(ctx, nil, i, "drop deliveries", func(l *lane) error {
 		before := l.t.released
 		for _, b := range bs {
 			if err := l.receipt(b); err != nil {
 				return err
 			}
-			if _, err := l.drop(b); err != nil {
+			there, err := l.drop(b)
+			if err != nil {
 				return err
+			}
+			if there {
+				l.t.history.Taken(now, i, b.Seq)
 			}
 		}
 		files = l.t.released - before

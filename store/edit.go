@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -105,7 +106,7 @@ func (e Edit) RenewEpochs() error {
 
 // Derive makes what follows from the records that are there.
 func (e Edit) Derive() error {
-	for _, b := range []string{bucketQuarantine, audit.Rows, bucketPending, outbox.Bucket, callers.Replies} {
+	for _, b := range []string{bucketQuarantine, audit.Rows, bucketPending, outbox.Bucket, callers.Replies, history.Older} {
 		var last uint64
 		for k := range table.Under(e.Tx, b, nil) {
 			last = max(last, table.Number(k))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 	bolt "go.etcd.io/bbolt"
@@ -179,6 +180,7 @@ func acceptFor(e relay.Event, to ...relay.InstanceID) Accept {
 	item := AcceptItem{Delivery: e, Frame: frameOf(e)}
 	for _, i := range to {
 		item.To = append(item.To, Recipient{Instance: i, Conversation: Conversation{By: e.Source.UserID}})
+		item.Verdicts = append(item.Verdicts, history.Verdict{Instance: i, Why: "delivered"})
 	}
 	return Accept{Bot: bot, Items: []AcceptItem{item}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
@@ -48,6 +49,8 @@ var kinds = []kind{
 	{bucket: bucketEntries, hot: true, aside: true},
 	{bucket: dedupe.Newest, hot: true, aside: true},
 	{bucket: dedupe.Runs, aside: true},
+	{bucket: history.Newest, hot: true, aside: true},
+	{bucket: history.Older, aside: true},
 	{bucket: bucketDead, aside: true},
 	{bucket: bucketPending, aside: true},
 	{bucket: bucketQuarantine, aside: true},

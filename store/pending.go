@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -142,6 +143,7 @@ type Verdict struct {
 	Whole    bool          // as AcceptItem.Whole
 	Press    *prompt.Press // as AcceptItem.Press
 	To       *Recipient    // nil: the instance does not get it
+	Why      string        // as the history is to say it
 }
 
 // Decide stores the verdicts about pending events of one chat in one transaction: each leaves the
@@ -154,7 +156,7 @@ func (ps *Pendings) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (Acc
 	items := make([]prepared, len(vs))
 	size := 0
 	for n, v := range vs {
-		items[n].about = AboutOf(v.Delivery)
+		items[n].about, items[n].item.Delivery = AboutOf(v.Delivery), v.Delivery
 		if v.To == nil {
 			continue
 		}
@@ -194,6 +196,11 @@ func (ps *Pendings) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (Acc
 			if err := capability.Release(t.Writer, v.Instance, c.Bot, items[n].about.ID, !id.IsZero()); err != nil {
 				return err
 			}
+			verdict, p := history.Verdict{Instance: v.Instance, Why: v.Why}, items[n]
+			if !open {
+				verdict.Why, p.item.To = history.Late, nil
+			}
+			t.recall(p, verdict, out.Items[n].Buffers, now, true)
 		}
 		return nil
 	}, size)

@@ -45,6 +45,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/callers"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
@@ -76,6 +77,7 @@ type DB struct {
 	Outbox       *outbox.Records
 	Seen         *dedupe.Marks
 	Audit        *audit.Log
+	History      *history.Records
 
 	path    string
 	run     uint64 // random: tells what this run of the program accepted from what another one did
@@ -109,7 +111,7 @@ func Open(path string, o Options) (*DB, error) {
 	db.Notices = &Notices{db}
 	db.Callers = &Callers{callers.New(r), db}
 	db.Authors, db.Capabilities, db.Prompts, db.Media = authors.New(r), capability.New(r), prompt.New(r), media.New(r)
-	db.Seen, db.Audit, db.Outbox = dedupe.New(r, o.Log), audit.New(r), outbox.New(r)
+	db.Seen, db.Audit, db.History, db.Outbox = dedupe.New(r, o.Log), audit.New(r), history.New(r), outbox.New(r)
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)
@@ -135,6 +137,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	return b.View(func(t *bolt.Tx) error {
 		db.Authors.Load(t)
 		db.Seen.Load(t)
+		db.History.Load(t)
 		db.cursors.load(t)
 		var err error
 		db.order, err = orderOf(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -31,7 +32,8 @@ type tx struct {
 	released    int               // held files that an entry less names
 	deadDropped uint64            // dead letters dropped because there were too many
 	row         *audit.Entry      // what the op that runs is to leave in the audit list; nil for none
-	stored      [4]func()         // what to do about what rides along once the transaction is stored; nil: nothing
+	history     history.Batch
+	stored      [5]func() // what to do about what rides along once the transaction is stored; nil: nothing
 }
 
 // begin is boltfile's Format.Begin.
@@ -107,8 +109,9 @@ func (t *tx) takeNotes() error {
 	answers, err2 := t.db.Capabilities.Ride(t.Writer)
 	cleared, err3 := t.db.Prompts.Ride(t.Writer)
 	named, err4 := t.db.People.ride(t.Writer)
-	t.stored = [...]func(){sent, answers, cleared, named}
-	return errors.Join(err1, err2, err3, err4)
+	recalled, err5 := t.db.History.Ride(t.Writer, t.history)
+	t.stored = [...]func(){sent, answers, cleared, named, recalled}
+	return errors.Join(err1, err2, err3, err4, err5)
 }
 
 // flush writes the lanes that were touched and the marks that were made. Nothing may be changed after it.
@@ -129,6 +132,9 @@ func (t *tx) Done(stored bool) {
 	t.db.cursors.after(t.took, t.cursors, t.db.remind)
 	if !stored {
 		return
+	}
+	if !t.took {
+		t.db.History.Wait(t.history)
 	}
 	t.order.stored(t.lanes, t.arrival)
 	t.db.Seen.Stored(t.marks)

@@ -10,6 +10,7 @@ import (
 var unlike = map[string]string{
 	"drop-answers": "buffer out --drop",
 	"enroll-token": "enroll --token",
+	"forget":       "unlink --forget",
 	"link-code":    "link code",
 	"name":         "people name",
 	"policy":       "gateway policy",

@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/history"
 )
 
 // phrase puts one decision into words: what became of the event, and the command that would change that the next time.
@@ -54,7 +55,7 @@ func (p phrase) accepted() (words, change string) {
 		reason := p.Dead
 		words = "given up for " + to + ": " + gaveUp(reason)
 		switch {
-		case reason == store.DeadOversize:
+		case reason == store.DeadOversize, p.Left:
 			return words, ""
 		case p.Revoked: // what was given up can be replayed to a gateway only
 			return words, Line(ops.Enroll.Row, string(d.Instance))
@@ -101,6 +102,10 @@ func gaveUp(why store.DeadReason) string {
 		return "the gateway was revoked"
 	case store.DeadUnbound:
 		return "the person was unlinked"
+	case history.Discarded:
+		return "the operator dropped it"
+	case history.Damaged:
+		return "it was damaged on the disk"
 	}
 	return "it could not be converted for the gateway"
 }
@@ -140,6 +145,40 @@ func (p phrase) refused() (words, change string) {
 		return "given up for " + to + ": " + gaveUp(store.DeadOversize), ""
 	}
 	return aside(d.Reason), ""
+}
+
+// Answer is what became of something that a gateway said.
+func Answer(a gate.Answer) (words string) {
+	at := finding.Stamp(a.At)
+	switch history.State(a.State) {
+	case history.Sent:
+		words = "answered at " + at
+		if !a.QueuedAt.IsZero() {
+			words = "answered at " + finding.Stamp(a.QueuedAt) + "; the network took it at " + at
+		}
+	case history.Maybe:
+		words = "answered at " + at + ", but the network did not confirm it"
+	case history.Queued:
+		words = "answered at " + at + "; the answer waits for the network"
+	case history.Dropped:
+		words = "answered at " + finding.Stamp(a.QueuedAt) + "; the answer was given up at " + at
+	default:
+		words = "an answer at " + at + " was not sent"
+	}
+	if why := unsent[a.Why]; why != "" {
+		words += ": " + why
+	}
+	words += " (" + string(a.Op)
+	if a.Message != "" {
+		words += ", message " + string(a.Message)
+	}
+	return words + ")"
+}
+
+// unsent says why an answer was not sent.
+var unsent = map[string]string{
+	"declined": "the gateway may not write in this chat", "rate_limited": "the network asked the bot to wait",
+	"unavailable": "the network was away", "refused": "the network refused it", "late": "its time ran out", "removed": "the operator dropped it",
 }
 
 // admit is the command that lets one more person speak. The list that it gives takes the place of the former one.

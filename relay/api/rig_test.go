@@ -256,12 +256,13 @@ func (l *live) Serves(_ relay.GatewayID, i relay.InstanceID) bool { return i == 
 func (l *live) Answers(_ context.Context, g relay.GatewayID, i relay.InstanceID) bool {
 	return l.Serves(g, i)
 }
-func (l *live) Warning(relay.InstanceID) string            { return "" }
-func (l *live) Unfronted(relay.InstanceID) []relay.Bot     { return nil }
-func (l *live) Fronts(relay.InstanceID, ...relay.Bot) bool { return true }
-func (l *live) Counters() map[string]uint64                { return nil }
-func (l *live) Decisions() []gate.Decision                 { return nil }
-func (l *live) Ready() bool                                { return true }
+func (l *live) Warning(relay.InstanceID) string                         { return "" }
+func (l *live) Unfronted(relay.InstanceID) []relay.Bot                  { return nil }
+func (l *live) Fronts(relay.InstanceID, ...relay.Bot) bool              { return true }
+func (l *live) Counters() map[string]uint64                             { return nil }
+func (l *live) Decisions() []gate.Decision                              { return nil }
+func (l *live) Forget(relay.InstanceID, relay.PlatformID, relay.UserID) {}
+func (l *live) Ready() bool                                             { return true }
 func (l *live) MayClaim(_ context.Context, _ relay.InstanceID, _ relay.PlatformID, _ relay.ScopeID, c relay.ChatID) (relay.Place, bool) {
 	p, ok := l.manages[c]
 	return p, ok

@@ -29,6 +29,9 @@ type Decision struct {
 	// State is where the event is now, for the instance; empty: it is none's, or not here any more. DeliveredAt is when its gateway took it.
 	State       State     `json:"state,omitempty"`
 	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
+	// GivenUp is why it was given up; empty: it was not. Answers are what the gateway said to it, or was to say, oldest first.
+	GivenUp string   `json:"givenUp,omitempty"`
+	Answers []Answer `json:"answers,omitempty"`
 	// Says is the verdict in a sentence, Change the command that would change it the next time, and Also another one that
 	// would; empty: none would. They are set when somebody asks.
 	Says   string `json:"says,omitempty"`
@@ -52,6 +55,17 @@ const (
 	Taken State = "delivered" // the gateway said that it has it
 	Dead  State = "dead"      // given up
 )
+
+// Answer is something that a gateway said to an event, or was to say: never what it was.
+type Answer struct {
+	At      time.Time       `json:"at"`                  // when it was sent, or was to be
+	Op      relay.Op        `json:"op"`                  // as the gateway asked for it
+	Message relay.MessageID `json:"messageId,omitempty"` // as its network calls it; of one that waits, as its gateway does
+	State   string          `json:"state"`               // sent, maybe sent, not sent, queued, or dropped after it was
+	Why     string          `json:"why,omitempty"`       // one word: it is not sent
+	// QueuedAt is since when it waited for its network; zero: it did not.
+	QueuedAt time.Time `json:"queuedAt,omitzero"`
+}
 
 // File is one file of an event.
 type File struct {

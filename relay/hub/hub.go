@@ -235,6 +235,11 @@ func (h *Hub) Count(c count.Counter) { h.counters.Add(c, 1) }
 // Decisions are the newest verdicts, oldest first.
 func (h *Hub) Decisions() []gate.Decision { return h.decisions.List() }
 
+// Forget takes out of them what a person wrote to i, and to nobody.
+func (h *Hub) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
+	h.decisions.Forget(i, p, u)
+}
+
 // MayClaim reports whether the instance may be granted a chat; see inbound.Inbound.
 func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	return h.in.MayClaim(ctx, i, p, scope, chat)

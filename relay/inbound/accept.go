@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/visibility"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/history"
 )
 
 // Accept judges every event of b, stores what is admitted in one transaction, and only then wakes
@@ -54,7 +55,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			j.pack(d)
 			a.Items = append(a.Items, store.AcceptItem{
 				Delivery: d, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), To: j.to, Undecided: j.undecided, Press: j.press,
-				Capability: in.bind(&j), Receipt: receiptOf(ev.ID, b.Receipts),
+				Capability: in.bind(&j), Receipt: receiptOf(ev.ID, b.Receipts), Verdicts: j.recalled(),
 			})
 		}
 		judged = append(judged, j)
@@ -210,6 +211,14 @@ func (in *Inbound) deliver(j judgement) {
 	if wanted && in.keepsFilesOf(j.event) {
 		in.files.Fetch(j.event.Attachments...)
 	}
+}
+
+// recalled are the verdicts as the history has them.
+func (j judgement) recalled() (out []history.Verdict) {
+	for _, v := range j.verdicts {
+		out = append(out, history.Verdict{Instance: v.Instance, Why: string(v.Reason)})
+	}
+	return out
 }
 
 // profileFor is the profile that the instance gets j for.

@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,15 @@ func (d *Decisions) Taken(i relay.InstanceID, of store.About, at time.Time) {
 			return
 		}
 	}
+}
+
+// Forget takes out what a person wrote to i, and to nobody.
+func (d *Decisions) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = slices.DeleteFunc(d.all, func(x gate.Decision) bool {
+		return x.Platform == p && x.User == u && (x.Instance == i || x.Instance == "")
+	})
 }
 
 // List is oldest first: at most maxDecisions.

@@ -96,7 +96,10 @@ func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat)
 			unclear = err
 			break
 		}
-		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), Press: j.press}
+		v := store.Verdict{
+			Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), Press: j.press,
+			Why: string(j.verdicts[0].Reason),
+		}
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}

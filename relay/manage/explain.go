@@ -25,13 +25,16 @@ type Explain struct {
 	Gateway string        `json:"gateway,omitempty"` // the name or the id of the one that a verdict is about
 	Person  string        `json:"person,omitempty"`  // an id, PLATFORM:ID, a name, or "@" and the account's name
 	Since   time.Time     `json:"since,omitzero"`    // judged after that
-	Last    int           `json:"last,omitempty"`    // what became of the newest so many messages; 0: all that is remembered
+	Last    int           `json:"last,omitempty"`    // what became of the newest so many messages, at most maxExplained; 0: that many
 	All     bool          `json:"all,omitempty"`     // also what bots wrote themselves
 }
 
-// Explain lists the verdicts the server remembers, newest last, each in words, and among them, unless it is asked for one
-// event, the calls of networks that were refused: these have no event. Refused with Offline when no
-// server runs (they are kept in its memory only), with NotFound when the event is not among them, or there is no such gateway.
+// maxExplained is how many messages are explained at once.
+const maxExplained = 1000
+
+// Explain lists verdicts, newest last, each in words: about what was stored those of thirty days, about what was not those that
+// the server remembers. Among them are, unless it is asked for one event, the calls of networks that were refused: these have no
+// event. Refused with Offline when no server runs, with NotFound when the event is not among them, or there is no such gateway.
 func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
 		return nil, refuse(Offline, "no server is running, and only a running server knows what became of messages").try("serve")
@@ -41,12 +44,21 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		return nil, err
 	}
 	out := []gate.Decision{}
-	look := lookout{history: s, at: make(map[relay.InstanceID]*buffered), people: make(map[store.Person]store.Names)}
+	look := lookout{
+		history: s, at: make(map[relay.InstanceID]*buffered), people: make(map[store.Person]store.Names), heard: make(map[store.Person]store.Names),
+	}
 	if look.live, err = s.liveGateways(ctx); err != nil {
 		return nil, err
 	}
+	if e.Last <= 0 || e.Last > maxExplained {
+		e.Last = maxExplained
+	}
+	all, err := look.recall(ctx, e)
+	if err != nil {
+		return nil, err
+	}
 	var wanted []gate.Decision
-	for _, d := range s.live.Decisions() {
+	for _, d := range all {
 		if err := look.name(ctx, &d); err != nil {
 			return nil, err
 		}
@@ -69,7 +81,7 @@ func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 	}
 	out = last(out, e.Last)
 	if e.Event != "" && len(out) == 0 {
-		return nil, refuse(NotFound, "the server remembers no event %q", e.Event).try("explain")
+		return nil, refuse(NotFound, "no event %q is remembered", e.Event).try("explain")
 	}
 	if e.Gateway != "" && len(out) == 0 {
 		_, err = s.instance(ctx, e.Gateway) // a name that is mistyped looks like one that got nothing
@@ -100,6 +112,7 @@ type lookout struct {
 	live    map[relay.InstanceID]bool // that a gateway can serve
 	at      map[relay.InstanceID]*buffered
 	people  map[store.Person]store.Names // that were asked for
+	heard   map[store.Person]store.Names // as their networks called those who wrote since the start
 }
 
 // last are the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict for each
@@ -145,7 +158,8 @@ func (l *lookout) name(ctx context.Context, d *gate.Decision) error {
 		}
 		l.people[who] = names
 	}
-	d.Person, d.Handle = cmp.Or(names.Given, d.Person, names.Told), cmp.Or(d.Handle, names.Handle)
+	heard := l.heard[who]
+	d.Person, d.Handle = cmp.Or(names.Given, d.Person, names.Told, heard.Told), cmp.Or(d.Handle, names.Handle, heard.Handle)
 	return nil
 }
 
@@ -215,8 +229,9 @@ func (l *lookout) explain(ctx context.Context, d *gate.Decision) error {
 			if slices.Contains(b.unfronted, bot) {
 				v.Unserved = l.history.unserved(bot)
 			}
-		} else if v.Dead = b.dead[d.Event]; v.Dead != "" {
+		} else if v.Dead = cmp.Or(b.dead[d.Event], store.DeadReason(d.GivenUp)); v.Dead != "" {
 			d.State = gate.Dead
+			v.Left = b.dead[d.Event] == ""
 		}
 	}
 	l.history.say(d, v)

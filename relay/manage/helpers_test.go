@@ -205,7 +205,10 @@ func (s *server) Answers(_ context.Context, g relay.GatewayID, i relay.InstanceI
 }
 func (s *server) Counters() map[string]uint64 { return map[string]uint64{"delivered": 7} }
 func (s *server) Decisions() []gate.Decision  { return s.decisions }
-func (s *server) Ready() bool                 { return true }
+func (s *server) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
+	s.decisions = slices.DeleteFunc(s.decisions, func(d gate.Decision) bool { return d.Instance == i && d.Platform == p && d.User == u })
+}
+func (s *server) Ready() bool { return true }
 func (s *server) MayClaim(_ context.Context, _ relay.InstanceID, _ relay.PlatformID, _ relay.ScopeID, c relay.ChatID) (relay.Place, bool) {
 	place, ok := s.manages[c]
 	return place, ok

@@ -62,6 +62,8 @@ type Live interface {
 	Counters() map[string]uint64
 	// Decisions are the newest verdicts of the gate, newest last.
 	Decisions() []gate.Decision
+	// Forget takes out of them what a person wrote to the instance, and to nobody.
+	Forget(relay.InstanceID, relay.PlatformID, relay.UserID)
 	// Ready reports whether the store is writable and every bot's updates flow.
 	Ready() bool
 	// MayClaim asks the platform whether a bound owner of the instance sees the chat (of an empty

@@ -100,6 +100,8 @@ type Bind struct {
 	Name     string           `json:"name"`
 	Platform relay.PlatformID `json:"platform"`
 	User     relay.UserID     `json:"userId"` // or "@" and their account's name
+	// Forget, of Unbind, takes the person out of the history, too, and need not find them linked.
+	Forget bool `json:"forget,omitempty"`
 	// Commands are all that goes there, each as "/name"; empty: everything. Bind alone heeds them.
 	Commands []string `json:"commands,omitempty"`
 }
@@ -207,7 +209,14 @@ func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, e
 		return Binding{}, err
 	}
 	out, err := s.rebind(ctx, s.instance, b, b.unbound(), func(i store.Instance) error {
-		return s.db.Unbind(ctx, row(by, "unbind", i, b.person()), i.ID, b.Platform, b.User)
+		if !b.Forget {
+			return s.db.Unbind(ctx, row(by, "unbind", i, b.person()), i.ID, b.Platform, b.User)
+		}
+		_, err := s.db.Forget(ctx, row(by, "forget", i, b.person()), i.ID, b.Platform, b.User)
+		if err == nil && s.live != nil {
+			s.live.Forget(i.ID, b.Platform, b.User)
+		}
+		return err
 	})
 	out.Person, out.Handle = names.Shown(), names.Handle
 	return out, err

@@ -27,6 +27,7 @@ type Verdict struct {
 	Instance store.Instance   // of the decision, where something of it is said; the zero one where it is not there any more
 	State    State            // of that instance, while the event waits for it
 	Dead     store.DeadReason // why the event was given up for it; empty: it was not
+	Left     bool             // it is not among the dead letters any more
 	Revoked  bool             // no gateway can serve the instance
 	Unserved Unserved         // the event waits because of it
 	Now      time.Time

@@ -106,6 +106,9 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 		res, err = a.keep(context.WithoutCancel(running), r, err)
 	}
 	a.heard(signOf(r.Action, err))
+	if _, ok := r.Action.(relay.FollowUp); !ok {
+		who.recall(a.target.bot, a.target.action.Target(), r.Action, res, err)
+	}
 	if err != nil {
 		return relay.Result{}, who.failed(r.Action, err)
 	}

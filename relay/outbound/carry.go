@@ -111,10 +111,13 @@ func (who *Caller) followUp(ctx context.Context, a relay.FollowUp) (relay.Result
 		if err != nil {
 			return relay.Result{}, errNoCapability
 		}
-		return who.carryOut(ctx, t)
+		res, err := who.carryOut(ctx, t)
+		who.recall(p, t.action.Target(), a, res, err)
+		return res, err
 	}
 	res, err := who.out.Capabilities.wield(ctx, r, c, sendThrough(send), false)
 	who.noteDone(ctx, p, a, c.Chat, res, err)
+	who.recall(p, c.Chat, a, res, err)
 	if errors.Is(err, platforms.ErrCapabilityGone) {
 		return relay.Result{}, errNoCapability
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
@@ -198,6 +199,7 @@ func (q *Queue) sent(ctx context.Context, r outbox.Record, res relay.Result) tri
 	q.out.counters.Add(count.ActionOK, 1)
 	q.out.counters.Add(count.MessageSent, 1)
 	q.out.counters.Add(count.OutboxSent, 1)
+	q.recall(r, history.Sent, res.MessageID, "")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	_, err := q.out.db.Outbox.Change(ctx, r.Number, func(r *outbox.Record) bool {
@@ -250,6 +252,7 @@ func (q *Queue) ends(r outbox.Record, why Because, err error) {
 		e.Words = ae.Public
 	}
 	q.noteEnded(e)
+	q.recall(r, history.Dropped, "", string(why))
 	q.out.log.Warn("an answer that waited was not sent", "answer", r.ID, "instance", r.Instance, "bot", r.Bot.String(), "reason", string(why), "err", err)
 }
 

@@ -32,7 +32,7 @@ const (
 
 const (
 	// MaxNewest is how many marks the record of the newest holds.
-	MaxNewest = 48
+	MaxNewest = 32
 	// Days is how many whole days a Mark outlives its own.
 	Days        = 3
 	recordMarks = 120 // in a record of a run

@@ -1,0 +1,313 @@
+// Package history is what became of each message that was stored: when it came, the verdict, for whom, when its gateway
+// took it, why it was given up, and what was said to it. It holds ids and reasons, never what anybody wrote.
+//
+// It is a log of notes. What is known later of a message is a further note, and a reader joins them. The newest notes
+// stand in one record, which bbolt keeps in the root page, and every commit writes the root page anyway; when the record
+// is full, it becomes one of the older ones. So no note costs a commit, and few cost a page. What follows from a commit is
+// stored in it; what was done at a network waits in memory for the next commit, whoever's, and a crash loses what waits.
+// Nothing is kept longer than Kept, nor more than MaxBytes: the oldest go, with a commit that is made anyway.
+package history
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// The buckets of notes.
+const (
+	Newest = "hot/history" // "newest" -> the newest notes
+	Older  = "history"     // running number -> notes, oldest first
+)
+
+const (
+	// Kept is how long a message can be asked about.
+	Kept = 30 * 24 * time.Hour
+	// MaxBytes is how much is kept of older notes.
+	MaxBytes = 64 << 20
+
+	maxNewest  = 320  // bytes of notes in the record of the newest
+	maxOlder   = 1900 // in one of the older ones, so that two fit a page
+	maxWaiting = 5000 // notes that wait for a commit
+	spare      = 64   // when there is too much, that part of what is allowed goes at once
+	lag        = 24 * time.Hour
+	maxDropped = 4096 // records that one commit drops
+	recordCost = 32   // bytes that a record costs beside its value, about
+)
+
+func newestKey() []byte { return table.Key("newest") }
+
+// Verdict is what was decided about a message, for one instance or as a whole.
+type Verdict struct {
+	Instance relay.InstanceID // empty: as a whole
+	Why      string
+}
+
+// Late is the verdict about a message that was to be judged later and came too late for the question it answers.
+const Late = "late"
+
+// Why a message left its lane, beside the reasons of dead letters.
+const (
+	Discarded = "discarded" // the operator had it dropped
+	Damaged   = "damaged"   // its entry could not be read
+)
+
+// Came is a message that is stored, with one verdict about it.
+type Came struct {
+	At time.Time
+	Of Event
+	Verdict
+	// Seq is its number in the instance's lane; 0: it is in none.
+	Seq uint64
+	// Again: there was a note before, that the verdict was yet to come.
+	Again bool
+}
+
+// Event is what a note says of a message.
+type Event struct {
+	ID   relay.EventID
+	Chat relay.Chat
+	Type relay.ChatType
+	User relay.UserID
+}
+
+// State is what became of something that a gateway said.
+type State string
+
+// The states of an answer.
+const (
+	Sent    State = "sent"
+	Maybe   State = "maybe sent"
+	NotSent State = "not sent"
+	Queued  State = "queued"
+	Dropped State = "dropped" // it was queued
+)
+
+// Said is something that a gateway said in a chat, or was to say.
+type Said struct {
+	At       time.Time
+	Instance relay.InstanceID
+	Chat     relay.Chat
+	Op       relay.Op
+	Message  relay.MessageID // as the network calls it; of one that is queued, as its gateway does
+	To       relay.EventID   // the message that it answers, if it names one
+	State    State
+	Why      string // of one that was not sent, queued or dropped: a short word
+	// Queued is the name under which the gateway knows it, of one that was queued before.
+	Queued relay.MessageID
+}
+
+// Records is the history. All methods: any goroutine, but for those that take a Writer: the writer's.
+type Records struct {
+	db   *table.DB
+	most int64 // MaxBytes
+
+	mu      sync.Mutex // guards waiting
+	waiting []*note    // for a commit
+
+	older total // as the newest commit has it; the writer's
+}
+
+// total is what there is of older notes.
+type total struct {
+	bytes  int64 // about
+	oldest int64 // when the newest note of the oldest record was made; 0: there is none
+}
+
+// New is the history in db, of which Load is to be called before anybody else uses it.
+func New(db *table.DB) *Records { return &Records{db: db, most: MaxBytes} }
+
+// Load measures what there is.
+func (r *Records) Load(t *bolt.Tx) { r.older = measure(t) }
+
+func measure(t *bolt.Tx) (sum total) {
+	for _, v := range table.Under(t, Older, nil) {
+		if sum.bytes == 0 {
+			sum.oldest = lastOf(v)
+		}
+		sum.bytes += cost(v)
+	}
+	return sum
+}
+
+func cost(value []byte) int64 { return int64(len(value)) + recordCost }
+
+// lastOf is when the newest of the notes in a stored record was made, in milliseconds; 0 for one that is damaged.
+func lastOf(value []byte) int64 {
+	if len(value) < boltfile.EnvelopeSize+headSize {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(value[boltfile.EnvelopeSize:]))
+}
+
+// Batch is what one transaction does to the history. The zero value does nothing.
+type Batch struct {
+	notes []*note
+	gone  []func(*note) bool // of those that were forgotten in it
+	total *total             // as forgetting left it; nil: as before
+}
+
+// Came notes that a message is stored.
+func (b *Batch) Came(c Came) {
+	kind := cameNote
+	if c.Again {
+		kind = judgedNote
+	}
+	b.notes = append(b.notes, newNote(kind, c.At, []string{
+		string(c.Of.Chat.Bot.Platform), string(c.Of.Chat.Bot.ID), string(c.Of.Chat.ID), within(c.Of.ID, c.Of.Chat.ID), string(c.Of.Type),
+		string(c.Of.User), string(c.Instance), c.Why,
+	}, c.Seq))
+}
+
+// Taken notes that the gateway of i took the message with that number.
+func (b *Batch) Taken(at time.Time, i relay.InstanceID, seq uint64) {
+	b.notes = append(b.notes, newNote(takenNote, at, []string{string(i)}, seq))
+}
+
+// Died notes that the message with that number was given up.
+func (b *Batch) Died(at time.Time, i relay.InstanceID, seq uint64, why string) {
+	b.notes = append(b.notes, newNote(diedNote, at, []string{string(i), why}, seq))
+}
+
+// Replayed notes that a message which was given up has another number, and waits again.
+func (b *Batch) Replayed(at time.Time, i relay.InstanceID, was, seq uint64) {
+	b.notes = append(b.notes, newNote(replayedNote, at, []string{string(i)}, seq, was))
+}
+
+// Said notes what a gateway said, or was to say. It does not block, and is stored with the next commit. Of what was not
+// sent in a chat only the last is noted until then, for nothing holds up a gateway that tries again and again.
+func (r *Records) Said(s Said) {
+	n := newNote(saidNote, s.At, []string{
+		string(s.Chat.Bot.Platform), string(s.Chat.Bot.ID), string(s.Chat.ID), string(s.Instance), string(s.Op), string(s.Message),
+		within(s.To, s.Chat.ID), string(s.State), s.Why, string(s.Queued),
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.State == NotSent {
+		r.waiting = slices.DeleteFunc(r.waiting, func(o *note) bool {
+			return o.kind == saidNote && State(o.words[saidState]) == NotSent && slices.Equal(o.words[:saidOp], n.words[:saidOp])
+		})
+	}
+	r.waiting = append(r.waiting, n)
+	r.boundLocked()
+}
+
+// boundLocked forgets the oldest that wait if they are too many: the disk takes nothing. mu must be held.
+func (r *Records) boundLocked() {
+	if more := len(r.waiting) - maxWaiting; more > 0 {
+		r.waiting = slices.Delete(r.waiting, 0, more)
+	}
+}
+
+// Wait has the notes of a transaction that was stored without them wait for another one.
+func (r *Records) Wait(b Batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, b.notes...)
+	r.boundLocked()
+}
+
+// snapshot are the notes that wait.
+func (r *Records) snapshot() []*note {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.waiting)
+}
+
+// Ride adds the notes of a transaction that is about to be committed, behind those that wait, and drops what is too old
+// or too much. stored is to be called when the transaction is; it is nil when nothing was changed.
+func (r *Records) Ride(w *table.Writer, made Batch) (stored func(), err error) {
+	taken, now := r.snapshot(), r.db.Now()
+	notes := slices.DeleteFunc(slices.Concat(taken, made.notes), func(n *note) bool {
+		return slices.ContainsFunc(made.gone, func(gone func(*note) bool) bool { return gone(n) })
+	})
+	sum := r.older
+	if made.total != nil {
+		sum = *made.total
+	}
+	if len(notes) > 0 {
+		if sum, err = add(w, sum, notes, now); err != nil {
+			return nil, err
+		}
+	}
+	if sum.bytes > r.most || sum.oldest != 0 && now.Sub(time.UnixMilli(sum.oldest)) > Kept+lag {
+		if sum, err = drop(w, sum, r.most, now); err != nil {
+			return nil, err
+		}
+	}
+	return func() {
+		r.older = sum
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.waiting = slices.DeleteFunc(r.waiting, func(n *note) bool { return slices.Contains(taken, n) })
+	}, nil
+}
+
+// add stores notes behind the newest.
+func add(w *table.Writer, sum total, notes []*note, now time.Time) (total, error) {
+	k := newestKey()
+	e := resume(w.Bucket([]byte(Newest)).Get(k))
+	if now.Sub(time.UnixMilli(e.last)) > Kept {
+		e = encoder{}
+	}
+	flush := func() error {
+		value, err := putOlder(w, e.payload)
+		if sum.bytes += cost(value); sum.oldest == 0 {
+			sum.oldest = lastOf(value)
+		}
+		e = encoder{}
+		return err
+	}
+	for _, n := range notes {
+		if e.add(n); len(e.payload) >= maxOlder {
+			if err := flush(); err != nil {
+				return sum, err
+			}
+		}
+	}
+	if len(e.payload) > maxNewest {
+		if err := flush(); err != nil {
+			return sum, err
+		}
+	}
+	if len(e.payload) == 0 {
+		return sum, w.Delete(Newest, k)
+	}
+	return sum, w.PutSealed(Newest, k, boltfile.Seal(k, e.payload))
+}
+
+// putOlder makes notes a record of the older ones, and returns what is stored.
+func putOlder(w *table.Writer, payload []byte) ([]byte, error) {
+	number, err := w.Next(Older)
+	if err != nil {
+		return nil, err
+	}
+	k := binary.BigEndian.AppendUint64(nil, number)
+	value := boltfile.Seal(k, payload)
+	return value, w.AppendSealed(Older, k, value)
+}
+
+// drop drops the oldest records that are too old or too many, and returns what is left.
+func drop(w *table.Writer, sum total, most int64, now time.Time) (total, error) {
+	if sum.bytes > most {
+		most -= most / spare
+	}
+	var gone [][]byte
+	sum.oldest = 0
+	for k, v := range table.Under(w.Tx, Older, nil) {
+		last := lastOf(v)
+		if len(gone) == maxDropped || sum.bytes <= most && now.Sub(time.UnixMilli(last)) <= Kept {
+			sum.oldest = last
+			break
+		}
+		sum.bytes -= cost(v)
+		gone = append(gone, slices.Clone(k))
+	}
+	return sum, table.DropKeys(w, Older, gone)
+}

@@ -1,0 +1,367 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// answeredWithin is how long after a gateway took a message something that it says in the chat counts as an answer to it,
+// if it names none.
+const answeredWithin = time.Hour
+
+// maxSpoken is how much is remembered of a chat in which nobody was answered.
+const maxSpoken = 32
+
+// maxAnswers is how many answers to one message are listed: the first ones.
+const maxAnswers = 20
+
+// Message is what became of a message, for one instance or as a whole.
+type Message struct {
+	At time.Time // when it came, or was judged
+	Of Event
+	Verdict
+	TakenAt time.Time // by its gateway; zero: it was not
+	Died    string    // why it was given up; empty: it was not
+	Answers []Answer  // oldest first
+}
+
+// Answer is something that a gateway said to a message, or was to say.
+type Answer struct {
+	At      time.Time // when it was sent, or the gateway wanted to
+	Op      relay.Op
+	Message relay.MessageID // as the network calls it, if it was sent
+	State   State
+	Why     string    // it was not sent, is queued, or was dropped
+	Queued  time.Time // when it was queued, if it was
+}
+
+// Who is what a question mostly picks by.
+type Who struct {
+	Platform relay.PlatformID
+	User     relay.UserID
+	Instance relay.InstanceID
+}
+
+// Query picks messages. The zero value picks all.
+type Query struct {
+	Event relay.EventID
+	Since time.Time      // came after that
+	Who   func(Who) bool // asked once for each; nil: all
+	Last  int            // the newest so many messages, each with all its verdicts; 0: all
+}
+
+// List lists the messages that q picks, the oldest first. Notes that cannot be read are passed over.
+func (r *Records) List(ctx context.Context, q Query) ([]Message, error) {
+	s := scan{
+		q: q, oldest: r.db.Now().Add(-Kept).UnixMilli(), ids: make(map[string]uint32), taken: make(map[number]int64),
+		lost: make(map[number]string), talks: make(map[where]*talk), queued: make(map[string]spoken), judged: make(map[judged]bool),
+		who: make(map[[3]uint32]bool),
+	}
+	if since := q.Since; !since.IsZero() {
+		s.oldest = max(s.oldest, since.UnixMilli())
+	}
+	waiting := r.snapshot() // first, for what a commit takes meanwhile is met twice, and not missed
+	return table.Get(ctx, r.db, "history", func(t *bolt.Tx) ([]Message, error) {
+		for _, n := range slices.Backward(waiting) {
+			s.loose(n)
+		}
+		k := newestKey()
+		s.record(k, t.Bucket([]byte(Newest)).Get(k))
+		c := t.Bucket([]byte(Older)).Cursor()
+		for k, v := c.Last(); k != nil && !s.done && ctx.Err() == nil; k, v = c.Prev() {
+			// Not the end: a clock may have been wrong for a while.
+			if string(k) != table.Filler && lastOf(v) >= s.oldest {
+				s.record(k, v)
+			}
+		}
+		slices.Reverse(s.out)
+		return s.out, ctx.Err()
+	})
+}
+
+// number is a message in a lane.
+type number struct {
+	instance uint32
+	seq      uint64
+}
+
+// where is a chat, and an instance in it.
+type where struct{ instance, platform, bot, chat uint32 }
+
+// talk is what was said there after the message that is read next.
+type talk struct {
+	spoken []spoken // newest first
+	// Of the message that was read last: when it was taken, and what answers those that were taken with it, for they were
+	// one to their gateway.
+	takenAt int64
+	answers []spoken
+}
+
+// spoken is what one note says of something that was said, and another one of what became of it.
+type spoken struct {
+	at, queuedAt            int64 // milliseconds; not queued: 0
+	op, message, state, why string
+	to                      string // the message that it answers, in its chat; empty: it names none
+}
+
+// said is when the gateway said it.
+func (a spoken) said() int64 {
+	if a.queuedAt != 0 {
+		return a.queuedAt
+	}
+	return a.at
+}
+
+func (a spoken) answer() Answer {
+	out := Answer{At: time.UnixMilli(a.at).UTC(), Op: relay.Op(a.op), Message: relay.MessageID(a.message), State: State(a.state), Why: a.why}
+	if a.queuedAt != 0 {
+		out.Queued = time.UnixMilli(a.queuedAt).UTC()
+	}
+	return out
+}
+
+// judged is a message, for an instance.
+type judged struct {
+	where
+	event string
+}
+
+// scan reads notes from the newest to the oldest. What is known of a message stands behind it, so that all of it was read
+// when the message is.
+type scan struct {
+	q      Query
+	oldest int64 // milliseconds
+	done   bool  // all that was asked for was found
+	out    []Message
+
+	d   decoder
+	ids map[string]uint32 // of the words that are compared between records
+	own []uint32          // those of the record's words; 0: not looked up
+
+	taken  map[number]int64  // when, in milliseconds
+	lost   map[number]string // why they were given up; empty: they were not, whatever is said before
+	talks  map[where]*talk
+	queued map[string]spoken // what became of what was queued
+	judged map[judged]bool   // there is a later verdict
+	who    map[[3]uint32]bool
+
+	named []spoken // room for answers
+
+	last  [3]uint32 // the message that was found last
+	event string
+	found int
+}
+
+// loose reads one that waits for a commit.
+func (s *scan) loose(n *note) {
+	s.d.reset()
+	e := entry{kind: n.kind, at: n.at, numbers: n.numbers}
+	for i, w := range n.words {
+		if w != "" {
+			s.d.words = append(s.d.words, w)
+			e.words[i] = uint16(len(s.d.words) - 1)
+		}
+	}
+	s.d.notes = append(s.d.notes, e)
+	s.notes()
+}
+
+// record reads a stored record.
+func (s *scan) record(k, value []byte) {
+	if s.d.read(k, value) == nil {
+		s.notes()
+	}
+}
+
+func (s *scan) notes() {
+	first := min(len(s.own), 1+len(common))
+	s.own = append(s.own[:first], make([]uint32, len(s.d.words)-first)...)
+	for i := len(s.d.notes) - 1; i >= 0 && !s.done; i-- {
+		s.note(&s.d.notes[i])
+	}
+}
+
+// id is the same for the same word in all records.
+func (s *scan) id(w uint16) uint32 {
+	if s.own[w] == 0 {
+		word := s.d.words[w]
+		id, ok := s.ids[word]
+		if !ok {
+			id = uint32(len(s.ids)) + 1
+			s.ids[word] = id
+		}
+		s.own[w] = id
+	}
+	return s.own[w]
+}
+
+func (s *scan) word(n *entry, i int) string { return s.d.words[n.words[i]] }
+
+func (s *scan) note(n *entry) {
+	switch n.kind {
+	case cameNote, judgedNote:
+		s.came(n)
+	case takenNote:
+		s.taken[number{s.id(n.words[itsInstance]), n.numbers[0]}] = n.at
+	case diedNote:
+		at := number{s.id(n.words[itsInstance]), n.numbers[0]}
+		if _, known := s.lost[at]; !known {
+			s.lost[at] = s.word(n, diedWhy)
+		}
+	case replayedNote:
+		i := s.id(n.words[itsInstance])
+		is, was := number{i, n.numbers[0]}, number{i, n.numbers[1]}
+		s.lost[was] = s.lost[is]
+		delete(s.lost, is)
+		if at, ok := s.taken[is]; ok {
+			s.taken[was] = at
+			delete(s.taken, is)
+		}
+	case saidNote:
+		s.said(n)
+	}
+}
+
+// said reads that something was said, or what became of something that was.
+func (s *scan) said(n *entry) {
+	a := spoken{
+		at: n.at, op: s.word(n, saidOp), message: s.word(n, saidMessage), state: s.word(n, saidState), why: s.word(n, saidWhy), to: s.word(n, saidTo),
+	}
+	if was := s.word(n, saidQueued); was != "" {
+		if _, known := s.queued[was]; !known {
+			s.queued[was] = a
+		}
+		return
+	}
+	if State(a.state) == Queued {
+		a.queuedAt = a.at
+		if then, ok := s.queued[a.message]; ok {
+			a.at, a.state, a.message, a.why = then.at, then.state, then.message, then.why
+		}
+	}
+	w := s.where(n, saidInstance)
+	t := s.talks[w]
+	if t == nil {
+		t = new(talk)
+		s.talks[w] = t
+	}
+	if !slices.Contains(t.spoken, a) { // else a commit has just taken it
+		t.spoken = append(t.spoken[max(0, len(t.spoken)-maxSpoken):], a)
+	}
+}
+
+// where is where n was, whose instance is the word at that place.
+func (s *scan) where(n *entry, instance int) where {
+	return where{s.id(n.words[instance]), s.id(n.words[ofPlatform]), s.id(n.words[ofBot]), s.id(n.words[ofChat])}
+}
+
+// came reads that a message came, which ends what is known of it.
+func (s *scan) came(n *entry) {
+	w := s.where(n, cameInstance)
+	takenAt, died := int64(0), ""
+	if seq := n.numbers[0]; seq != 0 {
+		at := number{w.instance, seq}
+		if takenAt = s.taken[at]; takenAt != 0 {
+			delete(s.taken, at)
+		}
+		if len(s.lost) > 0 {
+			died = s.lost[at]
+			delete(s.lost, at)
+		}
+	}
+	event := s.word(n, cameEvent)
+	answers := s.answers(w, event, takenAt)
+	if len(s.judged) > 0 || n.kind == judgedNote {
+		k := judged{w, event}
+		if s.judged[k] {
+			delete(s.judged, k)
+			return
+		}
+		if n.kind == judgedNote {
+			s.judged[k] = true
+		}
+	}
+	if n.at < s.oldest || !s.asked(n, w) {
+		return
+	}
+	chat := s.word(n, ofChat)
+	id := eventOf(event, chat)
+	if s.q.Event != "" && id != s.q.Event {
+		return
+	}
+	if of := [3]uint32{w.platform, w.bot, w.chat}; s.found == 0 || of != s.last || event != s.event {
+		if s.q.Last > 0 && s.found == s.q.Last {
+			s.done = true
+			return
+		}
+		s.last, s.event = of, event
+		s.found++
+	}
+	m := Message{
+		At: time.UnixMilli(n.at).UTC(),
+		Of: Event{
+			ID: id, Type: relay.ChatType(s.word(n, cameType)), User: relay.UserID(s.word(n, cameUser)),
+			Chat: relay.Chat{Bot: relay.Bot{Platform: relay.PlatformID(s.word(n, ofPlatform)), ID: relay.BotID(s.word(n, ofBot))}, ID: relay.ChatID(chat)},
+		},
+		Verdict: Verdict{Instance: relay.InstanceID(s.word(n, cameInstance)), Why: s.word(n, cameWhy)},
+		Died:    died,
+	}
+	if takenAt != 0 {
+		m.TakenAt, m.Died = time.UnixMilli(takenAt).UTC(), ""
+	}
+	slices.SortStableFunc(answers, func(a, b spoken) int { return cmp.Compare(a.at, b.at) })
+	for _, a := range answers[:min(len(answers), maxAnswers)] {
+		m.Answers = append(m.Answers, a.answer())
+	}
+	s.out = append(s.out, m)
+}
+
+// asked reports whether n is about somebody who is asked for.
+func (s *scan) asked(n *entry, w where) bool {
+	if s.q.Who == nil {
+		return true
+	}
+	k := [3]uint32{w.platform, s.id(n.words[cameUser]), w.instance}
+	yes, known := s.who[k]
+	if !known {
+		yes = s.q.Who(Who{relay.PlatformID(s.word(n, ofPlatform)), relay.UserID(s.word(n, cameUser)), relay.InstanceID(s.word(n, cameInstance))})
+		s.who[k] = yes
+	}
+	return yes
+}
+
+// answers are those to a message that was taken then: what names it, and what names none and was said after that before the
+// next one was taken. What is returned is good until the next call.
+func (s *scan) answers(w where, event string, takenAt int64) (out []spoken) {
+	if takenAt == 0 || len(s.talks) == 0 {
+		return nil
+	}
+	t := s.talks[w]
+	if t == nil || len(t.spoken) == 0 && t.takenAt != takenAt {
+		return nil
+	}
+	if t.takenAt != takenAt {
+		t.takenAt, t.answers = takenAt, t.answers[:0]
+	}
+	s.named = s.named[:0]
+	left := t.spoken[:0]
+	for _, a := range t.spoken {
+		switch {
+		case a.to == event:
+			s.named = append(s.named, a)
+		case a.to != "" || a.said() < takenAt:
+			left = append(left, a)
+		case a.said()-takenAt <= answeredWithin.Milliseconds():
+			t.answers = append(t.answers, a)
+		}
+	}
+	t.spoken = left
+	s.named = append(s.named, t.answers...)
+	return s.named
+}

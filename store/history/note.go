@@ -1,0 +1,260 @@
+package history
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+)
+
+// A record of notes is:
+//
+//	8 bytes  when the newest of them was made, in milliseconds, big endian
+//	then for each note
+//	1 byte   its kind
+//	varint   the milliseconds since the note before it; of the first, since 1970
+//	uvarint  for each word of its kind: 0 for none, 1 for one that follows here, with its length in front, and from 2 on
+//	         those that every record knows, and behind them those that followed before, in their order
+//	uvarint  for each number of its kind
+const headSize = 8
+
+// maxWord is how much of a word is kept, in bytes.
+const maxWord = 200
+
+// common are the words that every record knows. Records have their places: new ones are put at the end.
+var common = []string{
+	"telegram", "discord", "sms", "wecom_callback", "webhook", "dm", "group", "channel", "thread", "delivered", "undecided", "control", "send",
+	"send_media", "follow_up", "prompt", "sent", "not sent", "queued",
+}
+
+var commonRefs = func() map[string]uint64 {
+	refs := make(map[string]uint64, len(common))
+	for n, w := range common {
+		refs[w] = uint64(n) + 2
+	}
+	return refs
+}()
+
+// kind is what a note says.
+type kind byte
+
+const (
+	cameNote     kind = 1 + iota // a message is stored, with its first verdict
+	judgedNote                   // it has another verdict
+	takenNote                    // a gateway took it
+	diedNote                     // it was given up
+	replayedNote                 // and waits again
+	saidNote                     // a gateway said something
+)
+
+// shape is how many words and numbers a note of a kind has.
+type shape struct{ words, numbers int }
+
+var shapes = [...]shape{
+	cameNote: {8, 1}, judgedNote: {8, 1}, takenNote: {1, 1}, diedNote: {2, 1}, replayedNote: {1, 2}, saidNote: {10, 0},
+}
+
+// The words of notes: the first three are the same in messages and in what was said.
+const (
+	ofPlatform = 0
+	ofBot      = 1
+	ofChat     = 2
+
+	cameEvent, cameType, cameUser, cameInstance, cameWhy = 3, 4, 5, 6, 7
+
+	itsInstance, diedWhy = 0, 1 // of notes about a message that came
+
+	saidInstance, saidOp, saidMessage, saidTo, saidState, saidWhy, saidQueued = 3, 4, 5, 6, 7, 8, 9
+)
+
+// note is one of them.
+type note struct {
+	kind    kind
+	at      int64 // milliseconds
+	words   [10]string
+	numbers [2]uint64
+}
+
+func newNote(k kind, at time.Time, words []string, numbers ...uint64) *note {
+	n := &note{kind: k, at: at.UnixMilli()}
+	for i, w := range words {
+		n.words[i] = w[:min(len(w), maxWord)]
+	}
+	copy(n.numbers[:], numbers)
+	return n
+}
+
+// Most networks' names for events begin with the chat's, which stands in the same note.
+const (
+	behindChat = "+"
+	byItself   = "="
+)
+
+// within is how an event of a chat is noted.
+func within(e relay.EventID, c relay.ChatID) string {
+	if e == "" {
+		return ""
+	}
+	if rest, ok := strings.CutPrefix(string(e), string(c)); ok && c != "" {
+		return behindChat + rest
+	}
+	return byItself + string(e)
+}
+
+// eventOf is the inverse of within.
+func eventOf(word, chat string) relay.EventID {
+	if rest, ok := strings.CutPrefix(word, behindChat); ok {
+		return relay.EventID(chat + rest)
+	}
+	return relay.EventID(strings.TrimPrefix(word, byItself))
+}
+
+// encoder makes a record. The zero value is an empty one.
+type encoder struct {
+	payload []byte
+	last    int64
+	known   map[string]uint64 // words that followed before
+}
+
+// resume goes on with a stored record. One that is missing or damaged is begun anew.
+func resume(value []byte) encoder {
+	var d decoder
+	if d.read(newestKey(), value) != nil || len(d.notes) == 0 {
+		return encoder{}
+	}
+	e := encoder{payload: bytes.Clone(value[boltfile.EnvelopeSize:]), last: d.notes[len(d.notes)-1].at, known: maps.Clone(commonRefs)}
+	for n, w := range d.words[1:] {
+		e.known[w] = uint64(n) + 2
+	}
+	return e
+}
+
+// add puts n at the end.
+func (e *encoder) add(n *note) {
+	if e.payload == nil {
+		*e = encoder{payload: make([]byte, headSize, 512), known: maps.Clone(commonRefs)}
+	}
+	b := append(e.payload, byte(n.kind))
+	b = binary.AppendVarint(b, n.at-e.last)
+	for _, w := range n.words[:shapes[n.kind].words] {
+		ref := e.known[w]
+		switch {
+		case w == "":
+			b = append(b, 0)
+		case ref != 0:
+			b = binary.AppendUvarint(b, ref)
+		default:
+			e.known[w] = uint64(len(e.known)) + 2
+			b = append(binary.AppendUvarint(append(b, 1), uint64(len(w))), w...)
+		}
+	}
+	for _, v := range n.numbers[:shapes[n.kind].numbers] {
+		b = binary.AppendUvarint(b, v)
+	}
+	e.payload, e.last = b, n.at
+	if newest := binary.BigEndian.Uint64(b); uint64(max(n.at, 0)) > newest {
+		binary.BigEndian.PutUint64(b, uint64(n.at))
+	}
+}
+
+// decoder reads records, one after the other.
+type decoder struct {
+	words []string // of the record: the empty one, those that every record knows, and its own
+	notes []entry
+}
+
+// entry is a note whose words are places in the decoder's.
+type entry struct {
+	kind    kind
+	words   [10]uint16
+	at      int64
+	numbers [2]uint64
+}
+
+var errNoNotes = errors.New("it is no record of notes")
+
+// reset forgets what was read.
+func (d *decoder) reset() {
+	if d.words == nil {
+		d.words = append(d.words, "")
+		d.words = append(d.words, common...)
+	}
+	d.words, d.notes = d.words[:1+len(common)], d.notes[:0]
+}
+
+// read reads the record under k. What it read before is gone.
+func (d *decoder) read(k, value []byte) error {
+	d.reset()
+	payload, err := boltfile.Unseal(k, value)
+	if err != nil {
+		return err
+	}
+	if len(payload) < headSize || len(payload) > math.MaxUint16 {
+		return errNoNotes
+	}
+	text := string(payload) // the words are parts of it
+	at, last := headSize, int64(0)
+	number := func() uint64 {
+		if at < len(payload) && payload[at] < 0x80 {
+			at++
+			return uint64(payload[at-1])
+		}
+		v, size := binary.Uvarint(payload[min(at, len(payload)):])
+		if size <= 0 {
+			at = len(payload) + 1
+			return 0
+		}
+		at += size
+		return v
+	}
+	for at < len(payload) {
+		d.notes = append(d.notes, entry{kind: kind(payload[at])})
+		n := &d.notes[len(d.notes)-1]
+		if n.kind < cameNote || n.kind > saidNote {
+			return errNoNotes
+		}
+		at++
+		delta := number()
+		last += int64(delta>>1) ^ -int64(delta&1)
+		n.at = last
+		s := shapes[n.kind]
+		for i := range s.words {
+			ref := number()
+			if ref == 1 {
+				size := number()
+				if at > len(text) || size > uint64(len(text)-at) {
+					return errNoNotes
+				}
+				ref = uint64(len(d.words)) + 1
+				d.words = append(d.words, text[at:at+int(size)])
+				at += int(size)
+			}
+			if ref > uint64(len(d.words)) {
+				return errNoNotes
+			}
+			n.words[i] = uint16(max(ref, 1) - 1)
+		}
+		for i := range s.numbers {
+			n.numbers[i] = number()
+		}
+		if at > len(payload) {
+			return errNoNotes
+		}
+	}
+	return nil
+}
+
+// note is entry n by itself.
+func (d *decoder) note(n entry) *note {
+	out := &note{kind: n.kind, at: n.at, numbers: n.numbers}
+	for i, w := range n.words {
+		out.words[i] = d.words[w]
+	}
+	return out
+}
