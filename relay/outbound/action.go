@@ -106,7 +106,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 		res, err = a.keep(context.WithoutCancel(running), r, err)
 	}
 	a.heard(signOf(r.Action, err))
-	if _, ok := r.Action.(relay.FollowUp); !ok {
+	if _, ok := r.Action.(relay.FollowUp); !ok && says(r.Action) && a.target.action != nil {
 		who.recall(a.target.bot, a.target.action.Target(), r.Action, res, err)
 	}
 	if err != nil {

@@ -82,7 +82,6 @@ type Because string
 const (
 	BecauseDeclined Because = "declined" // its agent may not write in the chat any more
 	BecauseRefused  Because = "refused"  // the network did not take it
-	BecauseUnknown  Because = "unknown"  // it may have been sent, and nobody knows
 	BecauseLate     Because = "late"     // its time was over
 )
 
