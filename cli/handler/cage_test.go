@@ -3,6 +3,7 @@ package handler
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,7 +120,9 @@ func TestLimits(t *testing.T) {
 			} else if got != tc.want {
 				t.Errorf("got %.80q, want %.80q", got, tc.want)
 			}
-			waitGone(t, e.State.threadID(e.Config.Handlers[0], "x"), "")
+			if left := processesOf(e.State.threadID(e.Config.Handlers[0], "x")); len(left) > 0 {
+				t.Errorf("processes are left: %q", left)
+			}
 		})
 	}
 }
@@ -204,5 +207,41 @@ func TestTools(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestTheReadmesBackup: what README shows works, with other folders.
+func TestTheReadmesBackup(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := t.TempDir()
+	_, after, found := strings.Cut(string(readme), "```sh\n#!")
+	script, _, whole := strings.Cut(after, "```")
+	if n := strings.Count(script, "\n"); n != 5 || !found || !whole {
+		t.Fatalf("the script in README has %d lines", n)
+	}
+	script = "#!" + strings.ReplaceAll(script, "/srv/", srv+"/")
+	for _, dir := range []string{"photos", "backup"} {
+		if err := os.Mkdir(filepath.Join(srv, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(srv, "photos", "cat.png"), []byte("a cat"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	handlers := fmt.Sprintf("[[handlers]]\nname = \"backup\"\nrun = [\"./backup.sh\"]\ncommand = \"/backup\"\nread = [%q]\nwrite = [%q]\n",
+		filepath.Join(srv, "photos"), filepath.Join(srv, "backup"))
+	e, _ := engine(t, map[string]string{"backup.sh": script, "handlers.toml": handlers})
+	if got := ask(t, e, "x", "/backup"); !strings.HasPrefix(got, "Backed up: ") {
+		t.Errorf("the person reads %q", got)
+	}
+	made, err := filepath.Glob(filepath.Join(srv, "backup", "*.tar.gz"))
+	if err != nil || len(made) != 1 {
+		t.Fatalf("backups %q, %v", made, err)
+	}
+	if list, err := exec.Command("tar", "-tzf", made[0]).Output(); err != nil || !strings.Contains(string(list), "cat.png") {
+		t.Errorf("in it is %q, %v", list, err)
 	}
 }

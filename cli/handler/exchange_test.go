@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -242,6 +243,34 @@ func TestProbing(t *testing.T) {
 			t.Errorf("%s: after %s, before the time that all take", root, took)
 		}
 	}
+}
+
+// TestAThousandProbes: of the handlers that are there and that it may not call, a caller learns nothing by asking for them, nor by how
+// it asks: to the nanosecond it is all the same.
+func TestAThousandProbes(t *testing.T) {
+	e, _ := engine(t, callers(`"echo"`))
+	caller := e.Config.byName("caller")
+	roots := []string{"hidden", "hidden.addpayload", "fail", "silent", "two", "caller", "absent", "absent.more", "a.b.c", "echo.x.y", "SystemError"}
+	said := []map[string]string{nil, {}, {"x": "7"}, {"x": "seven"}, {"y": "7"}, {"x": "7", "y": "7"}}
+	synctest.Test(t, func(t *testing.T) {
+		for n := range 1000 {
+			root, depth, x := roots[n%len(roots)], n%maxDepth, &exchange{engine: e, runs: n % (maxRuns + 1)}
+			began, runs := time.Now(), x.runs
+			got := x.call(t.Context(), caller, fragment{root: root, said: said[n%len(said)]}, "thread", depth)
+			if len(got) != 1 || string(got[0]) != systemError || time.Since(began) != errorStep || x.runs != runs {
+				t.Fatalf("%s %v at depth %d after %d runs: %q after %s, and %d runs", root, said[n%len(said)], depth, runs, got, time.Since(began), x.runs)
+			}
+		}
+		for _, fields := range said { // of a peer it may call, what does not fit is the same
+			if fields["x"] == "7" && len(fields) == 1 {
+				continue
+			}
+			x, began := &exchange{engine: e}, time.Now()
+			if got := x.call(t.Context(), caller, fragment{root: "echo", said: fields}, "thread", 0); string(got[0]) != systemError || time.Since(began) != errorStep || x.runs != 0 {
+				t.Errorf("echo %v: %q after %s", fields, got, time.Since(began))
+			}
+		}
+	})
 }
 
 // TestBudgets: a message cannot cause more than so many runs, nor peers that call one another for ever.
