@@ -107,7 +107,8 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	}
 	a.heard(signOf(r.Action, err))
 	if _, ok := r.Action.(relay.FollowUp); !ok {
-		who.recall(a.target.bot, a.target.action.Target(), r.Action, res, err)
+		at := a.place()
+		who.recall(who.out.bots.Bot(at.Bot), at.ID, r.Action, res, err)
 	}
 	if err != nil {
 		return relay.Result{}, who.failed(r.Action, err)
