@@ -492,6 +492,27 @@ func TestSwitchedOff(t *testing.T) {
 	}, p)
 }
 
+// TestDroppedByTheOperator: what the operator drops holds up nobody from then on, though it was not to be tried for an hour.
+func TestDroppedByTheOperator(t *testing.T) {
+	p := newTown("1")
+	onStreet(t, 6*time.Hour, func(s *street) {
+		p.set(func() { p.closed["@ann"] = time.Now().Add(time.Hour) })
+		s.queued("home", "@ann", "one")
+		s.rest(time.Second)
+		p.set(func() { clear(p.closed) })
+		_, err := s.db.DropAnswers(s.t.Context(), nil, "home")
+		s.ok(err)
+		s.out.Queue.Recheck()
+		s.rest(time.Second)
+		if res, err := s.final("home", "@ann", "two"); err != nil || res.Queued {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if got := p.said(); !slices.Equal(got, []string{"@ann: two"}) {
+			t.Errorf("said %q", got)
+		}
+	}, p)
+}
+
 // TestTooManyWait: past the bound the gateway reads what it would have read.
 func TestTooManyWait(t *testing.T) {
 	p := newTown("1")
