@@ -16,27 +16,43 @@ import (
 
 func newAgentsCmd(a *app) *cobra.Command {
 	return group("agents", "Let programs hand over messages to agents: a cron job, a skill runtime, curl",
-		a.agentsAdd(), a.agentsList(), a.agentsAllow(), a.agentsDeny(), a.agentsRotate(), a.agentsRemove())
+		newAgentsAddCmd(a), newAgentsListCmd(a), newAgentsAllowCmd(a), newAgentsDenyCmd(a), newAgentsRotateCmd(a), newAgentsRemoveCmd(a))
 }
 
 // callerArgs gives c the flag that names agents, and returns what reads its arguments.
 func callerArgs(c *cobra.Command) func(pos []string) (manage.CallerFor, error) {
 	agents := c.Flags().StringSlice("agent", nil, "the agent, by its gateway's `NAME`; more than once for more of them")
+	people := c.Flags().StringSlice("person", nil, "a linked person whom it may write to, as `PLATFORM:PERSON`; more than once for more of them")
 	return func(pos []string) (manage.CallerFor, error) {
-		return manage.CallerFor{Caller: pos[0], Agents: *agents}, nil
+		return manage.CallerFor{Caller: pos[0], Agents: *agents, People: *people}, nil
 	}
+}
+
+// mayReach says what a program may do.
+func mayReach(in manage.CallerFor) string {
+	var out []string
+	if len(in.Agents) > 0 {
+		out = append(out, "may hand over messages to "+strings.Join(in.Agents, ", "))
+	}
+	if len(in.People) > 0 {
+		out = append(out, "may write to "+strings.Join(in.People, ", "))
+	}
+	return terminal.Plain(strings.Join(out, " and "))
 }
 
 func onlyCaller(pos []string) (manage.CallerFor, error) { return manage.CallerFor{Caller: pos[0]}, nil }
 
-func (a *app) agentsAdd() *cobra.Command {
+func newAgentsAddCmd(a *app) *cobra.Command {
 	c := command(a, ops.AddCaller, "Let a new program hand over messages to agents, and print its token")
 	c.Long = `Lets a program in under a name, and prints the token that it sends (Authorization: Bearer TOKEN). It is shown only
 once. The lines below it are what the stock client of AgentConnector reads.
 
+With --person it may also write to a person who is linked to a gateway, without an agent: the last lines are the
+addresses, where ntfy's clients publish.
+
 With --hmac the program also has to sign the body of each request:
 X-Signature: sha256=HEX, the HMAC-SHA256 of the body with the secret that is printed.`
-	c.Example = "  hermes-connector agents add cron --agent home\n  hermes-connector agents add skills --agent home --agent kids --hmac"
+	c.Example = "  hermes-connector agents add cron --agent home\n  hermes-connector agents add backup --person telegram:4242\n  hermes-connector agents add skills --agent home --agent kids --hmac"
 	args := callerArgs(c.Command)
 	sign := c.Flags().Bool("hmac", false, "the program signs what it sends")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
@@ -45,7 +61,7 @@ X-Signature: sha256=HEX, the HMAC-SHA256 of the body with the secret that is pri
 			return err
 		}
 		in.Sign = *sign
-		return newCaller(cmd.Context(), c, in, "may hand over messages to "+terminal.Plain(strings.Join(in.Agents, ", ")), toolsOfPrograms)
+		return newCaller(cmd.Context(), c, in, mayReach(in), toolsOfPrograms)
 	}
 	return c.Command
 }
@@ -58,7 +74,7 @@ for text that may come from anywhere. If you trust the program, two lines in the
   platform_toolsets:
     webhook: [hermes-cli]`
 
-func (a *app) agentsAllow() *cobra.Command {
+func newAgentsAllowCmd(a *app) *cobra.Command {
 	c := command(a, ops.AllowCaller, "Let a program reach more agents")
 	c.Example = "  hermes-connector agents allow cron --agent kids"
 	args := callerArgs(c.Command)
@@ -67,12 +83,12 @@ func (a *app) agentsAllow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return newCaller(cmd.Context(), c, in, "may hand over messages to "+terminal.Plain(strings.Join(in.Agents, ", "))+", too", "Its token stays as it is.")
+		return newCaller(cmd.Context(), c, in, mayReach(in)+", too", "Its token stays as it is.")
 	}
 	return c.Command
 }
 
-func (a *app) agentsRotate() *cobra.Command {
+func newAgentsRotateCmd(a *app) *cobra.Command {
 	c := command(a, ops.RotateCaller, "Give a program a new token; the old one ends at once")
 	c.Example = "  hermes-connector agents rotate cron"
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
@@ -107,10 +123,10 @@ func newCaller(ctx context.Context, c operation[manage.CallerFor, manage.CallerM
 	return nil
 }
 
-func (a *app) agentsList() *cobra.Command {
+func newAgentsListCmd(a *app) *cobra.Command {
 	return listing(command(a, ops.Callers, "List the programs, and the agents that they reach"), noArgs, "No program yet. Next: hermes-connector agents add CALLER --agent NAME",
-		[]any{"PROGRAM", "AGENTS", "SIGNS", "SINCE"}, func(c manage.Caller) []any {
-			return []any{c.Caller, agentNames(c), map[bool]string{false: "no", true: "yes"}[c.Signs], c.CreatedAt.Local().Format(time.DateOnly)}
+		[]any{"PROGRAM", "AGENTS", "PEOPLE", "SIGNS", "SINCE"}, func(c manage.Caller) []any {
+			return []any{c.Caller, agentNames(c), personNames(c), map[bool]string{false: "no", true: "yes"}[c.Signs], c.CreatedAt.Local().Format(time.DateOnly)}
 		})
 }
 
@@ -122,18 +138,33 @@ func agentNames(c manage.Caller) string {
 	return strings.Join(names, ", ")
 }
 
-func (a *app) agentsDeny() *cobra.Command {
+func personNames(c manage.Caller) string {
+	var names []string
+	for _, one := range c.People {
+		name := one.Person
+		if one.Name != "" {
+			name = one.Name + " (" + name + ")"
+		}
+		if one.Muted {
+			name += ", muted"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func newAgentsDenyCmd(a *app) *cobra.Command {
 	c := command(a, ops.DenyCaller, "Keep a program from an agent; what waits becomes dead letters")
 	c.Example = "  hermes-connector agents deny cron --agent kids"
 	return c.asking(callerArgs(c.Command), func(w io.Writer, in manage.CallerFor, left manage.Caller) {
-		_, _ = fmt.Fprintf(w, "✓ %s no longer reaches %s\n", terminal.Plain(in.Caller), terminal.Plain(strings.Join(in.Agents, ", ")))
-		if len(left.Agents) == 0 {
-			_, _ = fmt.Fprintf(w, "  it reaches no agent now; hermes-connector agents remove %s removes it\n", terminal.Plain(in.Caller))
+		_, _ = fmt.Fprintf(w, "✓ %s no longer reaches %s\n", terminal.Plain(in.Caller), terminal.Plain(strings.Join(append(in.Agents, in.People...), ", ")))
+		if len(left.Agents) == 0 && len(left.People) == 0 {
+			_, _ = fmt.Fprintf(w, "  it reaches nobody now; hermes-connector agents remove %s removes it\n", terminal.Plain(in.Caller))
 		}
 	})
 }
 
-func (a *app) agentsRemove() *cobra.Command {
+func newAgentsRemoveCmd(a *app) *cobra.Command {
 	c := command(a, ops.RemoveCaller, "Remove a program: its token ends, and what waits becomes dead letters")
 	c.Example = "  hermes-connector agents remove cron"
 	return c.asking(onlyCaller, func(w io.Writer, in manage.CallerFor, _ manage.Caller) {

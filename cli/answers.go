@@ -36,29 +36,21 @@ func newBufferOutCmd(a *app) *cobra.Command {
 				list(a, w, all, "No answer waits.", []any{"ID", "GATEWAY", "AT", "BOT", "CHAT", "STATE", "WHY"}, answerRow)
 			})
 		}
-		if err := a.mayDrop(q, *yes); err != nil {
-			return err
+		what := "all answers of " + q.Name + " that wait"
+		if n := len(q.IDs); n > 0 {
+			what = manage.Counted(n, "answer", "answers") + " of " + q.Name
+		}
+		switch {
+		case q.Name == "":
+			return usageError{errors.New("the gateway's name is missing: hermes-connector buffer out NAME --drop")}
+		case !*yes && !a.confirmed(fmt.Sprintf("Delete %s for good?", terminal.Plain(what))):
+			return errors.New("nothing was deleted: answer y, or use --yes")
 		}
 		return show(cmd.Context(), a, ops.DropAnswers, q, *c.asJSON, func(w io.Writer, moved manage.Moved) {
 			_, _ = fmt.Fprintf(w, "✓ %d deleted\n", moved.Count)
 		})
 	}
 	return c.Command
-}
-
-// mayDrop asks whether answers are to be deleted; yes: the command line says so.
-func (a *app) mayDrop(q manage.AnswerQuery, yes bool) error {
-	if q.Name == "" {
-		return usageError{errors.New("the gateway's name is missing: hermes-connector buffer out NAME --drop")}
-	}
-	what := "all answers of " + q.Name + " that wait"
-	if n := len(q.IDs); n > 0 {
-		what = manage.Counted(n, "answer", "answers") + " of " + q.Name
-	}
-	if !yes && !a.confirmed(fmt.Sprintf("Delete %s for good?", terminal.Plain(what))) {
-		return errors.New("nothing was deleted: answer y, or use --yes")
-	}
-	return nil
 }
 
 func answerRow(r manage.Answer) []any {

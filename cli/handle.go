@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -47,7 +48,7 @@ the file that --env names. See hermes-connector help handle.`,
 		}
 		if state == "" {
 			var err error
-			if state, err = a.handleState(); err != nil {
+			if state, err = stateFolder(a); err != nil {
 				return err
 			}
 		}
@@ -62,15 +63,15 @@ the file that --env names. See hermes-connector help handle.`,
 			}
 			return nil
 		case cmd.Flags().Changed("try"):
-			return a.tryHandler(cmd.Context(), c, try)
+			return tryHandler(cmd.Context(), a, c, try)
 		}
-		return a.handle(cmd.Context(), c, envFile, state)
+		return runHandlers(cmd.Context(), a, c, envFile, state)
 	}
 	return cmd
 }
 
-// handleState is the folder of the runner's state when none is named.
-func (a *app) handleState() (string, error) {
+// stateFolder is the folder of the runner's state when none is named.
+func stateFolder(a *app) (string, error) {
 	if dir, _, _ := strings.Cut(a.getenv("STATE_DIRECTORY"), ":"); dir != "" {
 		return dir, nil
 	}
@@ -85,14 +86,14 @@ func (a *app) handleState() (string, error) {
 }
 
 // tryHandler runs what would run for a message, in a thread that is gone afterwards.
-func (a *app) tryHandler(ctx context.Context, c *handler.Config, text string) (err error) {
+func tryHandler(ctx context.Context, a *app, c *handler.Config, text string) (err error) {
 	ctx, _, release := signals(ctx, nil)
 	defer release()
 	dir, err := os.MkdirTemp("", "hermes-connector-handle-")
 	if err != nil {
 		return err
 	}
-	e := handler.Engine{Config: c, Log: slog.New(slog.DiscardHandler), Seen: a.seen}
+	e := handler.Engine{Config: c, Log: slog.New(slog.DiscardHandler), Seen: func(r handler.Seen) { showRun(a, r) }}
 	if e.State, err = handler.OpenState(dir); err != nil {
 		return err
 	}
@@ -115,8 +116,8 @@ func (a *app) tryHandler(ctx context.Context, c *handler.Config, text string) (e
 	return nil
 }
 
-// seen shows one run of a tree of them.
-func (a *app) seen(r handler.Seen) {
+// showRun shows one run of a tree of them.
+func showRun(a *app, r handler.Seen) {
 	indent := strings.Repeat("    ", r.Depth)
 	a.say("%s%s", indent, r.Name)
 	a.say("%s  < %s", indent, strings.TrimSpace(string(r.Stdin)))
@@ -131,11 +132,11 @@ func (a *app) seen(r handler.Seen) {
 	}
 }
 
-// handle runs the gateway until somebody stops it.
-func (a *app) handle(ctx context.Context, c *handler.Config, envFile, state string) error {
+// runHandlers runs the gateway until somebody stops it.
+func runHandlers(ctx context.Context, a *app, c *handler.Config, envFile, state string) error {
 	ctx, hurry, release := signals(ctx, nil)
 	defer release()
-	env, err := a.credentialLines(envFile)
+	env, err := credentialLines(a, envFile)
 	if err != nil {
 		return err
 	}
@@ -153,11 +154,14 @@ func (a *app) handle(ctx context.Context, c *handler.Config, envFile, state stri
 	manager := service.ManagerOf(a.getenv)
 	r.Tell = manager.Ready
 	defer manager.Stopping("told to")
-	return r.Run(ctx, hurry)
+	if err = r.Run(ctx, hurry); errors.Is(err, client.ErrRefused) {
+		return usageError{fmt.Errorf("%w: hermes-connector gateway rotate NAME makes another", err)} // it would be refused again
+	}
+	return err
 }
 
 // credentialLines looks variables up in the file, if there is one, else in the environment.
-func (a *app) credentialLines(file string) (func(string) string, error) {
+func credentialLines(a *app, file string) (func(string) string, error) {
 	if file == "" {
 		return a.getenv, nil
 	}

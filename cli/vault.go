@@ -24,7 +24,7 @@ import (
 
 // keptPurposes are the purposes of the MACs that are stored, or that names are made of. They outlive the data key: nobody
 // can make them again. The MAC of identity tokens does not; those live for minutes.
-var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose, callers.TokenPurpose, callers.WakePurpose}
+var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose, callers.TokenPurpose, callers.WakePurpose, callers.PushPurpose}
 
 // sealedKinds are all records with sealed values.
 func sealedKinds() []rekey.Kind {

@@ -101,6 +101,8 @@ type Receipt struct {
 	Buffer BufferID `json:"buffer,omitzero"`
 	// TakenAt is when the agent's gateway acknowledged the entry; zero: it did not.
 	TakenAt time.Time `json:"taken,omitzero"`
+	// Told is what became of what a person was to be told; empty: nobody knows, or it is for an agent.
+	Told string `json:"told,omitempty"`
 	// When is when it is to be delivered; zero: it was.
 	When time.Time `json:"when,omitzero"`
 	// Text is what is to be delivered then; empty: nothing, the agent is only woken.

@@ -115,9 +115,9 @@ func TestBackupOfDamage(t *testing.T) {
 func TestVerifyFile(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
-	acceptOne(t, db, event("findme", 3000), "i1")
+	acceptOne(t, db, event("e1", 3000), "i1")
 	good := backupOf(t, db)
-	at := bytes.Index(good, []byte("findme"))
+	at := bytes.Index(good, []byte("frame of")) // in the entry
 	for name, tc := range map[string]struct {
 		change func([]byte) []byte
 		want   string // in the error; empty: none
@@ -332,7 +332,7 @@ func TestRestoreOverNothingAndOverRuins(t *testing.T) {
 
 func TestRestoreOfDamagedRecords(t *testing.T) {
 	_, backup := restorable(t, newClock())
-	backup = bytes.ReplaceAll(backup, []byte(`"e2"`), []byte(`"e7"`)) // in what once was, too
+	backup = bytes.ReplaceAll(backup, []byte("\x02e2\x04loop"), []byte("\x02e7\x04loop")) // in what once was, too
 	path := filepath.Join(t.TempDir(), "test.db")
 	got, err := Restore(path, bytes.NewReader(backup), Options{})
 	if err != nil || got.Damaged != 1 {

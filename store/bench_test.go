@@ -235,7 +235,7 @@ func BenchmarkHistory(b *testing.B) {
 				var one history.Batch
 				one.Came(c)
 				one.Taken(c.At, c.Instance, c.Seq)
-				stored, err := db.History.Ride(t.Writer, one)
+				stored, err := db.History.Ride(t.Writer, one, t.room(history.Newest))
 				if err != nil {
 					return err
 				}

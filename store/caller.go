@@ -29,10 +29,11 @@ func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, li
 		}
 		out = old
 		out.Name, out.Agents = name, append([]callers.Agent(nil), old.Agents...)
+		out.People = append([]callers.Person(nil), old.People...)
 		if err := fn(&out, there); err != nil {
 			return err
 		}
-		if len(out.Agents) > callers.MaxAgents || !there && len(table.KeysUnder(t.Tx, callers.Bucket, nil)) >= callers.Max {
+		if len(out.Agents) > callers.MaxAgents || len(out.People) > callers.MaxAgents || !there && len(table.KeysUnder(t.Tx, callers.Bucket, nil)) >= callers.Max {
 			return callers.ErrTooMany
 		}
 		for _, i := range link {

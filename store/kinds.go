@@ -126,6 +126,30 @@ func cold() (out []string) {
 	return out
 }
 
+// room is how many bytes of the root page are left, but for what is in that bucket: bbolt splits a page that has more, and
+// the root stays split until the next start.
+func (t *tx) room(but string) int {
+	used := nodeHeader
+	for _, k := range kinds {
+		used += nodeHeader + len(k.bucket) + ofBucket
+		if !k.hot || k.bucket == but {
+			continue
+		}
+		inline := nodeHeader
+		for key, value := range table.Under(t.Tx, k.bucket, nil) {
+			if inline += nodeHeader + len(key) + len(value); inline > boltfile.PageSize/4 { // it has a page of its own
+				inline = 0
+				break
+			}
+		}
+		used += inline
+	}
+	return boltfile.PageSize - used
+}
+
+// What bbolt puts in front of a page and of each thing in it, and of a bucket.
+const nodeHeader, ofBucket = 16, 16
+
 // Refusal is nil, or why a database with the damaged records bad is not used.
 func Refusal(bad []boltfile.Damaged) error {
 	var worst []boltfile.Damaged

@@ -97,7 +97,11 @@ func (t *tx) Settle(spare bool) (err error) {
 			return err
 		}
 	}
-	return t.flush()
+	if err := t.flush(); err != nil || !t.took {
+		return err
+	}
+	t.stored[len(t.stored)-1], err = t.db.History.Ride(t.Writer, t.history, t.room(history.Newest)) // when all else is in its place
+	return err
 }
 
 // takeNotes stores the notes that ride along.
@@ -109,9 +113,8 @@ func (t *tx) takeNotes() error {
 	answers, err2 := t.db.Capabilities.Ride(t.Writer)
 	cleared, err3 := t.db.Prompts.Ride(t.Writer)
 	named, err4 := t.db.People.ride(t.Writer)
-	recalled, err5 := t.db.History.Ride(t.Writer, t.history)
-	t.stored = [...]func(){sent, answers, cleared, named, recalled}
-	return errors.Join(err1, err2, err3, err4, err5)
+	t.stored = [...]func(){sent, answers, cleared, named, nil}
+	return errors.Join(err1, err2, err3, err4)
 }
 
 // flush writes the lanes that were touched and the marks that were made. Nothing may be changed after it.

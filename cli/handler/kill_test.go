@@ -109,7 +109,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("nothing is answered:\n%s", log)
 		}
 		select {
-		case <-time.After(time.Duration(draw.IntN(60)) * time.Millisecond):
+		case <-time.After(time.Duration(draw.IntN(60)*(1+draw.IntN(8))) * time.Millisecond):
 		case <-ctx.Done():
 		}
 		end(cmd, log)

@@ -33,21 +33,21 @@ const anyMessage = "1"
 
 // WaitOpen implements platforms.Limited. It waits for the bucket of edits too, so that of a row of edits the
 // last one leaves.
-func (p *Bot) WaitOpen(ctx context.Context, chat relay.ChatID) error {
-	if err := p.turns.WaitOpen(ctx, chat); err != nil {
+func (w *writer) WaitOpen(ctx context.Context, chat relay.ChatID) error {
+	if err := w.turns.WaitOpen(ctx, chat); err != nil {
 		return err
 	}
-	if err := p.rest.WaitOpen(ctx, http.MethodPatch, discordgo.EndpointChannelMessage(string(chat), anyMessage)); err != nil {
+	if err := w.rest.WaitOpen(ctx, http.MethodPatch, discordgo.EndpointChannelMessage(string(chat), anyMessage)); err != nil {
 		return explained(err)
 	}
 	return nil
 }
 
 // call carries out one request.
-func (p *Bot) call(ctx context.Context, t *sender.Turn, r request, out any) error {
+func (w *writer) call(ctx context.Context, t *sender.Turn, r request, out any) error {
 	return t.Do(ctx, sender.Call{
 		Do: func(ctx context.Context) error {
-			return p.rest.Do(ctx, r.method, r.endpoint, r.body, out)
+			return w.rest.Do(ctx, r.method, r.endpoint, r.body, out)
 		},
 		Again: r.again, Undoes: r.method != http.MethodPost, Apart: r.apart,
 	})
@@ -215,8 +215,8 @@ func (p *Bot) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, 
 }
 
 // channel asks for a channel as it is now.
-func (p *Bot) channel(ctx context.Context, t *sender.Turn, id relay.ChatID) (guilds.ChannelData, error) {
+func (w *writer) channel(ctx context.Context, t *sender.Turn, id relay.ChatID) (guilds.ChannelData, error) {
 	var d guilds.ChannelData
-	err := p.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)
+	err := w.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)
 	return d, err
 }

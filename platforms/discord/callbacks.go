@@ -28,12 +28,12 @@ type callback struct {
 // acknowledge tells Discord that the interaction arrived: for a command or a form the person sees that the bot
 // is thinking, for a press nothing. If the connection breaks it tries once more. What becomes no event gets its
 // final answer.
-func (p *Bot) acknowledge(ctx context.Context, i *interaction) error {
+func (h *hooks) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
 	try := func(ctx context.Context) error {
 		endpoint := discordgo.EndpointInteractionResponse(i.ID.String(), url.PathEscape(i.token.RevealString()))
-		return p.rest.CallBack(ctx, endpoint, callbackTo(i))
+		return h.rest.CallBack(ctx, endpoint, callbackTo(i))
 	}
 	first, stop := context.WithTimeout(ctx, ackTry)
 	err := try(first)

@@ -24,7 +24,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
@@ -97,10 +96,7 @@ type Bot struct {
 	base     string            // of the API, as configured, without a version
 	key      ed25519.PublicKey // of Discord's HTTP requests; nil: it makes none
 	opts     platforms.Settings
-	previews platforms.Previews
 	log      *slog.Logger
-	rest     *rest.Client
-	turns    *sender.Turns
 	commands *commands.Registrar
 	reader   *reader // of the feeder's goroutine
 	status   *status.Tracker
@@ -109,12 +105,11 @@ type Bot struct {
 	absent   *rest.Absent
 
 	*guilds.Guilds // who sees and who manages what
+	*writer        // what it says
+	*hooks         // what it answers interactions with
+	*threads       // those that it makes
 
-	callbacks *callbacks
-	holding   *holding
-	asides    chan aside // capacity maxWhispers
-
-	cutting sync.Mutex // held while a long text becomes a letter
+	holding *holding
 }
 
 func open(o platforms.Options) (*Bot, error) {
@@ -137,27 +132,31 @@ func open(o platforms.Options) (*Bot, error) {
 	id, _ := tokenID(o.Token)
 	bot := relay.Bot{Platform: Name, ID: id}
 	api := rest.New(o.Token, o.APIBase, o.Transport)
-	known := guilds.New(bot, api)
-	p := &Bot{
-		bot:      bot,
-		base:     o.APIBase,
-		key:      key,
-		opts:     opts,
-		previews: opts.Previews(),
-		log:      o.Log,
-		rest:     api,
+	known, mem := guilds.New(bot, api), newMemory()
+	w := &writer{
+		rest: api,
 		// Package rest keeps to the rates, which Discord names with every answer. The limiter keeps the order
 		// within a chat and the pauses Discord demands.
-		turns:     sender.New(ratelimit.Rates{}, explained, checkChat),
-		Guilds:    known,
-		reader:    newReader(bot, known),
-		status:    status.New(""),
-		memory:    newMemory(),
-		files:     newFiles(opts[keyCDN], o.Transport),
-		absent:    new(rest.Absent),
-		callbacks: newCallbacks(),
-		holding:   newHolding(),
-		asides:    make(chan aside, maxWhispers),
+		turns:    sender.New(ratelimit.Rates{}, explained, checkChat),
+		pings:    opts[keyMentions],
+		previews: opts.Previews(),
+	}
+	p := &Bot{
+		bot:     bot,
+		base:    o.APIBase,
+		key:     key,
+		opts:    opts,
+		log:     o.Log,
+		Guilds:  known,
+		writer:  w,
+		hooks:   &hooks{writer: w, bot: id, log: o.Log, memory: mem, callbacks: newCallbacks(), asides: make(chan aside, maxWhispers)},
+		threads: &threads{writer: w, log: o.Log, memory: mem, guilds: known},
+		reader:  newReader(bot, known),
+		status:  status.New(""),
+		memory:  mem,
+		files:   newFiles(opts[keyCDN], o.Transport),
+		absent:  new(rest.Absent),
+		holding: newHolding(),
 	}
 	p.reader.cdn = p.files.cdn
 	p.reader.passthrough = p.opts[keyInteractions] == interactionsPassthrough

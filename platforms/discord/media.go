@@ -48,18 +48,18 @@ func (p *Bot) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel, boo
 }
 
 // RespondMedia implements platforms.MediaResponder. The file of a first answer comes into the placeholder's place.
-func (p *Bot) RespondMedia(ctx context.Context, c platforms.Capability, a relay.SendMedia, first bool) (relay.Result, error) {
-	x, err := p.parcel(a)
+func (h *hooks) RespondMedia(ctx context.Context, c platforms.Capability, a relay.SendMedia, first bool) (relay.Result, error) {
+	x, err := h.parcel(a)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	if err := p.answerable(ctx, c); err != nil { // before the chat's turn, as for a text
+	if err := h.answerable(ctx, c); err != nil { // before the chat's turn, as for a text
 		return relay.Result{}, err
 	}
-	x.hook = &hookLetter{letter: *x.caption, c: c, first: first}
+	x.hook = &hookLetter{letter: *x.caption, h: h, c: c, first: first}
 	x.caption, x.reply = &x.hook.letter, nil
 	x.voice = x.voice && !first // no message becomes a voice message
-	return ofFile(p.turns.Post(ctx, a.Chat, x))
+	return ofFile(h.turns.Post(ctx, a.Chat, x))
 }
 
 // ofFile is a parcel's result: it names the file's message, which is the first.
@@ -72,7 +72,7 @@ func ofFile(res relay.Result, err error) (relay.Result, error) {
 
 // parcel is a file that is being sent, and its caption. It is a sender.Text.
 type parcel struct {
-	p       *Bot
+	w       *writer
 	file    relay.File
 	voice   bool
 	reply   *discordgo.MessageReference // of the file
@@ -81,15 +81,15 @@ type parcel struct {
 	posted  bool        // the file was sent
 }
 
-func (p *Bot) parcel(a relay.SendMedia) (*parcel, error) {
+func (w *writer) parcel(a relay.SendMedia) (*parcel, error) {
 	if a.File.Content == nil {
 		return nil, errInvalidForm
 	}
-	x := &parcel{p: p, file: a.File, reply: referTo(a.ReplyTo), caption: &letter{p: p}}
+	x := &parcel{w: w, file: a.File, reply: referTo(a.ReplyTo), caption: &letter{w: w}}
 	x.file.Name = cmp.Or(x.file.Name, "file"+x.file.Ext)
 	x.voice = a.Kind == "voice" && a.File.Format == relay.FormatOpus && a.File.Duration > 0
 	if strings.TrimSpace(a.Caption) != "" {
-		l, err := p.letter(a.Caption)
+		l, err := w.letter(a.Caption)
 		if err != nil && !errors.Is(err, errEmpty) { // of a caption that shows nothing the file is left
 			return nil, err
 		}
@@ -152,15 +152,15 @@ func (x *parcel) attempt(ctx context.Context, t *sender.Turn, m *posted) (with b
 	with = body.Content != ""
 	if x.hook == nil {
 		body.Reference, body.Nonce, body.EnforceNonce = x.reply, nonce(ctx, fileAlone), true
-		return with, x.p.call(ctx, t, request{
+		return with, x.w.call(ctx, t, request{
 			method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true, body: x.form(body),
 		}, m)
 	}
-	r := request{method: http.MethodPost, endpoint: x.p.hook(x.hook.c), body: x.form(body)}
+	r := request{method: http.MethodPost, endpoint: x.hook.h.hook(x.hook.c), body: x.form(body)}
 	if x.hook.first {
-		r.method, r.endpoint, r.again = http.MethodPatch, x.p.original(x.hook.c), true
+		r.method, r.endpoint, r.again = http.MethodPatch, x.hook.h.original(x.hook.c), true
 	}
-	return with, x.p.wield(ctx, t, x.hook.c, r, m)
+	return with, x.hook.h.wield(ctx, t, x.hook.c, r, m)
 }
 
 // sent goes on to what is behind the file; with: its caption is not.
@@ -192,13 +192,13 @@ type sentFile struct {
 // message is the file's message, with the caption if that fits and may stand there.
 func (x *parcel) message() fileMessage {
 	file := sentFile{Filename: x.file.Name}
-	m := fileMessage{message: x.p.message("")}
+	m := fileMessage{message: x.w.message("")}
 	switch {
 	case x.voice:
 		m.Flags = discordgo.MessageFlagsIsVoiceMessage
 		file.Duration, file.Waveform = x.file.Duration.Seconds(), flatWave(x.file.Duration)
 	case len(x.caption.parts) == 1:
-		m.message = x.p.message(x.caption.parts[0])
+		m.message = x.w.message(x.caption.parts[0])
 		m.Content = m.message.Content
 	}
 	m.Attachments = []sentFile{file}

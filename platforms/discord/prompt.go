@@ -52,20 +52,20 @@ func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) 
 }
 
 // RespondPrompt implements platforms.PromptResponder, as Respond does.
-func (p *Bot) RespondPrompt(ctx context.Context, c platforms.Capability, a relay.Prompt, first bool) (relay.Result, error) {
-	l, err := p.question(a)
+func (h *hooks) RespondPrompt(ctx context.Context, c platforms.Capability, a relay.Prompt, first bool) (relay.Result, error) {
+	l, err := h.question(a)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	return p.respond(ctx, c, a.Chat, l, first)
+	return h.respond(ctx, c, a.Chat, l, first)
 }
 
 // question is a prompt as a letter.
-func (p *Bot) question(a relay.Prompt) (*letter, error) {
+func (w *writer) question(a relay.Prompt) (*letter, error) {
 	if err := a.Misfit(maxButtons); err != nil {
 		return nil, err
 	}
-	l, err := p.letter(a.Content)
+	l, err := w.letter(a.Content)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -35,10 +36,21 @@ func mentionsKey() platforms.Key {
 	}
 }
 
+// writer is what a bot says, and the requests that it says it by.
+type writer struct {
+	// Set once, by open.
+	rest     *rest.Client
+	turns    *sender.Turns
+	pings    string // the value of keyMentions
+	previews platforms.Previews
+
+	cutting sync.Mutex // held while a long text becomes a letter
+}
+
 // mentions says whom a message may ping. It is part of every message: without it Discord pings everybody the
 // text names.
-func (p *Bot) mentions() *discordgo.MessageAllowedMentions {
-	last := slices.Index(mentionable, discordgo.AllowedMentionType(p.opts[keyMentions]))
+func (w *writer) mentions() *discordgo.MessageAllowedMentions {
+	last := slices.Index(mentionable, discordgo.AllowedMentionType(w.pings))
 	return &discordgo.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
 }
 
@@ -56,9 +68,9 @@ type message struct {
 
 // message is content as every request says it, whatever else stands with it: whom it may ping, and that Discord fetches
 // nothing that it may not.
-func (p *Bot) message(content string) message {
-	m := message{Content: content, Mentions: p.mentions()}
-	if content != "" && !p.previews.Allow(content) { // a voice message says nothing, and has flags of its own
+func (w *writer) message(content string) message {
+	m := message{Content: content, Mentions: w.mentions()}
+	if content != "" && !w.previews.Allow(content) { // a voice message says nothing, and has flags of its own
 		m.Flags = discordgo.MessageFlagsSuppressEmbeds
 	}
 	return m
@@ -82,7 +94,7 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 
 // letter is a text that is being sent, in parts.
 type letter struct {
-	p     *Bot
+	w     *writer
 	parts []string                    // not sent yet
 	reply *discordgo.MessageReference // of the next one
 	// buttons stand on the last one.
@@ -90,11 +102,11 @@ type letter struct {
 	sent    int // how many parts stand
 }
 
-func (p *Bot) letter(content string) (*letter, error) {
+func (w *writer) letter(content string) (*letter, error) {
 	if markdown.TooLong(content) {
 		return nil, errTooLong
 	}
-	l := p.postscript(content)
+	l := w.postscript(content)
 	if len(l.parts) == 0 {
 		return nil, errEmpty
 	}
@@ -103,12 +115,12 @@ func (p *Bot) letter(content string) (*letter, error) {
 
 // postscript is a letter that may say nothing. Rendering and cutting take many times a text's size in
 // memory, so they are done to one long text at a time.
-func (p *Bot) postscript(content string) *letter {
+func (w *writer) postscript(content string) *letter {
 	if len(content) > markdown.Short {
-		p.cutting.Lock()
-		defer p.cutting.Unlock()
+		w.cutting.Lock()
+		defer w.cutting.Unlock()
 	}
-	return &letter{p: p, parts: dialect.Split(dialect.Render(dialect.Clean(content)), dialect.MaxText)}
+	return &letter{w: w, parts: dialect.Split(dialect.Render(dialect.Clean(content)), dialect.MaxText)}
 }
 
 func (l *letter) Left() int { return len(l.parts) }
@@ -132,9 +144,9 @@ func (l *letter) under() []buttonRow {
 // Send implements sender.Text. Each part has a nonce, so it may be sent again when the outcome is unknown.
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	var m posted
-	body := l.p.message(l.parts[0])
+	body := l.w.message(l.parts[0])
 	body.Reference, body.Buttons, body.Nonce, body.EnforceNonce = l.reply, l.under(), nonce(ctx, l.sent), true
-	err := l.p.call(ctx, t, request{
+	err := l.w.call(ctx, t, request{
 		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true, body: body,
 	}, &m)
 	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {

@@ -366,7 +366,7 @@ func TestSendOnACancelledContext(t *testing.T) {
 }
 
 func TestLongestText(t *testing.T) {
-	p := new(Bot)
+	p := new(writer)
 	l, err := p.letter(strings.Repeat("\U0001F600", markdown.MaxText))
 	if err != nil || len(l.parts) < 2 {
 		t.Errorf("the longest text: %v", err)

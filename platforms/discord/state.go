@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // state is what a restart needs to go on. It is one blob, stored as the cursor of the batch it belongs to.
@@ -149,7 +150,12 @@ func (m *memory) unsaved() []byte {
 }
 
 // Application implements commands.Keeper. Until the first READY it is the bot's id, which it nearly always equals.
-func (p *Bot) Application() string { return cmp.Or(p.memory.read().Application, string(p.bot.ID)) }
+func (p *Bot) Application() string { return p.memory.application(p.bot.ID) }
+
+// application is that of the bot.
+func (m *memory) application(bot relay.BotID) string {
+	return cmp.Or(m.read().Application, string(bot))
+}
 
 func (p *Bot) Commands() (fingerprint string, notBefore time.Time) {
 	s := p.memory.read()
@@ -163,8 +169,8 @@ func (p *Bot) KeepCommands(fingerprint string, notBefore time.Time) {
 func (p *Bot) SetCommands(manifest []json.RawMessage) { p.commands.Set(manifest) }
 
 // createdThread reports whether the connector made a thread, and the name it gave it last.
-func (p *Bot) createdThread(id string) (name string, ok bool) {
-	for _, t := range p.memory.read().Threads {
+func (th *threads) createdThread(id string) (name string, ok bool) {
+	for _, t := range th.memory.read().Threads {
 		if t.ID == id {
 			return t.Name, true
 		}
@@ -173,8 +179,8 @@ func (p *Bot) createdThread(id string) (name string, ok bool) {
 }
 
 // rememberThread keeps over restarts that the connector made a thread, and its name.
-func (p *Bot) rememberThread(id, name string) {
-	p.memory.change(true, func(s *state) {
+func (th *threads) rememberThread(id, name string) {
+	th.memory.change(true, func(s *state) {
 		others := slices.DeleteFunc(slices.Clone(s.Threads), func(t madeThread) bool { return t.ID == id })
 		s.Threads = append(others, madeThread{id, name})
 		s.Threads = s.Threads[max(0, len(s.Threads)-maxThreads):]

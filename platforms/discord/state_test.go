@@ -71,7 +71,7 @@ func TestChangesMeanwhileStay(t *testing.T) {
 }
 
 func TestThreadsAreBounded(t *testing.T) {
-	p := &Bot{memory: newMemory()}
+	p := &threads{memory: newMemory()}
 	for i := range maxThreads + 10 {
 		p.rememberThread(fmt.Sprint(i), fmt.Sprint("name ", i))
 	}

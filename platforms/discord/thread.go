@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -34,10 +35,19 @@ type newThread struct {
 	Message *message              `json:"message,omitempty"` // the first one of a post
 }
 
+// threads makes threads, and knows which it made.
+type threads struct {
+	*writer
+	// Set once, by open.
+	log    *slog.Logger
+	memory *memory
+	guilds *guilds.Guilds
+}
+
 // CreateThread implements platforms.ThreadCreator. In a forum it makes a post, which begins with the seed text;
 // with an anchor that message's thread; else a public one. After an attempt with an unknown outcome it asks
 // Discord for the thread before it makes another.
-func (p *Bot) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
+func (th *threads) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
 	name := threadName(a.Name)
 	if name == "" || a.Anchor != "" && !rest.IsID(string(a.Anchor)) {
 		return relay.Result{}, errInvalidForm
@@ -45,24 +55,24 @@ func (p *Bot) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Res
 	if markdown.TooLong(a.SeedText) {
 		return relay.Result{}, errTooLong
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Message)
+	t, err := th.turns.Enter(ctx, a.Chat, ratelimit.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}
 	defer t.Leave()
-	parent, err := p.channel(ctx, t, a.Chat)
+	parent, err := th.channel(ctx, t, a.Chat)
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
 	r := request{method: http.MethodPost, endpoint: discordgo.EndpointChannelThreads(string(a.Chat))}
 	body := newThread{Name: name}
-	seed := p.postscript(a.SeedText)
+	seed := th.postscript(a.SeedText)
 	switch {
 	case guilds.ChannelOf(parent, 0).HoldsPosts():
 		if len(seed.parts) == 0 {
 			seed.parts = []string{name}
 		}
-		first := p.message(seed.parts[0])
+		first := th.message(seed.parts[0])
 		body.Message = &first
 		seed.parts = seed.parts[1:]
 	case a.Anchor != "":
@@ -73,22 +83,22 @@ func (p *Bot) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Res
 		body.Type = discordgo.ChannelTypeGuildPublicThread
 	}
 	r.body = body
-	id, err := p.create(ctx, t, r, parent, name)
+	id, err := th.create(ctx, t, r, parent, name)
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
-	p.rememberThread(id, name)
+	th.rememberThread(id, name)
 	res := relay.Result{ThreadID: relay.ThreadID(id)}
 	if len(seed.parts) == 0 {
 		return res, nil
 	}
-	inside, err := p.turns.Enter(ctx, relay.ChatID(id), ratelimit.Message)
+	inside, err := th.turns.Enter(ctx, relay.ChatID(id), ratelimit.Message)
 	if err == nil {
 		defer inside.Leave()
 		_, err = inside.Post(ctx, seed)
 	}
 	if err != nil { // a second thread would be worse than a thread without its first words
-		p.log.Warn("thread made, but its first message is not all there", "err", err)
+		th.log.Warn("thread made, but its first message is not all there", "err", err)
 	}
 	return res, nil
 }
@@ -100,11 +110,11 @@ func threadName(name string) string {
 }
 
 // create makes one thread and returns its id.
-func (p *Bot) create(ctx context.Context, t *sender.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
+func (th *threads) create(ctx context.Context, t *sender.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
 	since := time.Now().Add(-clockSkew)
 	for range 2 {
 		var made posted
-		err = p.call(ctx, t, r, &made)
+		err = th.call(ctx, t, r, &made)
 		var f *httpcall.Fault
 		if err == nil || !errors.As(err, &f) || f.Sent != httpcall.Maybe {
 			return made.ID, err
@@ -112,7 +122,7 @@ func (p *Bot) create(ctx context.Context, t *sender.Turn, r request, parent guil
 		if !backoff.Pause(ctx, backoff.Shortened(time.Second)) { // what is under way may still arrive
 			return "", err
 		}
-		id, known := p.findThread(ctx, t, parent, name, since)
+		id, known := th.findThread(ctx, t, parent, name, since)
 		if id != "" {
 			return id, nil
 		}
@@ -125,7 +135,7 @@ func (p *Bot) create(ctx context.Context, t *sender.Turn, r request, parent guil
 
 // findThread looks for a thread of that name which the bot made since then and did not remember. known is false
 // when Discord did not answer.
-func (p *Bot) findThread(ctx context.Context, t *sender.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
+func (th *threads) findThread(ctx context.Context, t *sender.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
 			guilds.Channel
@@ -135,7 +145,7 @@ func (p *Bot) findThread(ctx context.Context, t *sender.Turn, parent guilds.Chan
 			} `json:"thread_metadata"`
 		} `json:"threads"`
 	}
-	err := p.call(ctx, t, request{
+	err := th.call(ctx, t, request{
 		method: http.MethodGet, endpoint: discordgo.EndpointGuildActiveThreads(parent.Guild.String()), again: true,
 	}, &active)
 	if err != nil {
@@ -146,8 +156,8 @@ func (p *Bot) findThread(ctx context.Context, t *sender.Turn, parent guilds.Chan
 		if at.IsZero() {
 			at = thread.ID.Time()
 		}
-		_, ours := p.createdThread(thread.ID.String())
-		mine := thread.Owner == p.Me() && !ours && at.After(since)
+		_, ours := th.createdThread(thread.ID.String())
+		mine := thread.Owner == th.guilds.Me() && !ours && at.After(since)
 		if mine && thread.Parent == parent.ID && thread.Name == name {
 			return thread.ID.String(), true
 		}
@@ -157,18 +167,18 @@ func (p *Bot) findThread(ctx context.Context, t *sender.Turn, parent guilds.Chan
 
 // RenameThread implements platforms.ThreadRenamer. OnlyIfConnectorCreated wins over OnlyIfCurrentName, and also
 // asks that nobody has renamed the thread since. The thread must be one of the chat that the caller may act on.
-func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
+func (th *threads) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
 	name := threadName(a.Name)
 	if name == "" {
 		return relay.Result{}, errInvalidForm
 	}
 	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
-	t, err := p.turns.Enter(ctx, thread, ratelimit.Signal)
+	t, err := th.turns.Enter(ctx, thread, ratelimit.Signal)
 	if err != nil {
 		return relay.Result{}, err
 	}
 	defer t.Leave()
-	d, err := p.channel(ctx, t, thread)
+	d, err := th.channel(ctx, t, thread)
 	switch {
 	case err == nil:
 	case thread != a.Chat && (answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound)):
@@ -177,7 +187,7 @@ func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Res
 		return relay.Result{}, explained(err)
 	}
 	ch := guilds.ChannelOf(d, 0)
-	ours, created := p.createdThread(string(thread))
+	ours, created := th.createdThread(string(thread))
 	switch {
 	case thread != a.Chat && ch.Parent.String() != string(a.Chat):
 		return relay.Result{}, relay.Declined(Name)
@@ -191,7 +201,7 @@ func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Res
 		return relay.Result{}, declinedRename("it has another name")
 	}
 	if d.Name != name {
-		err := p.call(ctx, t, request{
+		err := th.call(ctx, t, request{
 			method: http.MethodPatch, endpoint: discordgo.EndpointChannel(string(thread)), again: true, apart: true,
 			body: newThread{Name: name},
 		}, nil)
@@ -199,7 +209,7 @@ func (p *Bot) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Res
 			return relay.Result{}, explained(err)
 		}
 		if created {
-			p.rememberThread(string(thread), name)
+			th.rememberThread(string(thread), name)
 		}
 	}
 	return relay.Result{ThreadID: relay.ThreadID(thread)}, nil

@@ -26,7 +26,7 @@ type aside struct {
 }
 
 // refused is platforms.Batch.Refused of a batch that brought those capabilities: presses are answered through them.
-func (p *Bot) refused(all []platforms.Capability) func(relay.EventID, string) {
+func (h *hooks) refused(all []platforms.Capability) func(relay.EventID, string) {
 	if len(all) == 0 {
 		return nil
 	}
@@ -36,35 +36,35 @@ func (p *Bot) refused(all []platforms.Capability) func(relay.EventID, string) {
 			return
 		}
 		select {
-		case p.asides <- aside{all[i], words}:
+		case h.asides <- aside{all[i], words}:
 		default:
-			p.log.Warn("discord press refused without words: too many wait", "event", press)
+			h.log.Warn("discord press refused without words: too many wait", "event", press)
 		}
 	}
 }
 
 // whispering tells people what they are to read, until ctx ends.
-func (p *Bot) whispering(ctx context.Context) {
+func (h *hooks) whispering(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case a := <-p.asides:
-			if err := p.whisper(ctx, a); err != nil {
-				p.log.Warn("discord press refused without words", "event", a.to.Event, "err", err)
+		case a := <-h.asides:
+			if err := h.whisper(ctx, a); err != nil {
+				h.log.Warn("discord press refused without words", "event", a.to.Event, "err", err)
 			}
 		}
 	}
 }
 
 // whisper sends a follow-up that only the person sees. Sent twice it would be read twice, so that it is not repeated.
-func (p *Bot) whisper(ctx context.Context, a aside) error {
+func (h *hooks) whisper(ctx context.Context, a aside) error {
 	ctx, cancel := context.WithTimeout(ctx, whisperTime)
 	defer cancel()
-	if err := p.answerable(ctx, a.to); err != nil {
+	if err := h.answerable(ctx, a.to); err != nil {
 		return err
 	}
-	body := p.message(a.words)
+	body := h.message(a.words)
 	body.Flags |= discordgo.MessageFlagsEphemeral
-	return p.wield(ctx, p.turns.Outside(), a.to, request{method: http.MethodPost, endpoint: p.hook(a.to), body: body}, nil)
+	return h.wield(ctx, h.turns.Outside(), a.to, request{method: http.MethodPost, endpoint: h.hook(a.to), body: body}, nil)
 }

@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
@@ -53,10 +54,14 @@ type Sealer interface {
 	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
 }
 
-// Live knows how agents are; *hub.Hub. Its methods do not block.
+// Live knows how agents are, and reaches people; *hub.Hub. Its methods do not block, but for Tell.
 type Live interface {
 	// Awake reports whether a session serves the agent now whose gateway did not say that it goes idle.
 	Awake(relay.InstanceID) bool
+	// Bots are the hosted bots.
+	Bots() []platforms.Bot
+	// Tell has a bot write to a person in the name of an agent that they are linked to. It blocks.
+	Tell(ctx context.Context, t relay.TenantID, i relay.InstanceID, c relay.Chat, text string) (relay.Result, error)
 	// Active is when the gateway that serves the agent last acknowledged or asked for something; zero: it did not.
 	Active(relay.InstanceID) time.Time
 }
@@ -87,6 +92,7 @@ type Desk struct {
 	failures *limits.Failures
 	now      func() time.Time
 	rates    *limits.Rates
+	tells    *limits.Rates
 	due      chan struct{} // capacity 1: something was scheduled
 	turns    turns
 
@@ -103,7 +109,7 @@ func New(db *store.DB, bot *Bot, mac relay.MACer, seal Sealer, live Live, waker 
 	return &Desk{
 		db: db, bot: bot, mac: mac, seal: seal, live: live, waker: waker, now: o.Now,
 		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), failures: cmp.Or(o.Failures, new(limits.Failures)),
-		rates: limits.NewRates(rate, burst), due: make(chan struct{}, 1), held: make(map[string]int),
+		rates: limits.NewRates(rate, burst), tells: limits.NewRates(tellRate, tellBurst), due: make(chan struct{}, 1), held: make(map[string]int),
 	}
 }
 
@@ -140,6 +146,8 @@ func table() []route {
 		{post, "/agents/wake/", true, (*Desk).bearer, (*Desk).wake},
 		{post, "/agents/wakekey/", false, (*Desk).wakeKey, (*Desk).wakeByKey},
 		{post, "/agents/exchange/", true, (*Desk).bearer, (*Desk).exchange},
+		{post, "/agents/tell/", true, (*Desk).bearer, (*Desk).tellPerson},
+		{post, "/agents/push/", true, (*Desk).pushKey, (*Desk).push},
 		{get, "/agents/receipt/", false, (*Desk).bearer, (*Desk).receipt},
 		{get, "/agents/replies", true, (*Desk).bearer, (*Desk).replies},
 		{get, "/agents/health", false, func(*Desk, context.Context, *request) error { return nil }, (*Desk).health},

@@ -68,6 +68,14 @@ func (d *Desk) wakeKey(ctx context.Context, r *request) error {
 	return d.prove(ctx, r, callers.WakePurpose, r.rest)
 }
 
+// pushKey finds the caller by a key that is good for telling one person something, which the path has, and reads the body.
+func (d *Desk) pushKey(ctx context.Context, r *request) error {
+	if err := d.prove(ctx, r, callers.PushPurpose, r.rest); err != nil {
+		return err
+	}
+	return r.read()
+}
+
 // prove finds the caller with a credential, and takes one of its requests.
 func (d *Desk) prove(ctx context.Context, r *request, purpose, credential string) error {
 	if credential == "" || len(credential) > relay.MaxName {

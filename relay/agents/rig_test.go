@@ -48,6 +48,7 @@ type rig struct {
 	db    *store.DB
 	vault *vault.Vault
 	bot   *Bot
+	net   *local.Network
 	hub   *hub.Hub
 	desk  *Desk
 	svc   *manage.Service
@@ -102,7 +103,8 @@ func (r *rig) start() {
 	r.bot = NewBot(db.Callers, func(c count.Counter) { r.counts.Store(c, true) }, log)
 	b := &bus.Local{}
 	desk := link.NewDesk(db, r.vault, time.Now)
-	bots := []platforms.Bot{local.NewLoopback(local.NewNetwork(), nil), r.bot}
+	r.net = local.NewNetwork()
+	bots := []platforms.Bot{local.NewLoopback(r.net, nil), r.bot}
 	r.hub = hub.New(db, desk, b, bots, hub.Options{Programs: r.bot, Log: log})
 	r.svc = manage.New(db, nil, desk, r.vault, b, r.hub, manage.Settings{
 		URL: "http://connector.example", Networks: []platforms.Network{local.LoopbackNetwork, {Name: relay.ProgramPlatform}},

@@ -245,6 +245,11 @@ func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Platform
 	return h.in.MayClaim(ctx, i, p, scope, chat)
 }
 
+// Tell has a bot write to a person in the name of an instance that they are linked to; see outbound.Outbound.
+func (h *Hub) Tell(ctx context.Context, t relay.TenantID, i relay.InstanceID, c relay.Chat, text string) (relay.Result, error) {
+	return h.out.Tell(ctx, t, i, c, text)
+}
+
 // Reply changes what people are told.
 func (h *Hub) Reply(r inbound.Replies) { h.in.Reply(r) }
 

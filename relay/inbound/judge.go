@@ -57,6 +57,9 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 	asks, control := link.Command(ev)
 	err = in.db.View(ctx, func(ctx context.Context) error {
 		seen, err := in.db.Seen.Has(ctx, ev.Bot, ev.ID)
+		if err == nil && control && !seen {
+			control, err = in.desk.Ours(ctx, ev, asks)
+		}
 		switch {
 		case err != nil:
 			return err

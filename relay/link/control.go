@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/callers"
 )
 
 // Verb is what a control message asks for. It is the command's name too.
@@ -25,6 +26,8 @@ const (
 	WhoAmI Verb = "whoami"
 	Unlink Verb = "unlink"
 	Agent  Verb = "agent"
+	Mute   Verb = "mute"
+	Unmute Verb = "unmute"
 )
 
 // Control is a control message: it is for the connector, and reaches no agent.
@@ -55,7 +58,7 @@ func Command(ev relay.Event) (c Control, ok bool) {
 	}
 	name, _, _ = strings.Cut(name, "@") // "/link@bot"; another bot's is OtherCommand
 	_, shaped := parseCode(c.Typed)
-	for _, v := range []Verb{Link, WhoAmI, Unlink, Agent} {
+	for _, v := range []Verb{Link, WhoAmI, Unlink, Agent, Mute, Unmute} {
 		if strings.EqualFold(name, "/"+string(v)) {
 			c.Verb = v
 		}
@@ -68,6 +71,37 @@ func Command(ev relay.Event) (c Control, ok bool) {
 		return Control{}, false
 	}
 	return c, true
+}
+
+// Ours reports whether a control message is the connector's own: /mute and /unmute are, where a program of that name writes to
+// its author. To everybody else they mean what their agent makes of them.
+func (d *Desk) Ours(ctx context.Context, ev relay.Event, c Control) (bool, error) {
+	if c.Verb != Mute && c.Verb != Unmute {
+		return true, nil
+	}
+	caller, ok, err := d.db.Callers.Get(ctx, strings.ToLower(c.Typed))
+	return err == nil && ok && caller.Person(ev.Source.Platform, ev.Source.UserID) != nil, err
+}
+
+// mute has a program write to the person no more, or again.
+func (d *Desk) mute(ctx context.Context, p person, c Control) (string, error) {
+	name, off := strings.ToLower(c.Typed), c.Verb == Mute
+	row := &audit.Entry{Actor: actor(p.Person), Action: string(c.Verb), Detail: name}
+	_, err := d.db.Callers.Change(ctx, row, name, nil, func(caller *callers.Caller, _ bool) error {
+		who := caller.Person(p.Platform, p.User)
+		if who == nil {
+			return store.ErrNotFound // it was denied a moment ago
+		}
+		who.Muted = off
+		return nil
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "`" + name + "` does not write to you.", nil
+	case err != nil || !off:
+		return "`" + name + "` writes to you again.", err
+	}
+	return "`" + name + "` writes to you no more. `/unmute " + name + "` lets it write again.", nil
 }
 
 // Do carries out the control message ev, where c is what Command returned, and says what to answer in ev's chat. An error
@@ -97,6 +131,8 @@ func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer,
 		out.Text = p.says()
 	case Unlink:
 		out.Text, err = d.unlink(ctx, p, c.Typed)
+	case Mute, Unmute:
+		out.Text, err = d.mute(ctx, p, c)
 	default:
 		out, err = d.choose(ctx, p, c)
 	}
@@ -244,11 +280,11 @@ func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, erro
 // choose has the instance that the person means get their direct messages, or asks which.
 func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, error) {
 	among := p.whole()
-	if len(among) == 0 {
-		return relay.Answer{Text: p.others()}, nil
+	if len(p.to) == 1 && len(among) == 1 {
+		return relay.Answer{Text: p.others() + " You are linked to no other."}, nil
 	}
-	if len(among) == 1 {
-		return relay.Answer{Text: fmt.Sprintf("What you write to me here goes to `%s`. You are linked to no other.", quotable(among[0].Instance))}, nil
+	if len(among) < 2 { // there is nothing to choose
+		return relay.Answer{Text: p.others()}, nil
 	}
 	if i, ok := c.named(among); ok {
 		err := d.db.SetDMDefault(ctx, p.row("dm-default", i), i.ID, p.Platform, p.User)

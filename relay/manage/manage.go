@@ -150,12 +150,12 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.
 		s.Now = time.Now
 	}
 	names, around := directory{db}, &surroundings{live: live, set: s}
-	g, out := &gateways{names, around, auth, mac, b}, &answers{names, around}
+	g, p, out := &gateways{names, around, auth, mac, b}, &people{names, around, desk}, &answers{names, around}
 	return &Service{
 		gateways:  g,
 		newcomers: &newcomers{g},
-		programs:  &programs{names, around, mac},
-		people:    &people{names, around, desk},
+		programs:  &programs{names, around, p, mac},
+		people:    p,
 		chats:     &chats{names, around},
 		buffers:   &buffers{names, b},
 		answers:   out,

@@ -20,13 +20,15 @@ import (
 type programs struct {
 	directory
 	*surroundings
-	vault Vault
+	people *people
+	vault  Vault
 }
 
 // CallerFor names a caller and agents.
 type CallerFor struct {
 	Caller string   `json:"caller"`
 	Agents []string `json:"agents,omitempty"` // names of gateways
+	People []string `json:"people,omitempty"` // people whom it may write to, as PLATFORM:PERSON
 	Sign   bool     `json:"hmac,omitempty"`   // of a new one: it has to sign what it sends
 }
 
@@ -39,6 +41,8 @@ type CallerMade struct {
 	URL    string `json:"url"` // of the routes, without a trailing slash
 	// Agents are those that are new, with a key each that is good for waking it.
 	Agents []CallerAgent `json:"agents"`
+	// People are those that are new, with an address each where ntfy's clients tell them something.
+	People []CallerPerson `json:"people,omitempty"`
 	// Env are the lines that AgentConnector's stock client reads.
 	Env      map[string]string `json:"env"`
 	Warnings []string          `json:"warnings,omitempty"`
@@ -51,12 +55,23 @@ type CallerAgent struct {
 	WakeURL string           `json:"wakeUrl,omitempty"`
 }
 
+// CallerPerson is a person whom a caller may write to.
+type CallerPerson struct {
+	Person  string `json:"person"` // as PLATFORM:PERSON
+	Name    string `json:"name,omitempty"`
+	PushURL string `json:"pushUrl,omitempty"`
+	Muted   bool   `json:"muted,omitempty"`
+}
+
 // EnvLines are Env, as they stand in a file.
 func (m CallerMade) EnvLines() (out []string) {
 	for _, name := range []string{envCallerAgents, envCallerAuth, envCallerSecret} {
 		if v := m.Env[name]; v != "" {
 			out = append(out, name+"='"+v+"'")
 		}
+	}
+	for _, p := range m.People {
+		out = append(out, "# tells "+p.Person+", as: curl -d 'The backup is done.' "+p.PushURL)
 	}
 	return out
 }
@@ -73,13 +88,13 @@ func (s *programs) AddCaller(ctx context.Context, by audit.Actor, f CallerFor) (
 	if err := relay.CheckCaller(f.Caller); err != nil {
 		return CallerMade{}, unfit("caller", "%q: %v", f.Caller, err)
 	}
-	if len(f.Agents) == 0 {
-		return CallerMade{}, unfit("agents", "%s needs an agent to reach: --agent NAME", f.Caller)
+	if len(f.Agents) == 0 && len(f.People) == 0 {
+		return CallerMade{}, unfit("agents", "%s needs an agent to reach, or a person: --agent NAME, --person PLATFORM:PERSON", f.Caller)
 	}
 	m := s.made(f.Caller)
 	err := s.change(ctx, callerRow(by, "agents-add", f), f, &m, func(c *callers.Caller, there bool) error {
 		if there {
-			return refuse(Exists, "there is a program called %q already", f.Caller).try("agents-allow", f.Caller, f.Agents[0])
+			return refuse(Exists, "there is a program called %q already", f.Caller).try("agents-allow", f.Caller, "NAME")
 		}
 		c.ID, c.CreatedAt = relay.RandomText(16), s.set.Now().UTC()
 		m.Token = relay.RandomText(relay.TokenLen)
@@ -95,8 +110,8 @@ func (s *programs) AddCaller(ctx context.Context, by audit.Actor, f CallerFor) (
 // AllowCaller lets a caller reach more agents. Those that it reached before get a new key for waking. Refused with NotFound or
 // Usage.
 func (s *programs) AllowCaller(ctx context.Context, by audit.Actor, f CallerFor) (CallerMade, error) {
-	if len(f.Agents) == 0 {
-		return CallerMade{}, unfit("agents", "which agent? --agent NAME")
+	if len(f.Agents) == 0 && len(f.People) == 0 {
+		return CallerMade{}, unfit("agents", "which agent, or which person? --agent NAME, --person PLATFORM:PERSON")
 	}
 	m := s.made(f.Caller)
 	err := s.change(ctx, callerRow(by, "agents-allow", f), f, &m, known(f.Caller))
@@ -106,7 +121,7 @@ func (s *programs) AllowCaller(ctx context.Context, by audit.Actor, f CallerFor)
 // RotateCaller gives a caller new credentials, also for waking; the old ones end at once. Refused with NotFound.
 func (s *programs) RotateCaller(ctx context.Context, by audit.Actor, f CallerFor) (CallerMade, error) {
 	m := s.made(f.Caller)
-	f.Agents = nil
+	f.Agents, f.People = nil, nil
 	err := s.change(ctx, callerRow(by, "agents-rotate", f), f, &m, func(c *callers.Caller, there bool) error {
 		if !there {
 			return noCaller(f.Caller)
@@ -119,6 +134,9 @@ func (s *programs) RotateCaller(ctx context.Context, by audit.Actor, f CallerFor
 		for n := range c.Agents {
 			i := c.Agents[n].Instance
 			s.giveKey(&m, &c.Agents[n], cmp.Or(s.label(ctx, i), string(i)))
+		}
+		for n := range c.People {
+			s.givePush(&m, &c.People[n])
 		}
 		return nil
 	})
@@ -139,7 +157,7 @@ func noCaller(name string) *Error {
 }
 
 func callerRow(by audit.Actor, action string, f CallerFor) *audit.Entry {
-	return &audit.Entry{Actor: by, Action: action, Detail: strings.TrimSpace(f.Caller + " " + strings.Join(f.Agents, " "))}
+	return &audit.Entry{Actor: by, Action: action, Detail: strings.Join(slices.Concat([]string{f.Caller}, f.Agents, f.People), " ")}
 }
 
 // made is what a caller is told, before anything is made.
@@ -164,6 +182,33 @@ func (s *programs) giveKey(m *CallerMade, a *callers.Agent, name string) {
 	m.Agents = append(m.Agents, CallerAgent{AgentID: a.Instance, Name: name, WakeURL: s.set.URL + "/agents/wakekey/" + key})
 }
 
+// givePush gives a person of a caller's a new address.
+func (s *programs) givePush(m *CallerMade, p *callers.Person) {
+	key := relay.RandomText(relay.TokenLen / 2)
+	p.Push = s.vault.MAC(callers.PushPurpose, relay.NewSecret([]byte(key)))
+	m.People = append(m.People, CallerPerson{Person: p.String(), PushURL: s.set.URL + "/agents/push/" + key, Muted: p.Muted})
+}
+
+// linkedPeople are those people, who have to be linked to a gateway.
+func (s *programs) linkedPeople(ctx context.Context, names []string) (out []callers.Person, err error) {
+	for _, name := range names {
+		platform, user, _ := strings.Cut(name, ":")
+		who, _, err := s.people.whom(ctx, relay.PlatformID(platform), relay.UserID(user))
+		if err != nil {
+			return nil, err
+		}
+		bound, err := s.db.Bindings(ctx, store.BindingFilter{Platform: who.Platform, User: who.User})
+		if err != nil {
+			return nil, err
+		}
+		if len(bound) == 0 {
+			return nil, refuse(NotFound, "%s person %s is not linked to a gateway", platform, who.User).try("link", "NAME")
+		}
+		out = append(out, callers.Person{Platform: who.Platform, User: who.User})
+	}
+	return out, nil
+}
+
 // change changes a caller, lets it reach the agents of f, and completes m.
 func (s *programs) change(ctx context.Context, row *audit.Entry, f CallerFor, m *CallerMade, do func(*callers.Caller, bool) error) error {
 	var link []relay.InstanceID
@@ -178,8 +223,12 @@ func (s *programs) change(ctx context.Context, row *audit.Entry, f CallerFor, m 
 		}
 		names[i.ID] = i.Shown()
 	}
+	people, err := s.linkedPeople(ctx, f.People)
+	if err != nil {
+		return err
+	}
 	blank := *m
-	_, err := s.db.Callers.Change(ctx, row, f.Caller, link, func(c *callers.Caller, there bool) error {
+	_, err = s.db.Callers.Change(ctx, row, f.Caller, link, func(c *callers.Caller, there bool) error {
 		*m = blank // it may be asked for again
 		if err := do(c, there); err != nil {
 			return err
@@ -190,6 +239,12 @@ func (s *programs) change(ctx context.Context, row *audit.Entry, f CallerFor, m 
 				n, c.Agents = len(c.Agents), append(c.Agents, callers.Agent{Instance: i})
 			}
 			s.giveKey(m, &c.Agents[n], names[i])
+		}
+		for _, p := range people {
+			if c.Person(p.Platform, p.User) == nil {
+				c.People = append(c.People, p)
+			}
+			s.givePush(m, c.Person(p.Platform, p.User))
 		}
 		return nil
 	})
@@ -231,10 +286,11 @@ func (m *CallerMade) complete() error {
 
 // Caller is a program that was let in.
 type Caller struct {
-	Caller    string        `json:"caller"`
-	Agents    []CallerAgent `json:"agents"`
-	Signs     bool          `json:"hmac"`
-	CreatedAt time.Time     `json:"createdAt"`
+	Caller    string         `json:"caller"`
+	Agents    []CallerAgent  `json:"agents"`
+	People    []CallerPerson `json:"people,omitempty"`
+	Signs     bool           `json:"hmac"`
+	CreatedAt time.Time      `json:"createdAt"`
 }
 
 // Callers lists the callers by name, with the agents that they reach.
@@ -264,14 +320,21 @@ func (s *programs) show(ctx context.Context, c callers.Caller) (Caller, error) {
 			out.Agents = append(out.Agents, CallerAgent{AgentID: a.Instance, Name: cmp.Or(s.label(ctx, a.Instance), string(a.Instance))})
 		}
 	}
+	for _, p := range c.People {
+		names, err := s.names(ctx, store.Person{Platform: p.Platform, User: p.User})
+		if err != nil {
+			return out, err
+		}
+		out.People = append(out.People, CallerPerson{Person: p.String(), Name: names.Shown(), Muted: p.Muted})
+	}
 	return out, nil
 }
 
-// DenyCaller keeps a caller from agents: what waits for them becomes dead letters. Refused with NotFound, also if it did not
+// DenyCaller keeps a caller from agents, where what waits for them becomes dead letters, and from people. Refused with NotFound, also if it did not
 // reach one, or Usage.
 func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) (Caller, error) {
-	if len(f.Agents) == 0 {
-		return Caller{}, unfit("agents", "which agent? --agent NAME")
+	if len(f.Agents) == 0 && len(f.People) == 0 {
+		return Caller{}, unfit("agents", "which agent, or which person? --agent NAME, --person PLATFORM:PERSON")
 	}
 	var gone []relay.InstanceID
 	for _, name := range f.Agents {
@@ -290,7 +353,13 @@ func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) 
 				return refuse(NotFound, "%s does not reach %q", f.Caller, f.Agents[n])
 			}
 		}
+		for _, who := range f.People {
+			if !slices.ContainsFunc(c.People, func(p callers.Person) bool { return p.String() == who }) {
+				return refuse(NotFound, "%s does not write to %q", f.Caller, who)
+			}
+		}
 		c.Agents = slices.DeleteFunc(c.Agents, func(a callers.Agent) bool { return slices.Contains(gone, a.Instance) })
+		c.People = slices.DeleteFunc(c.People, func(p callers.Person) bool { return slices.Contains(f.People, p.String()) })
 		return nil
 	})
 	if err != nil {
@@ -302,7 +371,7 @@ func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) 
 // RemoveCaller removes a caller, with what it was promised and told: what waits for agents becomes dead letters. Refused with
 // NotFound.
 func (s *programs) RemoveCaller(ctx context.Context, by audit.Actor, f CallerFor) (Caller, error) {
-	f.Agents = nil
+	f.Agents, f.People = nil, nil
 	c, err := s.db.Callers.Remove(ctx, callerRow(by, "agents-remove", f), f.Caller)
 	if errors.Is(err, store.ErrNotFound) {
 		err = noCaller(f.Caller)

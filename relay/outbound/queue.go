@@ -82,8 +82,8 @@ type Because string
 const (
 	BecauseDeclined Because = "declined" // its agent may not write in the chat any more
 	BecauseRefused  Because = "refused"  // the network did not take it
-	BecauseUnknown  Because = "unknown"  // it may have been sent, and nobody knows
 	BecauseLate     Because = "late"     // its time was over
+	BecauseUnknown  Because = "unknown"  // its time was over, and it may have been sent
 )
 
 func newQueue(out *Outbound, keep time.Duration) *Queue {

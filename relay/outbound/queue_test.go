@@ -163,10 +163,6 @@ func TestTheGateJudgesAgain(t *testing.T) {
 			p.refuse["@ann"] = &relay.ActionError{Outcome: relay.NotSent, Public: "Forbidden: bot was blocked by the user"}
 			return nil
 		}, "outbox_refused"},
-		"the network does not say": {func(_ *street, p *town) error {
-			p.refuse["@ann"] = &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
-			return nil
-		}, "outbox_unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newTown("1")
@@ -389,6 +385,50 @@ func TestACrashInTheMiddleOfACall(t *testing.T) {
 			}, bot)
 		})
 	}
+}
+
+// TestTheNetworkDoesNotSay sends an answer once more when nobody knows whether it was sent, as after a crash, and ever more
+// seldom.
+func TestTheNetworkDoesNotSay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		carried bool
+		want    []string
+	}{
+		"it was not sent": {false, []string{"@ann: hello\n\n(may be a repetition)", "@ann: more"}},
+		"it was":          {true, []string{"@ann: hello", "@ann: hello\n\n(may be a repetition)", "@ann: more"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTown("1")
+			onStreet(t, 6*time.Hour, func(s *street) {
+				p.set(func() { p.away = true })
+				s.queued("home", "@ann", "hello")
+				s.queued("home", "@ann", "more")
+				p.set(func() {
+					p.away = false
+					p.carry, p.refuse["@ann"] = tc.carried, relay.Unclear("Town had an internal error", nil)
+				})
+				s.rest(4 * time.Second)
+				p.set(func() { clear(p.refuse) })
+				s.rest(time.Minute)
+				if got := p.said(); !slices.Equal(got, tc.want) {
+					t.Errorf("said %q, want %q", got, tc.want)
+				}
+			}, p)
+		})
+	}
+	p := newTown("1")
+	onStreet(t, 6*time.Hour, func(s *street) {
+		p.set(func() { p.away = true })
+		s.queued("home", "@ann", "hello")
+		p.set(func() {
+			p.away = false
+			p.carry, p.refuse["@ann"] = true, relay.Unclear("", nil)
+		})
+		s.rest(5 * time.Hour)
+		if got := len(p.said()); got < 8 || got > 14 {
+			t.Errorf("a network that never says so has got it %d times", got)
+		}
+	}, p)
 }
 
 // TestWhatMayHaveBeenSentIsNotSaidToBeLost: when its time is over and nobody could find out, that is all that can be said.

@@ -21,6 +21,9 @@ const (
 	sendWithin, lastWithin = 25 * time.Second, 5 * time.Second
 	// openWithin is how long an attempt waits for the chat's limiter; after that others have its place.
 	openWithin = 4 * time.Second
+	// unclearFor is the least pause before the next attempt when nobody knows what came of one. It doubles with every such
+	// attempt: a network that carries them all out, and never says so, gets an answer a dozen times within a day.
+	unclearFor = 5 * time.Second
 	// lateAfter is from when on an answer says when it was given.
 	lateAfter = 10 * time.Minute
 )
@@ -114,10 +117,8 @@ func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res
 		return q.sent(ctx, r, res)
 	case ae.Outcome == relay.MaybeSent && (stop.Err() != nil || len(ae.MessageIDs) == 0 && q.remembered(r)):
 		return tried{away: true} // by the mark, the next start, or the next try, finds out
-	case ae.Outcome == relay.MaybeSent:
-		out := q.end(ctx, r, BecauseUnknown, err)
-		out.away = true // whatever it suffers from, the others wait a little
-		return out
+	case ae.Outcome == relay.MaybeSent: // its mark stays; whatever the network suffers from, the others wait a little, too
+		return tried{away: true, after: max(unclearFor, time.Since(r.Begun)), why: ae.Public}
 	case ae.Retried() && !doubt:
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 		defer cancel()

@@ -23,7 +23,7 @@ const Bucket = "callers"
 // Bounds.
 const (
 	Max       = 100 // callers
-	MaxAgents = 100 // that a caller may reach
+	MaxAgents = 100 // that a caller may reach; people too
 	Kept      = 7 * 24 * time.Hour
 )
 
@@ -31,6 +31,7 @@ const (
 const (
 	TokenPurpose = "agents-token" // of bearer tokens
 	WakePurpose  = "agents-wake"  // of keys that wake one agent
+	PushPurpose  = "agents-push"  // of keys that tell one person something
 )
 
 const byMAC = "mac"
@@ -45,6 +46,7 @@ type Caller struct {
 	// Signs is the secret that it signs bodies with, by the vault, for Place; nil: it does not sign.
 	Signs     []byte    `json:"signs,omitempty"`
 	Agents    []Agent   `json:"agents,omitempty"`
+	People    []Person  `json:"people,omitempty"`
 	CreatedAt time.Time `json:"created"`
 }
 
@@ -55,6 +57,28 @@ type Agent struct {
 	Wake []byte `json:"wake"`
 }
 
+// Person is somebody whom a caller may write to, as long as they are linked to a gateway.
+type Person struct {
+	Platform relay.PlatformID `json:"platform"`
+	User     relay.UserID     `json:"user"`
+	// Push is the HMAC of the key that tells this person something and is good for nothing else.
+	Push []byte `json:"push"`
+	// Muted: the person does not want to be told.
+	Muted bool `json:"muted,omitempty"`
+}
+
+// String is the person as people type them.
+func (p Person) String() string { return string(p.Platform) + ":" + string(p.User) }
+
+// Person is the person as the caller may write to them; nil: it may not.
+func (c *Caller) Person(p relay.PlatformID, u relay.UserID) *Person {
+	n := slices.IndexFunc(c.People, func(o Person) bool { return o.Platform == p && o.User == u })
+	if n < 0 {
+		return nil
+	}
+	return &c.People[n]
+}
+
 // Place is where the secret is stored, for the seal.
 func Place(name string) (bucket, key string) { return Bucket, string(table.Key(name)) }
 
@@ -63,6 +87,9 @@ func (c Caller) Index() (string, []byte, [][]byte) {
 	also := [][]byte{table.IndexKey(Bucket, byMAC, string(c.Token), c.Name)}
 	for _, a := range c.Agents {
 		also = append(also, table.IndexKey(Bucket, byMAC, string(a.Wake), c.Name))
+	}
+	for _, p := range c.People {
+		also = append(also, table.IndexKey(Bucket, byMAC, string(p.Push), c.Name))
 	}
 	return Bucket, table.Key(c.Name), also
 }

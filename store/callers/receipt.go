@@ -89,6 +89,34 @@ func (rs *Records) Latest(ctx context.Context, chat relay.ChatID) (r relay.Recei
 	return rs.Receipt(ctx, l.Caller, l.Event)
 }
 
+// Begin stores the receipt of something that a person is about to be told. What was stored before for its event stays, and is
+// returned; first is false then.
+func (rs *Records) Begin(ctx context.Context, r relay.Receipt) (stored relay.Receipt, first bool, err error) {
+	r.At = rs.db.Now()
+	err = rs.db.Change(ctx, "receipt", func(w *table.Writer) error {
+		k := receiptKey(r.Caller, r.Event)
+		old, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, k)
+		if stored, first = old, false; err != nil || ok {
+			return err
+		}
+		stored, first = r, true
+		return w.Put(Receipts, k, r)
+	}, Size)
+	return stored, first, err
+}
+
+// End notes what became of something that a person was to be told; nothing, if told is empty: it may be tried again.
+func (rs *Records) End(ctx context.Context, r relay.Receipt, told string) error {
+	return rs.db.Change(ctx, "receipt", func(w *table.Writer) error {
+		k := receiptKey(r.Caller, r.Event)
+		if told == "" {
+			return w.Delete(Receipts, k)
+		}
+		r.Told = told
+		return w.Put(Receipts, k, r)
+	}, Size)
+}
+
 // Requeued notes that a dead letter went back to its lane, under that id.
 func Requeued(w *table.Writer, user relay.UserID, ev relay.EventID, b relay.BufferID) error {
 	p, _ := relay.ProgramOf(user)

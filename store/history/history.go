@@ -32,13 +32,14 @@ const (
 	// MaxBytes is how much is kept of older notes.
 	MaxBytes = 64 << 20
 
-	maxNewest  = 320  // bytes of notes in the record of the newest
+	maxNewest  = 940  // bytes of notes in the record of the newest
 	maxOlder   = 1900 // in one of the older ones, so that two fit a page
 	maxWaiting = 5000 // notes that wait for a commit
 	spare      = 64   // when there is too much, that part of what is allowed goes at once
 	lag        = 24 * time.Hour
 	maxDropped = 4096 // records that one commit drops
 	recordCost = 32   // bytes that a record costs beside its value, about
+	overhead   = 64   // bytes that the record of the newest costs in the root page beside its notes
 )
 
 func newestKey() []byte { return table.Key("newest") }
@@ -52,8 +53,9 @@ type Verdict struct {
 // Late is the verdict about a message that was to be judged later and came too late for the question it answers.
 const Late = "late"
 
-// Why a message left its lane, beside the reasons of dead letters.
+// Why a message left its lane, beside the reasons of dead letters, or an answer the outbox.
 const (
+	Removed   = "removed"   // the operator had the answer dropped
 	Discarded = "discarded" // the operator had it dropped
 	Damaged   = "damaged"   // its entry could not be read
 )
@@ -180,13 +182,20 @@ func (b *Batch) Replayed(at time.Time, i relay.InstanceID, was, seq uint64) {
 	b.notes = append(b.notes, newNote(replayedNote, at, []string{string(i)}, seq, was))
 }
 
-// Said notes what a gateway said, or was to say. It does not block, and is stored with the next commit. Of what was not
-// sent in a chat only the last is noted until then, for nothing holds up a gateway that tries again and again.
-func (r *Records) Said(s Said) {
-	n := newNote(saidNote, s.At, []string{
+// Said notes what became of something that a gateway said.
+func (b *Batch) Said(s Said) { b.notes = append(b.notes, s.note()) }
+
+func (s Said) note() *note {
+	return newNote(saidNote, s.At, []string{
 		string(s.Chat.Bot.Platform), string(s.Chat.Bot.ID), string(s.Chat.ID), string(s.Instance), string(s.Op), string(s.Message),
 		within(s.To, s.Chat.ID), string(s.State), s.Why, string(s.Queued),
 	})
+}
+
+// Said notes what a gateway said, or was to say. It does not block, and is stored with the next commit. Of what was not
+// sent in a chat only the last is noted until then, for nothing holds up a gateway that tries again and again.
+func (r *Records) Said(s Said) {
+	n := s.note()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.State == NotSent {
@@ -221,8 +230,8 @@ func (r *Records) snapshot() []*note {
 }
 
 // Ride adds the notes of a transaction that is about to be committed, behind those that wait, and drops what is too old
-// or too much. stored is to be called when the transaction is; it is nil when nothing was changed.
-func (r *Records) Ride(w *table.Writer, made Batch) (stored func(), err error) {
+// or too much. room is how many bytes of the root page nothing else has. stored is to be called when the transaction is.
+func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), err error) {
 	taken, now := r.snapshot(), r.db.Now()
 	notes := slices.DeleteFunc(slices.Concat(taken, made.notes), func(n *note) bool {
 		return slices.ContainsFunc(made.gone, func(gone func(*note) bool) bool { return gone(n) })
@@ -231,8 +240,9 @@ func (r *Records) Ride(w *table.Writer, made Batch) (stored func(), err error) {
 	if made.total != nil {
 		sum = *made.total
 	}
-	if len(notes) > 0 {
-		if sum, err = add(w, sum, notes, now); err != nil {
+	most := min(maxNewest, room-overhead)
+	if len(notes) > 0 || len(w.Bucket([]byte(Newest)).Get(newestKey())) > most+boltfile.EnvelopeSize {
+		if sum, err = add(w, sum, notes, most, now); err != nil {
 			return nil, err
 		}
 	}
@@ -249,8 +259,8 @@ func (r *Records) Ride(w *table.Writer, made Batch) (stored func(), err error) {
 	}, nil
 }
 
-// add stores notes behind the newest.
-func add(w *table.Writer, sum total, notes []*note, now time.Time) (total, error) {
+// add stores notes behind the newest, which keep so many bytes at most.
+func add(w *table.Writer, sum total, notes []*note, most int, now time.Time) (total, error) {
 	k := newestKey()
 	e := resume(w.Bucket([]byte(Newest)).Get(k))
 	if now.Sub(time.UnixMilli(e.last)) > Kept {
@@ -271,7 +281,7 @@ func add(w *table.Writer, sum total, notes []*note, now time.Time) (total, error
 			}
 		}
 	}
-	if len(e.payload) > maxNewest {
+	if len(e.payload) > most {
 		if err := flush(); err != nil {
 			return sum, err
 		}

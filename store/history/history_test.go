@@ -30,7 +30,7 @@ type rig struct {
 func open(t testing.TB) *rig {
 	db := tabletest.Open(t, Newest, Older)
 	r := &rig{Records: New(db.DB), db: db}
-	db.Rides = append(db.Rides, func(w *table.Writer) (func(), error) { return r.Ride(w, *r.batch) })
+	db.Rides = append(db.Rides, func(w *table.Writer) (func(), error) { return r.Ride(w, *r.batch, 1000) })
 	return r
 }
 

@@ -18,7 +18,7 @@ type Rates struct {
 }
 
 // NewRates makes a bound of burst requests at once and perSecond after that, for each key.
-func NewRates(perSecond, burst int) *Rates {
+func NewRates(perSecond float64, burst int) *Rates {
 	return &Rates{perSecond: rate.Limit(perSecond), burst: burst}
 }
 

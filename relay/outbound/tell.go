@@ -1,0 +1,25 @@
+package outbound
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// tellWithin bounds the telling, as it does a gateway's action.
+const tellWithin = 25 * time.Second
+
+// Tell has a bot write to a person in the name of an instance that they are linked to, as an action of its gateway would: the
+// gate is asked, the chat's limiter is waited for, and what no network can take now waits on disk.
+func (out *Outbound) Tell(ctx context.Context, t relay.TenantID, i relay.InstanceID, c relay.Chat, text string) (relay.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	who := out.Caller(absent{c.Bot}, "", t, i)
+	r := relay.Request{Platform: c.Bot.Platform, Bot: c.Bot.ID, Action: relay.Send{Chat: c.ID, Content: text, Meta: relay.Metadata{Notify: true}}}
+	a := &action{who: &who, request: r, line: who.line(ctx, r), came: time.Now()} // it says nothing of the gateway
+	if err := a.Allow(ctx); err != nil {
+		return relay.Result{}, err
+	}
+	return a.Do(ctx, func() (context.Context, relay.Request, bool) { return ctx, r, ctx.Err() == nil })
+}
