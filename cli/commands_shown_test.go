@@ -52,6 +52,7 @@ var (
 	before = map[string][]string{
 		"hermes-connector enroll home":                          {"hermes-connector gateway revoke home --yes"},
 		"hermes-connector gateway identity home --revoke":       {"hermes-connector gateway identity home"},
+		"hermes-connector link tools":                           {"hermes-connector enroll tools"},
 		"hermes-connector restore":                              {"hermes-connector backup connector.backup"},
 		"hermes-connector webhook secret doorbell.secret --add": {"hermes-connector webhook secret doorbell.secret"},
 	}
@@ -63,6 +64,7 @@ var (
 		"hermes-connector setup --platform": {1}, // the token is none, or there is no way to the network
 		"hermes-connector setup --service":  {1, 2},
 		"hermes-connector doctor":           {0, 1},
+		"hermes-connector handle":           {2}, // nothing is there to be run
 		"hermes-connector notify test":      {2}, // nobody is to be told
 	}
 )

@@ -105,8 +105,8 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 }
 
 // guest is the command that sees what this user may not look at, where the configuration is another user's; else empty.
-func (a *app) guest() string {
-	file := abs(config.File(a.source()))
+func (w where) guest() string {
+	file := abs(config.File(w.source()))
 	st, err := os.Stat(file)
 	return guestOf(file, st, err, os.Geteuid())
 }
@@ -127,20 +127,20 @@ func guestOf(file string, st os.FileInfo, err error, uid int) string {
 const serveCommand = "hermes-connector serve"
 
 // startCommand is how the server of that configuration is started.
-func (a *app) startCommand(cfg *config.Config) string {
-	if c := service.Start(a.file(cfg)); c != "" {
+func (w where) startCommand(cfg *config.Config) string {
+	if c := service.Start(w.file(cfg)); c != "" {
 		return c
 	}
-	return serveCommand + a.meant()
+	return serveCommand + w.meant()
 }
 
 // meant are the flags by which another command means the same configuration.
-func (a *app) meant() (flags string) {
-	if a.configPath != "" {
-		flags += " --config " + a.configPath
+func (w where) meant() (flags string) {
+	if w.configPath != "" {
+		flags += " --config " + w.configPath
 	}
-	if a.dataDir != "" {
-		flags += " --data-dir " + a.dataDir
+	if w.dataDir != "" {
+		flags += " --data-dir " + w.dataDir
 	}
 	return flags
 }

@@ -13,13 +13,21 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
+// where says which configuration and which data folder a command means.
+type where struct {
+	env        []string // as from os.Environ
+	configPath string   // --config; empty: search
+	dataDir    string   // --data-dir; empty: as the configuration says
+}
+
 // getenv is the variable of the environment that this run has.
-func (a *app) getenv(name string) string {
+func (w where) getenv(name string) string {
 	value := ""
-	for _, kv := range a.env {
+	for _, kv := range w.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			value = v
 		}
@@ -31,18 +39,19 @@ func (a *app) getenv(name string) string {
 type found struct {
 	cfg    *config.Config // of this command; nil if it has faults, which are of no matter when a server was found
 	client *admin.Client  // of the running server; nil: none runs
+	note   string         // what its user is to be told; empty: nothing
 }
 
 // knownSockets are where servers can be found without their data folder: of the service ($RUNTIME_DIRECTORY) and no other,
 // else of the user and of the system. A server listens on the first; it is empty for a user without such a folder. The
 // user's folder that is another's, as su leaves it behind, is not taken: root would ask whatever server that user runs.
-func (a *app) knownSockets() []string {
+func (w where) knownSockets() []string {
 	const name = "admin.sock"
-	if own, _, _ := strings.Cut(a.getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(own) {
+	if own, _, _ := strings.Cut(w.getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(own) {
 		return []string{filepath.Join(own, name)}
 	}
 	const system = "/run/hermes-connector/" + name
-	if user := a.getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(user) && files.Anothers(user) == "" {
+	if user := w.getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(user) && files.Anothers(user) == "" {
 		return []string{filepath.Join(user, "hermes-connector", name), system}
 	}
 	if os.Geteuid() != 0 {
@@ -51,11 +60,20 @@ func (a *app) knownSockets() []string {
 	return []string{system}
 }
 
+// find is where.find, and says what is to be known of it.
+func (a *app) find(ctx context.Context) (found, error) {
+	f, err := a.where.find(ctx)
+	if f.note != "" {
+		a.say("%s", f.note)
+	}
+	return f, err
+}
+
 // find looks for the running server: at the socket in the command's own data folder first, else at those that are known.
-func (a *app) find(ctx context.Context) (f found, err error) {
-	cfg, faults := config.Glimpse(a.source())
+func (w where) find(ctx context.Context) (f found, err error) {
+	cfg, faults := config.Glimpse(w.source())
 	var denied error // why this user may not use the data folder; as one of a service's group they may use its known socket
-	asked := target{file: abs(config.File(a.source())), decided: a.configGiven()}
+	asked := target{file: abs(config.File(w.source())), decided: w.configGiven()}
 	if cfg != nil {
 		denied = ownData(cfg)
 		asked.dataDir, asked.given, asked.there = cfg.DataDir, cfg.DataDirGiven, files.Exists(cfg.Database())
@@ -65,29 +83,29 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 		if errors.Is(denied, admin.ErrNoServer) {
 			denied = nil
 		}
-		if denied != nil && (a.dataDir != "" || os.Geteuid() == 0) {
+		if denied != nil && (w.dataDir != "" || os.Geteuid() == 0) {
 			return f, denied
 		}
 	}
 	if len(faults) == 0 {
 		f.cfg = cfg
 	}
-	if f.client != nil || a.dataDir != "" {
-		return f, a.unless(f, faults)
+	if f.client != nil || w.dataDir != "" {
+		return f, w.unless(f, faults)
 	}
-	others, closed := a.others(ctx)
+	others, closed := w.others(ctx)
 	o, err := pick(asked, others, closed)
 	if o == nil && denied != nil {
 		return f, denied
 	}
 	if o == nil || len(faults) > 0 && o.server.Config != asked.file { // with faults it is not known what is meant
-		return f, cmp.Or(a.unless(f, faults), err)
+		return f, cmp.Or(w.unless(f, faults), err)
 	}
 	f.client = o.client
 	if o.server.Config == "" || o.server.Config != asked.file {
-		a.say("the server with the data folder %s answers", o.server.DataDir)
+		f.note = terminal.Sprintf("the server with the data folder %s answers", o.server.DataDir)
 	}
-	theirs, fault := config.Load(config.Source{Path: o.server.Config, Found: o.server.Config != asked.file, DataDir: o.server.DataDir, Env: a.env, Networks: configurable()})
+	theirs, fault := config.Load(config.Source{Path: o.server.Config, Found: o.server.Config != asked.file, DataDir: o.server.DataDir, Env: w.env, Networks: configurable()})
 	if f.cfg = theirs; fault != nil {
 		f.cfg = nil
 	}
@@ -96,11 +114,11 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 
 // unless is why nothing can be done with a configuration that has faults, unless a server was found: it does not need what
 // the command lacks, such as a variable with a token.
-func (a *app) unless(f found, faults config.Faults) error {
+func (w where) unless(f found, faults config.Faults) error {
 	if f.client != nil || len(faults) == 0 {
 		return nil
 	}
-	_, err := a.config()
+	_, err := w.config()
 	return err
 }
 
@@ -165,12 +183,12 @@ func ownData(cfg *config.Config) error {
 }
 
 // configGiven reports whether this command was told which configuration to use.
-func (a *app) configGiven() bool {
-	return a.configPath != "" || a.getenv("HERMES_CONNECTOR_CONFIG") != ""
+func (w where) configGiven() bool {
+	return w.configPath != "" || w.getenv("HERMES_CONNECTOR_CONFIG") != ""
 }
 
 // file is the configuration's file, absolute; empty: there is none.
-func (a *app) file(cfg *config.Config) string { return abs(cfg.File) }
+func (w where) file(cfg *config.Config) string { return abs(cfg.File) }
 
 // abs is path as an absolute one; empty stays empty.
 func abs(path string) string {
@@ -191,8 +209,8 @@ type other struct {
 }
 
 // others are the servers that answer at the known sockets; closed is why one could not be asked, such as another user's.
-func (a *app) others(ctx context.Context) (all []other, closed error) {
-	for _, path := range a.knownSockets() {
+func (w where) others(ctx context.Context) (all []other, closed error) {
+	for _, path := range w.knownSockets() {
 		if path == "" {
 			continue
 		}

@@ -73,7 +73,7 @@ func TestKnownSockets(t *testing.T) {
 		"a user without a session": {nil, alone},
 		"relative folders":         {[]string{"RUNTIME_DIRECTORY=run", "XDG_RUNTIME_DIR=x"}, alone},
 	} {
-		if got := (&app{env: tc.env}).knownSockets(); !slices.Equal(got, tc.want) {
+		if got := (where{env: tc.env}).knownSockets(); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
@@ -81,7 +81,7 @@ func TestKnownSockets(t *testing.T) {
 		if err := os.Lchown(mine, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
-		if got := (&app{env: []string{"XDG_RUNTIME_DIR=" + mine}}).knownSockets(); !slices.Equal(got, alone) {
+		if got := (where{env: []string{"XDG_RUNTIME_DIR=" + mine}}).knownSockets(); !slices.Equal(got, alone) {
 			t.Errorf("the folder of another user: %q, want %q", got, alone)
 		}
 	}

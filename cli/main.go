@@ -35,18 +35,16 @@ const (
 
 // Main runs the program with the process's arguments and returns its exit code.
 func Main() int {
-	a := &app{console: console{os.Stdin, os.Stdout, os.Stderr}, env: os.Environ()}
+	a := &app{console: console{os.Stdin, os.Stdout, os.Stderr}, where: where{env: os.Environ()}}
 	return a.run(context.Background(), os.Args[1:])
 }
 
 // app is one run of the program.
 type app struct {
 	console
-	env        []string // as from os.Environ
-	configPath string   // --config; empty: search
-	dataDir    string   // --data-dir; empty: as the configuration says
-	makes      *bool    // --new, of a command that has it: it may make a database
-	began      bool     // a command was found and its arguments make sense
+	where
+	makes *bool // --new, of a command that has it: it may make a database
+	began bool  // a command was found and its arguments make sense
 }
 
 func (a *app) run(ctx context.Context, args []string) int {

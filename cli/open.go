@@ -27,13 +27,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-func (a *app) config() (*config.Config, error) {
-	return config.Load(a.source())
+func (w where) config() (*config.Config, error) {
+	return config.Load(w.source())
 }
 
 // source is where this run has its configuration from.
-func (a *app) source() config.Source {
-	return config.Source{Path: a.configPath, DataDir: a.dataDir, Env: a.env, Networks: configurable()}
+func (w where) source() config.Source {
+	return config.Source{Path: w.configPath, DataDir: w.dataDir, Env: w.env, Networks: configurable()}
 }
 
 // openStore opens the database and the vault in it, and makes them at the first start. A server

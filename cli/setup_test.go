@@ -20,7 +20,7 @@ func TestProgramsOfTheCurrentFolderAreNotRun(t *testing.T) {
 	}
 	for _, path := range []string{"", ":/nowhere", "/nowhere:", ".", "../" + filepath.Base(dir)} {
 		t.Setenv("PATH", path)
-		a := &app{env: os.Environ(), console: console{stderr: io.Discard}}
+		a := &app{where: where{env: os.Environ()}, console: console{stderr: io.Discard}}
 		if err := a.command(t.Context(), "systemctl"); err == nil {
 			t.Errorf("PATH=%q: no error", path)
 		}
@@ -29,7 +29,7 @@ func TestProgramsOfTheCurrentFolderAreNotRun(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", dir)
-	if err := (&app{env: os.Environ(), console: console{stderr: io.Discard}}).command(t.Context(), "systemctl"); err != nil {
+	if err := (&app{where: where{env: os.Environ()}, console: console{stderr: io.Discard}}).command(t.Context(), "systemctl"); err != nil {
 		t.Errorf("by its whole path: %v", err)
 	}
 	if _, err := os.Stat("ran"); err != nil {
@@ -43,7 +43,7 @@ func TestAProgramEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	err := (&app{env: os.Environ(), console: console{stderr: io.Discard}}).command(ctx, "sleep", "60")
+	err := (&app{where: where{env: os.Environ()}, console: console{stderr: io.Discard}}).command(ctx, "sleep", "60")
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Exited() {
 		t.Errorf("%v, want the end by a signal", err)
 	}

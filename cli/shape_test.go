@@ -25,9 +25,7 @@ const (
 )
 
 // outOfShape are the packages that are not so yet, by what is wrong with them. The list may only become shorter.
-var outOfShape = []string{
-	"cli/echo has files that name one another without an order",
-}
+var outOfShape []string
 
 // room is a folder of Go files without its tests.
 type room struct {

@@ -332,7 +332,7 @@ func TestRestoreOverNothingAndOverRuins(t *testing.T) {
 
 func TestRestoreOfDamagedRecords(t *testing.T) {
 	_, backup := restorable(t, newClock())
-	backup = bytes.ReplaceAll(backup, []byte(`"e2"`), []byte(`"e7"`)) // in what once was, too
+	backup = bytes.ReplaceAll(backup, []byte("\x02e2\x04loop"), []byte("\x02e7\x04loop")) // in what once was, too
 	path := filepath.Join(t.TempDir(), "test.db")
 	got, err := Restore(path, bytes.NewReader(backup), Options{})
 	if err != nil || got.Damaged != 1 {

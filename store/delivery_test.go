@@ -177,7 +177,7 @@ func TestOverflow(t *testing.T) {
 		"none":                   {Limits{MaxEntries: 3}, []int{300, 300, 300}, "[e0 e1 e2]", "[]", 0},
 		"by entries":             {Limits{MaxEntries: 2}, []int{300, 300, 300}, "[e1 e2]", "[e0:overflow]", 1},
 		"by bytes":               {Limits{MaxBytes: 2500}, []int{1000, 1000, 1000}, "[e1 e2]", "[e0:overflow]", 1},
-		"a big one drives many":  {Limits{MaxBytes: 2500}, []int{500, 500, 500, 2000}, "[e3]", "[e0:overflow e1:overflow e2:overflow]", 3},
+		"a big one drives many":  {Limits{MaxBytes: 2400}, []int{500, 500, 500, 2000}, "[e3]", "[e0:overflow e1:overflow e2:overflow]", 3},
 		"one that never fits":    {Limits{MaxBytes: 2500}, []int{500, 5000}, "[]", "[e0:overflow e1:overflow]", 2},
 		"zero means the default": {Limits{}, []int{1000, 1000}, "[e0 e1]", "[]", 0},
 	} {

@@ -162,7 +162,7 @@ func event(id string, size int) relay.Event {
 	return relay.Event{
 		ID: relay.EventID(id), Bot: bot, At: time.Date(2026, 11, 21, 11, 59, 0, 0, time.UTC),
 		Source: relay.Source{Platform: bot.Platform, ChatID: "c1", ChatType: relay.ChatDM, UserID: "u1", UserName: "Ann"},
-		Type:   relay.TypeText, Text: strings.Repeat("x", max(0, size-220)), MessageID: relay.MessageID(id),
+		Type:   relay.TypeText, Text: strings.Repeat("x", max(0, size-144)), MessageID: relay.MessageID(id),
 	}
 }
 

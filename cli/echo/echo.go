@@ -19,17 +19,13 @@ type Gateway struct {
 	// Shows: it also does what gateways have done since August 2026: it fetches files and sends them back, and offers, by
 	// buttons, to edit and to react. Whatever it answers begins with a message.
 	Shows bool
-
-	// Of Run.
-	asked int
-	chats map[relay.Chat]chat
 }
 
 // Run answers until ctx ends (then it returns nil), or the credential is refused.
 func (g *Gateway) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	g.chats = make(map[relay.Chat]chat)
+	a := &answers{voice: voice{Client: &g.Client}, chats: make(map[relay.Chat]chat)}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	var ended error
@@ -40,7 +36,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for {
 		f, err := g.Next(ctx)
 		if err == nil {
-			err = g.handle(ctx, f)
+			err = g.handle(ctx, a, f)
 		}
 		if err != nil && ctx.Err() != nil {
 			wg.Wait()
@@ -51,13 +47,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 // handle answers a message first and acknowledges it then, as real gateways do. What a lost connection was asked for is not
 // asked for again: its message comes again.
-func (g *Gateway) handle(ctx context.Context, f wire.Frame) error {
+func (g *Gateway) handle(ctx context.Context, a *answers, f wire.Frame) error {
 	in, ok := f.(wire.Inbound)
 	if !ok {
 		return nil
 	}
-	err := g.answer(ctx, in.Event)
-	if err != nil && !refused(err) {
+	answer := a.repeat
+	if g.Shows {
+		answer = a.show
+	}
+	if err := answer(ctx, in.Event); err != nil && !refused(err) {
 		return err
 	}
 	return g.Acknowledge(ctx, in.Buffer)
@@ -67,35 +66,4 @@ func (g *Gateway) handle(ctx context.Context, f wire.Frame) error {
 func refused(err error) bool {
 	_, ok := errors.AsType[*relay.ActionError](err)
 	return ok
-}
-
-// answer answers an event with itself, unless there is more to show.
-func (g *Gateway) answer(ctx context.Context, ev relay.Event) error {
-	if g.Shows {
-		return g.show(ctx, ev)
-	}
-	return g.says(ctx, ev, "echo: "+ev.Text)
-}
-
-// said is a message to where the event came from.
-func said(ev relay.Event, text string) relay.Send {
-	m := meta(ev)
-	m.Notify = true
-	return relay.Send{Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID, Meta: m}
-}
-
-// says sends a message to where the event came from.
-func (g *Gateway) says(ctx context.Context, ev relay.Event, text string) error {
-	return g.asks(ctx, ev, said(ev, text))
-}
-
-// asks sends a request about where the event came from.
-func (g *Gateway) asks(ctx context.Context, ev relay.Event, a relay.Action) error {
-	g.asked++
-	return g.Ask(ctx, ev.Source.Platform, a)
-}
-
-// meta is what is said beside an action where the event came from.
-func meta(ev relay.Event) relay.Metadata {
-	return relay.Metadata{ThreadID: ev.Source.ThreadID, Scope: ev.Source.Scope}
 }

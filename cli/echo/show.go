@@ -32,10 +32,16 @@ type chat struct {
 	offered bool            // buttons stand there
 }
 
+// answers are how the gateway answers: with the event itself, or by showing what else gateways do.
+type answers struct {
+	voice
+	chats map[relay.Chat]chat
+}
+
 // show answers an event, and sees that there are buttons below the answer once.
-func (g *Gateway) show(ctx context.Context, ev relay.Event) error {
+func (a *answers) show(ctx context.Context, ev relay.Event) error {
 	at := relay.Chat{Bot: relay.Bot{Platform: ev.Source.Platform}, ID: ev.Source.ChatID}
-	c, chosen := g.chats[at], strings.ToLower(strings.TrimSpace(ev.Text))
+	c, chosen := a.chats[at], strings.ToLower(strings.TrimSpace(ev.Text))
 	if ev.Prompt != nil {
 		c.offered, chosen = false, ev.Prompt.OptionID // a press takes the buttons away
 	} else {
@@ -44,60 +50,60 @@ func (g *Gateway) show(ctx context.Context, ev relay.Event) error {
 	var err error
 	switch {
 	case chosen == showEdit:
-		err = g.edit(ctx, ev)
+		err = a.edit(ctx, ev)
 	case chosen == showReact:
-		err = g.react(ctx, ev, c.last)
+		err = a.react(ctx, ev, c.last)
 	default:
-		err = g.sendBack(ctx, ev)
+		err = a.sendBack(ctx, ev)
 	}
 	if err == nil && !c.offered {
 		c.offered = true
-		err = g.asks(ctx, ev, relay.Prompt{
-			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(g.asked), Meta: meta(ev),
+		err = a.asks(ctx, ev, relay.Prompt{
+			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(a.asked), Meta: meta(ev),
 			Options: []relay.PromptOption{{ID: showEdit, Label: "Edit a message"}, {ID: showReact, Label: "React to mine"}},
 		})
 	}
-	g.chats[at] = c
+	a.chats[at] = c
 	return err
 }
 
 // edit says something and then something else in the same message.
-func (g *Gateway) edit(ctx context.Context, ev relay.Event) error {
-	res, err := g.Act(ctx, ev.Source.Platform, said(ev, "This is what I wrote first."))
+func (a *answers) edit(ctx context.Context, ev relay.Event) error {
+	res, err := a.Act(ctx, ev.Source.Platform, said(ev, "This is what I wrote first."))
 	if err != nil {
 		return err
 	}
-	return g.asks(ctx, ev, relay.Edit{
+	return a.asks(ctx, ev, relay.Edit{
 		Chat: ev.Source.ChatID, Message: res.MessageID, Content: "This is what I wrote afterwards, in place of the first.", Meta: meta(ev),
 	})
 }
 
 // react reacts to the person's last message.
-func (g *Gateway) react(ctx context.Context, ev relay.Event, last relay.MessageID) error {
+func (a *answers) react(ctx context.Context, ev relay.Event, last relay.MessageID) error {
 	if last == "" {
-		return g.says(ctx, ev, "Write something first: I react to your last message.")
+		return a.says(ctx, ev, "Write something first: I react to your last message.")
 	}
-	if _, err := g.Act(ctx, ev.Source.Platform, said(ev, "Look at your last message.")); err != nil {
+	if _, err := a.Act(ctx, ev.Source.Platform, said(ev, "Look at your last message.")); err != nil {
 		return err
 	}
-	return g.asks(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)})
+	return a.asks(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)})
 }
 
 // sendBack answers with what the event says, and with its files.
-func (g *Gateway) sendBack(ctx context.Context, ev relay.Event) error {
+func (a *answers) sendBack(ctx context.Context, ev relay.Event) error {
 	words := ev.Text
 	if words == "" {
 		words = "a file"
 	}
-	if err := g.says(ctx, ev, "echo: "+words); err != nil {
+	if err := a.says(ctx, ev, "echo: "+words); err != nil {
 		return err
 	}
 	for _, m := range ev.Media {
-		at, err := g.carry(ctx, m)
+		at, err := a.carry(ctx, m)
 		if err != nil && ctx.Err() == nil {
-			err = g.says(ctx, ev, "A file did not come through: "+err.Error())
+			err = a.says(ctx, ev, "A file did not come through: "+err.Error())
 		} else if err == nil {
-			err = g.asks(ctx, ev, relay.SendMedia{
+			err = a.asks(ctx, ev, relay.SendMedia{
 				Chat: ev.Source.ChatID, Kind: kindOf(m), SourceURL: at, Filename: m.Filename, ReplyTo: ev.MessageID, Meta: meta(ev),
 			})
 		}
@@ -117,18 +123,18 @@ func kindOf(m relay.Media) string {
 }
 
 // carry fetches a file and uploads it, and returns its new address.
-func (g *Gateway) carry(ctx context.Context, m relay.Media) (at string, err error) {
+func (a *answers) carry(ctx context.Context, m relay.Media) (at string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
-	base := strings.TrimSuffix(strings.Replace(g.URL, "ws", "http", 1), "/relay") + relay.MediaPath
+	base := strings.TrimSuffix(strings.Replace(a.URL, "ws", "http", 1), "/relay") + relay.MediaPath
 	if !strings.HasPrefix(m.URL, base+"/") { // the bearer is for our connector alone
 		return "", fmt.Errorf("%s is none of the connector's addresses", m.URL)
 	}
-	content, err := g.call(ctx, http.MethodGet, m.URL, nil)
+	content, err := a.call(ctx, http.MethodGet, m.URL, nil)
 	if err != nil {
 		return "", err
 	}
-	answer, err := g.call(ctx, http.MethodPost, base, content)
+	answer, err := a.call(ctx, http.MethodPost, base, content)
 	if err != nil {
 		return "", err
 	}
@@ -140,12 +146,12 @@ func (g *Gateway) carry(ctx context.Context, m relay.Media) (at string, err erro
 }
 
 // call makes one request of the media route, and returns what it answers.
-func (g *Gateway) call(ctx context.Context, method, address string, body []byte) ([]byte, error) {
+func (a *answers) call(ctx context.Context, method, address string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", g.Bearer())
+	r.Header.Set("Authorization", a.Bearer())
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,9 @@ const (
 	inThread = "/thread"
 )
 
+// infoFile is the descriptor in which bwrap says who is the cage's first process. It closes that before the program starts.
+const infoFile = 3
+
 // The limits of a run. Of time it may use as much as it may take.
 const (
 	maxMemory    = 512 << 20 // bytes of addresses, of one process
@@ -103,7 +106,7 @@ func (t Tools) command(h *Handler, thread, dir string) (argv, env []string) {
 	}
 	argv = []string{
 		t.bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup",
-		"--new-session", "--die-with-parent", "--cap-drop", "ALL", "--hostname", "handler",
+		"--new-session", "--die-with-parent", "--cap-drop", "ALL", "--hostname", "handler", "--info-fd", strconv.Itoa(infoFile),
 	}
 	if !h.Network {
 		argv = append(argv, "--unshare-net")
@@ -204,8 +207,8 @@ func (t Tools) run(ctx context.Context, h *Handler, thread, dir string, stdin []
 	if h.Uncaged {
 		cmd.Dir = dir
 	}
-	err := whole(cmd)
-	r := ran{output: out.Bytes(), said: strings.TrimSpace(said.String())}
+	err := whole(cmd, !h.Uncaged)
+	r := ran{output: out.kept, said: strings.TrimSpace(string(said.kept))}
 	exit, exited := errors.AsType[*exec.ExitError](err)
 	switch {
 	case out.over:
@@ -229,22 +232,22 @@ const signalled = 128
 // maxSaid is how much is kept of what a run says on stderr, in bytes.
 const maxSaid = 2 << 10
 
-// capped keeps the first bytes of what is written.
+// capped keeps the first bytes of what is written. It is no buffer itself: one reads whatever there is, past Write.
 type capped struct {
-	bytes.Buffer
+	kept []byte
 	most int
 	over bool
 	full func() // called when there is more; nil: the rest is dropped
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	if room := c.most - c.Len(); len(p) > room {
+	room := min(len(p), c.most-len(c.kept))
+	c.kept = append(c.kept, p[:room]...)
+	if room < len(p) && !c.over {
 		c.over = true
 		if c.full != nil {
 			c.full()
 		}
-		_, _ = c.Buffer.Write(p[:room]) // a buffer takes everything
-		return len(p), nil
 	}
-	return c.Buffer.Write(p)
+	return len(p), nil
 }

@@ -3,6 +3,7 @@ package handler
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,7 +120,9 @@ func TestLimits(t *testing.T) {
 			} else if got != tc.want {
 				t.Errorf("got %.80q, want %.80q", got, tc.want)
 			}
-			waitGone(t, e.State.threadID(e.Config.Handlers[0], "x"), "")
+			if left := processesOf(e.State.threadID(e.Config.Handlers[0], "x")); len(left) > 0 {
+				t.Errorf("processes are left: %q", left)
+			}
 		})
 	}
 }
@@ -178,5 +181,67 @@ func TestALinkThatCameLater(t *testing.T) {
 	}
 	if got := ask(t, e, "x", ""); got != didNotWork {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestTools: what is missing is named at the start; nothing runs without it.
+func TestTools(t *testing.T) {
+	caged, uncaged := &Config{Handlers: []*Handler{{Name: "a", Run: []string{"/usr/bin/true"}}}}, &Config{Handlers: []*Handler{{Name: "a", Run: []string{"/usr/bin/true"}, Uncaged: true}}}
+	const limiter, cage, version = "prlimit", "bwrap", "#!/bin/sh\necho bubblewrap "
+	for name, tc := range map[string]struct {
+		config   *Config
+		programs map[string]string
+		want     string // empty: it is content
+	}{
+		"nothing":                       {caged, nil, "install util-linux"},
+		"no bwrap":                      {caged, map[string]string{limiter: "#!/bin/sh\n"}, "install the package bubblewrap"},
+		"an old bwrap":                  {caged, map[string]string{limiter: "#!/bin/sh\n", cage: version + "0.7.0\n"}, "0.8 or newer"},
+		"a broken bwrap":                {caged, map[string]string{limiter: "#!/bin/sh\n", cage: "#!/bin/sh\nexit 1\n"}, "0.8 or newer"},
+		"a kernel that refuses":         {caged, map[string]string{limiter: "#!/bin/sh\n", cage: version + "0.8.0\ntest $# = 1 || { echo No permissions >&2; exit 1; }\n"}, "refuses the cage that handlers run in (No permissions)"},
+		"no bwrap, and nobody needs it": {uncaged, map[string]string{limiter: "#!/bin/sh\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", folder(t, tc.programs))
+			_, err := FindTools(t.Context(), tc.config)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestTheReadmesBackup: what README shows works, with other folders.
+func TestTheReadmesBackup(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := t.TempDir()
+	_, after, found := strings.Cut(string(readme), "```sh\n#!")
+	script, _, whole := strings.Cut(after, "```")
+	if n := strings.Count(script, "\n"); n != 5 || !found || !whole {
+		t.Fatalf("the script in README has %d lines", n)
+	}
+	script = "#!" + strings.ReplaceAll(script, "/srv/", srv+"/")
+	for _, dir := range []string{"photos", "backup"} {
+		if err := os.Mkdir(filepath.Join(srv, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(srv, "photos", "cat.png"), []byte("a cat"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	handlers := fmt.Sprintf("[[handlers]]\nname = \"backup\"\nrun = [\"./backup.sh\"]\ncommand = \"/backup\"\nread = [%q]\nwrite = [%q]\n",
+		filepath.Join(srv, "photos"), filepath.Join(srv, "backup"))
+	e, _ := engine(t, map[string]string{"backup.sh": script, "handlers.toml": handlers})
+	if got := ask(t, e, "x", "/backup"); !strings.HasPrefix(got, "Backed up: ") {
+		t.Errorf("the person reads %q", got)
+	}
+	made, err := filepath.Glob(filepath.Join(srv, "backup", "*.tar.gz"))
+	if err != nil || len(made) != 1 {
+		t.Fatalf("backups %q, %v", made, err)
+	}
+	if list, err := exec.Command("tar", "-tzf", made[0]).Output(); err != nil || !strings.Contains(string(list), "cat.png") {
+		t.Errorf("in it is %q, %v", list, err)
 	}
 }

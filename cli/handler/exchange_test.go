@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -136,9 +137,6 @@ func TestMisuse(t *testing.T) {
 			e, _ := engine(t, handlersOf(begin, `format = "xml"`, `agent = true`))
 			runs := 0
 			e.Seen = func(Seen) { runs++ }
-			if tc.script == ":" || tc.script == "" {
-				begin = tc.script
-			}
 			if got := ask(t, e, "x", ""); got != tc.want || runs != tc.runs {
 				t.Errorf("got %q after %d runs, want %q after %d", got, runs, tc.want, tc.runs)
 			}
@@ -247,6 +245,34 @@ func TestProbing(t *testing.T) {
 	}
 }
 
+// TestAThousandProbes: of the handlers that are there and that it may not call, a caller learns nothing by asking for them, nor by how
+// it asks: to the nanosecond it is all the same.
+func TestAThousandProbes(t *testing.T) {
+	e, _ := engine(t, callers(`"echo"`))
+	caller := e.Config.byName("caller")
+	roots := []string{"hidden", "hidden.addpayload", "fail", "silent", "two", "caller", "absent", "absent.more", "a.b.c", "echo.x.y", "SystemError"}
+	said := []map[string]string{nil, {}, {"x": "7"}, {"x": "seven"}, {"y": "7"}, {"x": "7", "y": "7"}}
+	synctest.Test(t, func(t *testing.T) {
+		for n := range 1000 {
+			root, depth, x := roots[n%len(roots)], n%maxDepth, &exchange{engine: e, runs: n % (maxRuns + 1)}
+			began, runs := time.Now(), x.runs
+			got := x.call(t.Context(), caller, fragment{root: root, said: said[n%len(said)]}, "thread", depth)
+			if len(got) != 1 || string(got[0]) != systemError || time.Since(began) != errorStep || x.runs != runs {
+				t.Fatalf("%s %v at depth %d after %d runs: %q after %s, and %d runs", root, said[n%len(said)], depth, runs, got, time.Since(began), x.runs)
+			}
+		}
+		for _, fields := range said { // of a peer it may call, what does not fit is the same
+			if fields["x"] == "7" && len(fields) == 1 {
+				continue
+			}
+			x, began := &exchange{engine: e}, time.Now()
+			if got := x.call(t.Context(), caller, fragment{root: "echo", said: fields}, "thread", 0); string(got[0]) != systemError || time.Since(began) != errorStep || x.runs != 0 {
+				t.Errorf("echo %v: %q after %s", fields, got, time.Since(began))
+			}
+		}
+	})
+}
+
 // TestBudgets: a message cannot cause more than so many runs, nor peers that call one another for ever.
 func TestBudgets(t *testing.T) {
 	texts := map[string]string{"handlers.toml": ""}
@@ -278,6 +304,19 @@ esac
 		runs = 0
 		if got := ask(t, e, "x", "/call "+call); !strings.HasSuffix(got, didNotWork) || runs != maxRuns {
 			t.Errorf("%d runs, and the answer %q", runs, got)
+		}
+	}
+}
+
+// TestOptions: values by name are a command's own; who gets what no command matches gets it as text.
+func TestOptions(t *testing.T) {
+	texts := handlersOf("cat")
+	texts["handlers.toml"] += "[[handlers]]\nname = \"b\"\nrun = [\"./a.sh\"]\ncommand = \"/b\"\n"
+	e, _ := engine(t, texts)
+	for text, want := range map[string]string{"/b two words": "two words", "/other two words": "/other two words"} {
+		run, _ := e.prepare(message{conversation: "x", text: text, options: map[string]string{"text": "two words"}})
+		if got := strings.Join(run(t.Context()), "|"); got != want {
+			t.Errorf("%s is answered %q, want %q", text, got, want)
 		}
 	}
 }

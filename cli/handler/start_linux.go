@@ -1,37 +1,124 @@
 package handler
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"math"
+	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// whole runs cmd and waits until it, and what it has started in its group, has ended. It dies with this process. Of this process's
-// files it gets those that cmd names.
-func whole(cmd *exec.Cmd) error {
+// goneWithin is how long the kernel may take to end what it was told to kill.
+const goneWithin = 10 * time.Second
+
+// whole runs cmd and waits until it has ended, and with it all that is in its cage, or without a cage in its group. It dies with
+// this process. Of this process's files it gets those that cmd names; bwrap also gets one to write in who is the cage's first.
+func whole(cmd *exec.Cmd, caged bool) error {
 	// What this process was started with is not ours to know, and its children's neither.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return err
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	end := func() error {
-		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		if errors.Is(err, syscall.ESRCH) {
-			return nil
-		}
-		return err
-	}
-	cmd.Cancel = end
+	cmd.Cancel = func() error { return endGroup(cmd) }
 	cmd.WaitDelay = time.Second // for one that left the group and holds on to its output
-	if err := cmd.Start(); err != nil {
+	if !caged {
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		return errors.Join(ended(cmd), cmd.Wait())
+	}
+	done := make(chan error)
+	go func() {
+		// Keys are a thread's and its children's: those of whoever started this process, such as the tickets of a login, would
+		// be the program's as well. The thread is never unlocked, so it ends with its empty session, after the cage.
+		runtime.LockOSThread()
+		_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // nobody may ask for keys here, and no child either
+			err = nil
+		}
+		if err == nil {
+			err = inCage(cmd)
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// inCage is whole for bwrap, which ends as soon as the program does: what that has left is killed when bwrap is gone, and
+// lives a moment longer.
+func inCage(cmd *exec.Cmd) error {
+	info, says, err := os.Pipe()
+	if err != nil {
 		return err
 	}
-	// It is left unreaped until its group is ended, so that the number is nobody else's.
+	defer func() { _ = info.Close() }()
+	cmd.ExtraFiles = []*os.File{says} // infoFile
+	err = cmd.Start()
+	_ = says.Close() // bwrap has it
+	if err != nil {
+		return err
+	}
+	first, err := firstIn(info)
+	err = errors.Join(err, ended(cmd))
+	if first >= 0 {
+		err = errors.Join(err, emptied(first))
+	}
+	return errors.Join(err, cmd.Wait())
+}
+
+// ended waits until cmd has ended, and ends its group. It is left unreaped until then, so that the number is nobody else's.
+func ended(cmd *exec.Cmd) error {
 	for unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
-	return errors.Join(end(), cmd.Wait())
+	return endGroup(cmd)
+}
+
+func endGroup(cmd *exec.Cmd) error {
+	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// firstIn is the first process of the cage, with which all others in it end. It is -1 if there is none: bwrap failed.
+func firstIn(info io.Reader) (pidfd int, err error) {
+	var said struct {
+		Pid int `json:"child-pid"`
+	}
+	if err := json.NewDecoder(info).Decode(&said); err != nil || said.Pid <= 1 {
+		return -1, nil // what bwrap says of it is in its own words
+	}
+	pidfd, err = unix.PidfdOpen(said.Pid, 0)
+	if errors.Is(err, unix.ESRCH) { // it has ended already
+		return -1, nil
+	}
+	return pidfd, err
+}
+
+// emptied ends the first process of a cage, and waits until it, and so all that was in the cage, is gone.
+func emptied(first int) error {
+	defer func() { _ = unix.Close(first) }()
+	if err := unix.PidfdSendSignal(first, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	for until := time.Now().Add(goneWithin); ; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(first), Events: unix.POLLIN}}, int(time.Until(until).Milliseconds()))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		case n == 0:
+			return fmt.Errorf("what it left does not end within %s", goneWithin)
+		default:
+			return nil
+		}
+	}
 }

@@ -280,11 +280,11 @@ func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, erro
 // choose has the instance that the person means get their direct messages, or asks which.
 func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, error) {
 	among := p.whole()
-	if len(among) == 0 {
-		return relay.Answer{Text: p.others()}, nil
+	if len(p.to) == 1 && len(among) == 1 {
+		return relay.Answer{Text: p.others() + " You are linked to no other."}, nil
 	}
-	if len(among) == 1 {
-		return relay.Answer{Text: fmt.Sprintf("What you write to me here goes to `%s`. You are linked to no other.", quotable(among[0].Instance))}, nil
+	if len(among) < 2 { // there is nothing to choose
+		return relay.Answer{Text: p.others()}, nil
 	}
 	if i, ok := c.named(among); ok {
 		err := d.db.SetDMDefault(ctx, p.row("dm-default", i), i.ID, p.Platform, p.User)

@@ -99,7 +99,7 @@ func TestLinkedForCommands(t *testing.T) {
 	says(event("ann", code("home")), "Done: you are linked to `home`. Just write to me here.")
 	const whole = "What you write to me here goes to `home`. "
 	says(event("ann", "/whoami"), "You are `telegram` person `ann` here. "+whole+"`/add`, `/backup` go to `tools`.")
-	says(event("ann", "/agent tools"), whole+"You are linked to no other.")
+	says(event("ann", "/agent tools"), whole+"`/add`, `/backup` go to `tools`.")
 	again := code("home", "/new", "/add")
 	says(event("ann", again), "That did not link you: your `/add` goes to `tools` already. Send `/unlink tools` first, and then the code again.")
 	says(event("ann", "/whoami"), "You are `telegram` person `ann` here. "+whole+"`/add`, `/backup` go to `tools`.")

@@ -1,0 +1,42 @@
+package echo
+
+import (
+	"context"
+
+	"github.com/hermes-connector/hermes-connector/cli/client"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// voice is what says something to where an event came from.
+type voice struct {
+	*client.Client
+	asked int // requests so far
+}
+
+// repeat answers an event with itself.
+func (v *voice) repeat(ctx context.Context, ev relay.Event) error {
+	return v.says(ctx, ev, "echo: "+ev.Text)
+}
+
+// said is a message to where the event came from.
+func said(ev relay.Event, text string) relay.Send {
+	m := meta(ev)
+	m.Notify = true
+	return relay.Send{Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID, Meta: m}
+}
+
+// says sends a message to where the event came from.
+func (v *voice) says(ctx context.Context, ev relay.Event, text string) error {
+	return v.asks(ctx, ev, said(ev, text))
+}
+
+// asks sends a request about where the event came from.
+func (v *voice) asks(ctx context.Context, ev relay.Event, a relay.Action) error {
+	v.asked++
+	return v.Ask(ctx, ev.Source.Platform, a)
+}
+
+// meta is what is said beside an action where the event came from.
+func meta(ev relay.Event) relay.Metadata {
+	return relay.Metadata{ThreadID: ev.Source.ThreadID, Scope: ev.Source.Scope}
+}
