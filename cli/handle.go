@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -153,7 +154,10 @@ func runHandlers(ctx context.Context, a *app, c *handler.Config, envFile, state 
 	manager := service.ManagerOf(a.getenv)
 	r.Tell = manager.Ready
 	defer manager.Stopping("told to")
-	return r.Run(ctx, hurry)
+	if err = r.Run(ctx, hurry); errors.Is(err, client.ErrRefused) {
+		return usageError{fmt.Errorf("%w: hermes-connector gateway rotate NAME makes another", err)} // it would be refused again
+	}
+	return err
 }
 
 // credentialLines looks variables up in the file, if there is one, else in the environment.

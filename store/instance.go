@@ -46,6 +46,9 @@ type Instance struct {
 	LastSeenAt time.Time `json:"seen,omitzero"` // last hello or last disconnect
 }
 
+// Rests reports whether the instance is given nothing now but what is urgent, and until when.
+func (i Instance) Rests(now time.Time) (until time.Time, rests bool) { return i.Quiet.At(now) }
+
 // Principal is a principal policy with its list.
 type Principal struct {
 	Policy relay.PrincipalPolicy `json:"policy,omitempty"`

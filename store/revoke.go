@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/authors"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
@@ -86,10 +87,17 @@ func dropOutbox(w *table.Writer, i relay.InstanceID, now time.Time) error {
 
 // DropAnswers removes answers of i that are not sent, all of them if none is named, and returns how many there were.
 func (db *DB) DropAnswers(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.MessageID) (n int, err error) {
+	now := db.now()
 	err = db.change(ctx, row, "drop answers", func(t *tx) (err error) {
 		n, err = outbox.DropWhere(t.Writer, func(r outbox.Record) bool {
-			return r.Instance == i && r.State() != outbox.Sent && (len(ids) == 0 || slices.Contains(ids, r.ID))
-		}, t.clock())
+			goes := r.Instance == i && r.State() != outbox.Sent && (len(ids) == 0 || slices.Contains(ids, r.ID))
+			if goes {
+				t.history.Said(history.Said{
+					At: now, Instance: i, Chat: r.Line(), Op: r.Op, State: history.Dropped, Why: history.Removed, Queued: r.ID,
+				})
+			}
+			return goes
+		}, now)
 		return err
 	})
 	return n, err

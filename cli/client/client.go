@@ -223,6 +223,9 @@ func (c *Client) take(l *link, f wire.Frame) error {
 // when waits until get, which is called with c.mu held, returns true, or ctx ends.
 func (c *Client) when(ctx context.Context, get func() bool) error {
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		c.mu.Lock()
 		if get() {
 			c.mu.Unlock()

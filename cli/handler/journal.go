@@ -212,7 +212,7 @@ func (j *journal) close() error { return errors.Join(j.file.Close(), j.lock.Clos
 // name is how the journal calls a delivery.
 func (j *journal) name(in wire.Inbound) string {
 	s := in.Event.Source
-	return j.digest(in.Buffer, string(s.Platform), string(s.ChatID), string(s.ThreadID), string(in.Event.MessageID))
+	return j.digest(in.Buffer, string(s.Platform), string(in.Event.MessageID))
 }
 
 // words stand for who said the first n bytes of a delivery's text, and where.

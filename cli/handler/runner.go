@@ -31,8 +31,8 @@ type Runner struct {
 	counts  struct{ answered, failed, unfit, interrupted int }
 }
 
-// Run runs until ctx ends, or the credential is refused. When ctx ends, no further message is taken, the connector is told so, and
-// the program that runs comes to its end; when hurry ends, it is killed.
+// Run runs until ctx ends, or the credential is refused, which is client.ErrRefused. When ctx ends, the connector is told that no
+// further message is taken, and the program that runs comes to its end; when hurry ends, it is killed.
 func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 	if r.journal, err = openJournal(r.Engine.State); err != nil {
 		return err
@@ -60,10 +60,14 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 		defer stop()
 		ended = r.client.Run(connected)
 	})
+	var farewell sync.WaitGroup
+	farewell.Go(func() {
+		<-work.Done()
+		_ = r.client.GoingIdle(hurry) // a connector that does not answer keeps what is not acknowledged
+	})
 	err = r.work(work, hurry)
-	if ended == nil && hurry.Err() == nil {
-		_ = r.client.GoingIdle(hurry) // the connector that does not answer keeps what was not acknowledged
-	}
+	stop()
+	farewell.Wait()
 	disconnect()
 	wg.Wait()
 	r.Log.Info("stopped", "messages", r.line())
@@ -82,8 +86,12 @@ func (r *Runner) work(ctx, hurry context.Context) error {
 		switch f := f.(type) {
 		case wire.Inbound:
 			err = r.take(hurry, f)
-		case wire.PassthroughForward: // its event comes, too
-			err = r.client.Acknowledge(hurry, f.Buffer)
+		case wire.PassthroughForward:
+			if in, ok := commandOf(f); ok {
+				err = r.take(hurry, in)
+			} else {
+				_ = r.client.Acknowledge(hurry, f.Buffer) // of a connection that is lost it comes again
+			}
 		}
 		if hurry.Err() != nil {
 			return nil
@@ -177,8 +185,8 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	return r.journal.finish(in)
 }
 
-// sendTries is how often a message is sent that the connector says it did not send.
-const sendTries = 5
+// sendTries is how often a message is sent that the connector did not send, or of which it is not known.
+const sendTries = 10
 
 // say sends messages to where an event came from. The only error is that of ctx: what the connector refuses is the operator's to read.
 func (r *Runner) say(ctx context.Context, ev relay.Event, messages []string) error {
@@ -206,9 +214,9 @@ func (r *Runner) send(ctx context.Context, p relay.PlatformID, a relay.Send) err
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
-		case refused && (refusal.Outcome != relay.NotSent || refusal.Code == relay.CodeEgressDeclined || try == sendTries):
+		case refused && (refusal.Outcome != relay.NotSent || refusal.Code == relay.CodeEgressDeclined):
 			return err
-		case !refused && !errors.Is(err, client.ErrLost):
+		case !refused && !errors.Is(err, client.ErrLost), try == sendTries:
 			return err
 		}
 		pause := again.Next()

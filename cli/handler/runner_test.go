@@ -19,8 +19,8 @@ func credential(url string) client.Credential {
 	return client.Credential{URL: url, ID: "tools", Secret: relay.NewSecret([]byte("secret")), Identities: []relay.Bot{{Platform: "telegram", ID: "1"}}}
 }
 
-// running is a runner of the engine that answers the connector until stop is called, which waits for its end.
-func running(t *testing.T, e *Engine, c *connector) (stop func()) {
+// running is a runner of the engine that answers the connector until it is told to end; stop tells it so and waits for its end.
+func running(t *testing.T, e *Engine, c *connector) (tell, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &Runner{Engine: e, Credential: credential(c.url), Log: slog.New(slog.DiscardHandler), Tell: c.tell}
 	var wg sync.WaitGroup
@@ -31,7 +31,7 @@ func running(t *testing.T, e *Engine, c *connector) (stop func()) {
 	})
 	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
 	t.Cleanup(stop)
-	return stop
+	return cancel, stop
 }
 
 // TestRunner: what it answers, where, and when it acknowledges.
@@ -42,7 +42,7 @@ func TestRunner(t *testing.T) {
 	texts["two.sh"] = "#!/bin/sh\necho '<result>1</result><result>2</result>'\n"
 	e, _ := engine(t, texts)
 	c := newConnector(t)
-	stop := running(t, e, c)
+	_, stop := running(t, e, c)
 	say := func(id, text string, change func(*relay.Event)) {
 		in := delivery(id, text)
 		in.Event.Source = relay.Source{Platform: "telegram", ChatID: "chat", ChatType: relay.ChatGroup, UserID: "ann", ThreadID: "thread", Scope: "scope"}
@@ -151,7 +151,7 @@ func TestTheEndWaitsForTheRun(t *testing.T) {
 	e, dir := engine(t, texts)
 	replaceIn(t, dir)
 	c := newConnector(t)
-	stop := running(t, e, c)
+	tell, stop := running(t, e, c)
 	c.say(t.Context(), delivery("1", "/a"))
 	c.say(t.Context(), delivery("2", "/a"))
 	for {
@@ -162,21 +162,20 @@ func TestTheEndWaitsForTheRun(t *testing.T) {
 			t.Fatal("it does not begin")
 		}
 	}
-	var wg sync.WaitGroup
-	wg.Go(stop)
+	tell()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if !c.until(ctx, func() bool { return c.idle }) {
+		t.Fatal("it does not say that it goes")
+	}
 	if err := os.WriteFile(filepath.Join(dir, "may", "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wg.Wait()
-	c.mu.Lock()
-	told, acked := len(c.told), slices.Clone(c.acked)
-	c.mu.Unlock()
-	if told == 0 || !slices.Contains(acked, "1") || told != len(acked) {
-		t.Errorf("it was told %d times, and acknowledged %q", told, acked)
+	stop()
+	if !c.until(ctx, func() bool { return slices.Contains(c.acked, "1") }) || len(c.told) != 1 {
+		t.Errorf("it was told %d times, and acknowledged %q", len(c.told), c.acked)
 	}
 	running(t, e, c)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	if !c.until(ctx, func() bool { return slices.Contains(c.acked, "2") && len(c.told) == 2 }) {
 		t.Error("the second is not answered by the next runner")
 	}

@@ -135,7 +135,7 @@ func (d *Desk) waits(ctx context.Context, i relay.InstanceID) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	if until, quiet := inst.Quiet.At(d.now()); quiet {
+	if until, rests := inst.Rests(d.now()); rests {
 		return []string{"waits: " + inst.Shown() + " is quiet until " + until.UTC().Format(time.RFC3339)}, nil
 	}
 	if !d.live.Awake(i) {

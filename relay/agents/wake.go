@@ -191,8 +191,8 @@ func (d *Desk) poke(ctx context.Context, i relay.InstanceID) (said string, err e
 		return "", err
 	case a.NoURL:
 		return "no wake URL", nil
-	case !a.Quiet.IsZero():
-		return "quiet until " + a.Quiet.UTC().Format(time.RFC3339), nil
+	case !a.Rests.IsZero():
+		return "quiet until " + a.Rests.UTC().Format(time.RFC3339), nil
 	case !a.Since.IsZero():
 		return fmt.Sprintf("poked %d s ago", int(d.now().Sub(a.Since).Seconds())), nil
 	}

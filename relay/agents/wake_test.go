@@ -32,7 +32,7 @@ func TestWoken(t *testing.T) {
 		"asleep, without context":       {body: map[string]any{"agent_id": "home"}, want: "asleep: poked, not here yet"},
 		"asleep, poked before":          {body: map[string]any{"context": "x", "wait_ms": 0}, asked: wake.Asked{Since: noon.Add(-20 * time.Second)}, want: "poked 20 s ago", left: 1},
 		"asleep, no URL":                {body: map[string]any{"context": "x", "wait_ms": 0}, asked: wake.Asked{NoURL: true}, want: "no wake URL", left: 1},
-		"asleep, quiet":                 {body: map[string]any{}, asked: wake.Asked{Quiet: noon.Add(time.Hour)}, want: "quiet until 2026-11-27T13:00:00Z"},
+		"asleep, quiet":                 {body: map[string]any{}, asked: wake.Asked{Rests: noon.Add(time.Hour)}, want: "quiet until 2026-11-27T13:00:00Z"},
 		"the same once more":            {gateway: "acks", body: map[string]any{"context": "x", "wait_ms": 20000, "dispatch_id": "w"}, twice: true, want: "repeated: nothing was delivered once more"},
 		"immediately, in as many words": {gateway: "acks", body: map[string]any{"context": "x", "when": "immediate", "wait_ms": 20000}, woken: true},
 		"when it was":                   {gateway: "acks", body: map[string]any{"context": "x", "when": 1_700_000_000_000, "wait_ms": 20000}, woken: true},

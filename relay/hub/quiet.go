@@ -22,8 +22,8 @@ func (s *attachment) tooQuiet(ctx context.Context, e store.Entry) bool {
 	if err != nil {
 		return false // the pump's next look into the store says so
 	}
-	until, quiet := i.Quiet.At(time.Now())
-	if !quiet {
+	until, rests := i.Rests(time.Now())
+	if !rests {
 		return false
 	}
 	if _, urgent := s.where(e); urgent {

@@ -11,7 +11,7 @@ import (
 // Asked is what became of a wish to have an instance poked.
 type Asked struct {
 	NoURL bool      // it has no wake URL
-	Quiet time.Time // it has quiet hours until then; zero: it has none now
+	Rests time.Time // it is given nothing until then; zero: it does not rest
 	// Since is when the newest poke began, if that is less than a cooldown ago: then there is no other one now.
 	Since time.Time
 }
@@ -24,10 +24,10 @@ func (w *Waker) Ask(ctx context.Context, i relay.InstanceID) (a Asked, err error
 		return a, err
 	}
 	now := time.Now()
-	if until, quiet := inst.Quiet.At(now); quiet {
-		a.Quiet = until
+	if until, rests := inst.Rests(now); rests {
+		a.Rests = until
 	}
-	if a.NoURL = inst.WakeURL == ""; a.NoURL || !a.Quiet.IsZero() {
+	if a.NoURL = inst.WakeURL == ""; a.NoURL || !a.Rests.IsZero() {
 		return a, nil
 	}
 	w.mu.Lock()

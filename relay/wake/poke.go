@@ -36,7 +36,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	until, quiet := inst.Quiet.At(now)
+	until, rests := inst.Rests(now)
 	t.asked = t.asked && !connected
 	if connected || (!t.poked.IsZero() && inst.LastSeenAt.After(t.poked)) {
 		t.came(w.opts.Cooldown)
@@ -46,7 +46,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 		t.look = now.Add(w.opts.Cooldown)
 	case entries == 0 && !t.asked || inst.WakeURL == "":
 		w.settleLocked(i, t, now)
-	case quiet:
+	case rests:
 		t.look = now.Add(min(until.Sub(now), w.opts.Cooldown)) // the clock may be set
 	case connected || t.next.After(now):
 		t.later(now, w.opts.Cooldown)

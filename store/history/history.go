@@ -53,8 +53,9 @@ type Verdict struct {
 // Late is the verdict about a message that was to be judged later and came too late for the question it answers.
 const Late = "late"
 
-// Why a message left its lane, beside the reasons of dead letters.
+// Why a message left its lane, beside the reasons of dead letters, or an answer the outbox.
 const (
+	Removed   = "removed"   // the operator had the answer dropped
 	Discarded = "discarded" // the operator had it dropped
 	Damaged   = "damaged"   // its entry could not be read
 )
@@ -181,13 +182,20 @@ func (b *Batch) Replayed(at time.Time, i relay.InstanceID, was, seq uint64) {
 	b.notes = append(b.notes, newNote(replayedNote, at, []string{string(i)}, seq, was))
 }
 
-// Said notes what a gateway said, or was to say. It does not block, and is stored with the next commit. Of what was not
-// sent in a chat only the last is noted until then, for nothing holds up a gateway that tries again and again.
-func (r *Records) Said(s Said) {
-	n := newNote(saidNote, s.At, []string{
+// Said notes what became of something that a gateway said.
+func (b *Batch) Said(s Said) { b.notes = append(b.notes, s.note()) }
+
+func (s Said) note() *note {
+	return newNote(saidNote, s.At, []string{
 		string(s.Chat.Bot.Platform), string(s.Chat.Bot.ID), string(s.Chat.ID), string(s.Instance), string(s.Op), string(s.Message),
 		within(s.To, s.Chat.ID), string(s.State), s.Why, string(s.Queued),
 	})
+}
+
+// Said notes what a gateway said, or was to say. It does not block, and is stored with the next commit. Of what was not
+// sent in a chat only the last is noted until then, for nothing holds up a gateway that tries again and again.
+func (r *Records) Said(s Said) {
+	n := s.note()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.State == NotSent {

@@ -315,6 +315,7 @@ func (s *scan) came(n *entry) {
 	if takenAt != 0 {
 		m.TakenAt, m.Died = time.UnixMilli(takenAt).UTC(), ""
 	}
+	slices.Reverse(answers) // of one time: as they were noted
 	slices.SortStableFunc(answers, func(a, b spoken) int { return cmp.Compare(a.at, b.at) })
 	for _, a := range answers[:min(len(answers), maxAnswers)] {
 		m.Answers = append(m.Answers, a.answer())

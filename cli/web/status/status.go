@@ -88,6 +88,7 @@ func New(o Options) *Section {
 func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
 	page.Mount(mux, script)
 	mux.Handle("GET "+page.Status+"{$}", guard(http.HandlerFunc(s.show)))
+	mux.Handle("GET /messages", guard(http.HandlerFunc(s.messages)))
 	mux.Handle("GET /events", guard(http.HandlerFunc(s.events)))
 	mux.Handle("POST /link", guard(http.HandlerFunc(s.link)))
 	mux.Handle("GET /fix", guard(http.HandlerFunc(s.askFix)))
@@ -100,6 +101,7 @@ type view struct {
 	Status   manage.Status
 	Gateways []manage.Gateway // those that are not revoked, with what they hold
 	Verdicts []gate.Decision  // the newest first
+	Asked    asked            // of the page of messages
 	Machine  Machine
 	labels   map[relay.PlatformID]string
 	lines    []line
@@ -153,7 +155,7 @@ func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
 		}
 		v.Gateways = append(v.Gateways, g)
 	}
-	decisions, err := s.o.Service.Explain(ctx, manage.Explain{})
+	decisions, err := s.o.Service.Explain(ctx, manage.Explain{Last: maxVerdicts})
 	for i := len(decisions) - 1; i >= 0 && len(v.Verdicts) < maxVerdicts; i-- {
 		v.Verdicts = append(v.Verdicts, decisions[i])
 	}

@@ -38,6 +38,7 @@ type fake struct {
 	status    manage.Status
 	gateways  []manage.Gateway
 	decisions []gate.Decision
+	explained manage.Explain // what was asked last
 	link      manage.Link
 	err       error
 	asked     int
@@ -67,7 +68,8 @@ func (f *fake) fails(err error) {
 	f.err = err
 }
 
-func (f *fake) Explain(context.Context, manage.Explain) ([]gate.Decision, error) {
+func (f *fake) Explain(_ context.Context, e manage.Explain) ([]gate.Decision, error) {
+	f.explained = e
 	return f.decisions, nil
 }
 func (f *fake) Gateways(context.Context, struct{}) ([]manage.Gateway, error) { return f.gateways, nil }
@@ -166,7 +168,7 @@ func TestThePage(t *testing.T) {
 		"Everything works", "Telegram @our_bot", "✓ connected", "Since 3 hours ago", "Last event 2 minutes ago",
 		"home ✓ connected", "People Telegram Ann Lee , Telegram 7", "Chats Telegram chat -1001", "Listens to everybody in its chats", "Last wake failed",
 		"Küche oben ! never connected", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
-		"Waiting 3 answers, the oldest from 1 hour ago : penalty until", "Newest snapshot 9 hours ago", "20 GB free", "good for 20 days", "Version v1.2.3", "No message has come",
+		"Waiting 3 answers, the oldest from 1 hour ago : penalty until", "Newest snapshot 9 hours ago", "20 GB free", "good for 20 days", "Version v1.2.3", "No message is remembered", "Search the last 30 days",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the page does not say %q:\n%s", want, said)

@@ -27,6 +27,7 @@ var funcs = template.FuncMap{
 	"hour":        func(t time.Time) string { return t.Local().Format("15:04") },
 	"class":       class,
 	"says":        says,
+	"answered":    words.Answer,
 	"hears":       hears,
 	"kept":        func(w *manage.Waiting, now time.Time) string { return words.Kept(w.Why, w.Next, now) },
 	"botLook":     func(s platforms.State) look { return botLooks[s] },

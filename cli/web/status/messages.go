@@ -1,0 +1,47 @@
+package status
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
+	"github.com/hermes-connector/hermes-connector/cli/words"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// maxMessages is how many messages the page of messages shows.
+const maxMessages = 200
+
+// asked is what the page of messages was asked for, as it was typed, and what is wrong with that.
+type asked struct{ Since, Person, Gateway, Wrong string }
+
+// messages is the page of those messages of the last thirty days that are asked for.
+func (s *Section) messages(w http.ResponseWriter, r *http.Request) {
+	v, err := s.look(r.Context())
+	q := r.URL.Query()
+	v.Asked = asked{Since: q.Get("since"), Person: strings.TrimSpace(q.Get("person")), Gateway: strings.TrimSpace(q.Get("gateway"))}
+	v.Verdicts = nil
+	e := manage.Explain{Person: v.Asked.Person, Gateway: v.Asked.Gateway, Last: maxMessages}
+	if v.Asked.Since != "" {
+		var ok bool
+		if e.Since, ok = words.Since(v.Asked.Since, v.At); !ok {
+			v.Asked.Wrong = "That is no time: type 2d, 12h, or a day such as 2026-11-27."
+		}
+	}
+	if err == nil && v.Asked.Wrong == "" {
+		v.Verdicts, err = s.o.Service.Explain(r.Context(), e)
+		if refused, ok := errors.AsType[*manage.Error](err); ok {
+			v.Asked.Wrong, err = refused.Error(), nil
+		}
+	}
+	if err != nil {
+		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "The messages could not be read",
+			"The database does not answer. hermes-connector doctor says why."))
+		return
+	}
+	v.Verdicts = slices.Clone(v.Verdicts)
+	slices.Reverse(v.Verdicts)
+	page.Answer(w, http.StatusOK, page.Page{Title: "Messages", Here: page.Status, Main: templates.HTML("messages", v)})
+}
