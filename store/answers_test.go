@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -119,6 +120,27 @@ func TestAnswersAreDroppedByTheOperator(t *testing.T) {
 	}
 	if rows, err := db.Audit.List(ctxOf(t), 0); err != nil || len(rows) != 2 {
 		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+// TestRestoredAnswersAreInDoubt: those of a backup may have been sent since it was made.
+func TestRestoredAnswersAreInDoubt(t *testing.T) {
+	c := newClock()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{Now: c.now})
+	r := answer(t, db, "i1", "g", 10)
+	var backup bytes.Buffer
+	if _, err := db.Backup(ctxOf(t), &backup); err != nil {
+		t.Fatal(err)
+	}
+	closeChecked(t, db)
+	if _, err := Restore(path, &backup, Options{Now: c.now}); err != nil {
+		t.Fatal(err)
+	}
+	db = reopen(t, path, Options{Now: c.now})
+	defer closeChecked(t, db)
+	if got, ok, err := db.Outbox.Find(ctxOf(t), "i1", r.ID); !ok || err != nil || !got.Begun.Equal(r.At) || got.Told {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -86,6 +86,23 @@ func NewEdit(x *bolt.Tx) Edit { return Edit{edit(x)} }
 // Move is MoveChat, as of m.At.
 func (e Edit) Move(m Move) error { return moveChat(e.Writer, m) }
 
+// DoubtAnswers marks the answers that wait: those of a backup may have been sent since.
+func (e Edit) DoubtAnswers() error {
+	if e.Bucket([]byte(outbox.Bucket)) == nil {
+		return nil // it is from before there was one
+	}
+	for _, r := range table.Readable[outbox.Record](e.Tx, outbox.Bucket) {
+		if r.State() != outbox.Waiting || !r.Begun.IsZero() {
+			continue
+		}
+		r.Begun = r.At
+		if err := table.PutIndexed(e.Writer, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RenewEpochs gives every lane a new epoch.
 func (e Edit) RenewEpochs() error {
 	for _, k := range table.KeysUnder(e.Tx, bucketLanes, nil) {

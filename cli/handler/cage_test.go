@@ -184,6 +184,32 @@ func TestALinkThatCameLater(t *testing.T) {
 	}
 }
 
+// TestTools: what is missing is named at the start; nothing runs without it.
+func TestTools(t *testing.T) {
+	caged, uncaged := &Config{Handlers: []*Handler{{Name: "a", Run: []string{"/usr/bin/true"}}}}, &Config{Handlers: []*Handler{{Name: "a", Run: []string{"/usr/bin/true"}, Uncaged: true}}}
+	const limiter, cage, version = "prlimit", "bwrap", "#!/bin/sh\necho bubblewrap "
+	for name, tc := range map[string]struct {
+		config   *Config
+		programs map[string]string
+		want     string // empty: it is content
+	}{
+		"nothing":                       {caged, nil, "install util-linux"},
+		"no bwrap":                      {caged, map[string]string{limiter: "#!/bin/sh\n"}, "install the package bubblewrap"},
+		"an old bwrap":                  {caged, map[string]string{limiter: "#!/bin/sh\n", cage: version + "0.7.0\n"}, "0.8 or newer"},
+		"a broken bwrap":                {caged, map[string]string{limiter: "#!/bin/sh\n", cage: "#!/bin/sh\nexit 1\n"}, "0.8 or newer"},
+		"a kernel that refuses":         {caged, map[string]string{limiter: "#!/bin/sh\n", cage: version + "0.8.0\ntest $# = 1 || { echo No permissions >&2; exit 1; }\n"}, "refuses the cage that handlers run in (No permissions)"},
+		"no bwrap, and nobody needs it": {uncaged, map[string]string{limiter: "#!/bin/sh\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", folder(t, tc.programs))
+			_, err := FindTools(t.Context(), tc.config)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
 // TestTheReadmesBackup: what README shows works, with other folders.
 func TestTheReadmesBackup(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
@@ -217,31 +243,5 @@ func TestTheReadmesBackup(t *testing.T) {
 	}
 	if list, err := exec.Command("tar", "-tzf", made[0]).Output(); err != nil || !strings.Contains(string(list), "cat.png") {
 		t.Errorf("in it is %q, %v", list, err)
-	}
-}
-
-// TestTools: what is missing is named at the start; nothing runs without it.
-func TestTools(t *testing.T) {
-	caged, uncaged := &Config{Handlers: []*Handler{{Name: "a", Run: []string{"/usr/bin/true"}}}}, &Config{Handlers: []*Handler{{Name: "a", Run: []string{"/usr/bin/true"}, Uncaged: true}}}
-	const limiter, cage, version = "prlimit", "bwrap", "#!/bin/sh\necho bubblewrap "
-	for name, tc := range map[string]struct {
-		config   *Config
-		programs map[string]string
-		want     string // empty: it is content
-	}{
-		"nothing":                       {caged, nil, "install util-linux"},
-		"no bwrap":                      {caged, map[string]string{limiter: "#!/bin/sh\n"}, "install the package bubblewrap"},
-		"an old bwrap":                  {caged, map[string]string{limiter: "#!/bin/sh\n", cage: version + "0.7.0\n"}, "0.8 or newer"},
-		"a broken bwrap":                {caged, map[string]string{limiter: "#!/bin/sh\n", cage: "#!/bin/sh\nexit 1\n"}, "0.8 or newer"},
-		"a kernel that refuses":         {caged, map[string]string{limiter: "#!/bin/sh\n", cage: version + "0.8.0\ntest $# = 1 || { echo No permissions >&2; exit 1; }\n"}, "refuses the cage that handlers run in (No permissions)"},
-		"no bwrap, and nobody needs it": {uncaged, map[string]string{limiter: "#!/bin/sh\n"}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("PATH", folder(t, tc.programs))
-			_, err := FindTools(t.Context(), tc.config)
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
-		})
 	}
 }

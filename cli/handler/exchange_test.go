@@ -307,3 +307,16 @@ esac
 		}
 	}
 }
+
+// TestOptions: values by name are a command's own; who gets what no command matches gets it as text.
+func TestOptions(t *testing.T) {
+	texts := handlersOf("cat")
+	texts["handlers.toml"] += "[[handlers]]\nname = \"b\"\nrun = [\"./a.sh\"]\ncommand = \"/b\"\n"
+	e, _ := engine(t, texts)
+	for text, want := range map[string]string{"/b two words": "two words", "/other two words": "/other two words"} {
+		run, _ := e.prepare(message{conversation: "x", text: text, options: map[string]string{"text": "two words"}})
+		if got := strings.Join(run(t.Context()), "|"); got != want {
+			t.Errorf("%s is answered %q, want %q", text, got, want)
+		}
+	}
+}

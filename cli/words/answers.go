@@ -71,6 +71,8 @@ func answered(d *gate.Decision, a *manage.Answer, ended *outbound.Ended, now tim
 		switch ended.Because {
 		case outbound.BecauseDeclined:
 			return of + "was dropped: when the network was back, the gateway could not write in this chat any more"
+		case outbound.BecauseUnknown:
+			return of + "may have been sent: the network never said"
 		case outbound.BecauseLate:
 			return of + "was not sent in time"
 		}

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,6 +40,9 @@ func (h *history) step() {
 	}
 	if pick(h.draw, "somebody reacts", []bool{true, false}) {
 		h.react(said)
+	}
+	if pick(h.draw, "an answer waits", []bool{false, true, false, false}) {
+		h.waits(said)
 	}
 	if pick(h.draw, "files are read", []bool{false, false, true, false, false, false, false, false}) {
 		h.read(said)
@@ -473,6 +477,65 @@ func (h *history) actOn(a *agent, named relay.Bot, chat relay.ChatID) {
 		return
 	}
 	h.declined(a, named, chat, err)
+}
+
+// waits has an agent say something for the last time while its network is away. The world changes, and the network comes
+// back: the answer is sent if its agent may write there then, and dropped if not; of one that nobody can judge it waits on.
+func (h *history) waits(said relay.ChatID) {
+	a := h.agents[pick(h.draw, "agent", h.ids)]
+	chat := pick(h.draw, "chat to answer in", append([]relay.ChatID{said, said, said}, h.chats...))
+	named := pick(h.draw, "bot to answer with", h.bots)
+	h.tell()
+	bot, may := h.carries(a, named, chat)
+	if !may || !a.live {
+		return
+	}
+	s := h.stages[bot]
+	s.away = true
+	res, err := act(h.t.Context(), h.sessions[a.id], relay.Request{
+		ID: "r", Platform: named.Platform, Bot: named.ID, Action: relay.Send{Chat: chat, Content: "hello", Meta: relay.Metadata{Notify: true}},
+	})
+	if s.away = false; err != nil || !res.Queued {
+		h.fail("%s answers in %q by %s, which is away: %+v, %v\n%s", a.id, chat, bot, res, err, h)
+	}
+	revoked := false
+	for range 3 {
+		h.wait(time.Millisecond)
+		h.change()
+		revoked = revoked || !a.live
+	}
+	h.tell()
+	before, want := len(s.sent), 0
+	if !revoked && h.mayAct(a.id, bot, chat) {
+		want = 1
+	}
+	h.empty()
+	if got := len(s.sent) - before; got != want {
+		h.fail("%s answered in %q by %s, which is back, and %d were sent (dropped: %+v); want %d\n%s", a.id, chat, bot, got, h.hub.Outbox().Ended(), want, h)
+	}
+	h.waited++
+	if want == 1 {
+		h.posts = append(h.posts, post{relay.Chat{Bot: bot, ID: chat}, relay.MessageID(fmt.Sprint("m", len(s.sent))), a.id, time.Now()})
+		return
+	}
+	_, err = h.db.DropAnswers(h.t.Context(), nil, a.id)
+	h.ok(err)
+	h.empty()
+}
+
+// empty sends what waits, as far as it can be sent now.
+func (h *history) empty() {
+	ctx, stop := context.WithCancel(h.t.Context())
+	q := h.hub.Outbox()
+	q.Recheck()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		q.Run(ctx)
+	}()
+	h.wait(time.Second)
+	stop()
+	<-ended
 }
 
 // counts notes a delivery.

@@ -23,7 +23,8 @@ type stage struct {
 	locates func(relay.ChatID) (relay.Place, error)
 	whose   func(relay.ChatID) (relay.UserID, bool)
 	sent    []relay.ChatID
-	touched int // messages edited, deleted and reacted to, whoever wrote them
+	away    bool // it takes no message now
+	touched int  // messages edited, deleted and reacted to, whoever wrote them
 }
 
 // asked is a stage seen as a platform without the abilities that tell a chat by its id.
@@ -43,6 +44,9 @@ func (s *stage) Descriptor() relay.Descriptor               { return relay.Descr
 func (s *stage) Status() platforms.Status                   { return platforms.Status{State: platforms.Connected} }
 func (s *stage) Run(context.Context, platforms.Inbox) error { return nil }
 func (s *stage) Send(_ context.Context, a relay.Send) (relay.Result, error) {
+	if s.away {
+		return relay.Result{}, relay.Later("the network cannot be reached", nil)
+	}
 	s.sent = append(s.sent, a.Chat)
 	return relay.Result{MessageID: relay.MessageID(fmt.Sprint("m", len(s.sent)))}, nil
 }

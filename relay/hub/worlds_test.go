@@ -38,7 +38,7 @@ func TestRandomWorlds(t *testing.T) {
 	t.Parallel()
 	parts, worldsOfOne := long.Pick(1, 8), long.Pick(50, 126)
 	want := int64(parts * histories * worldsOfOne)
-	var worlds, delivered, acted, touched, reacted, pressed, reads, refused, sent atomic.Int64
+	var worlds, delivered, acted, touched, reacted, pressed, reads, refused, sent, waited atomic.Int64
 	t.Run("histories", func(t *testing.T) {
 		for part := range parts {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
@@ -62,6 +62,7 @@ func TestRandomWorlds(t *testing.T) {
 						reads.Add(int64(h.reads))
 						refused.Add(int64(h.refused))
 						sent.Add(int64(h.sentFiles))
+						waited.Add(int64(h.waited))
 					})
 					switch failed := failed.(type) {
 					case nil:
@@ -76,6 +77,10 @@ func TestRandomWorlds(t *testing.T) {
 	})
 	t.Logf("%d worlds, %d deliveries, %d actions and %d tries to change a message and %d to change a reaction in them; %d presses answered a prompt", worlds.Load(), delivered.Load(), acted.Load(), touched.Load(), reacted.Load(), pressed.Load())
 	t.Logf("%d files were read, %d tries to read were refused, %d files were sent by their ids", reads.Load(), refused.Load(), sent.Load())
+	t.Logf("%d answers waited for a network", waited.Load())
+	if waited.Load() == 0 {
+		t.Error("no answer waited")
+	}
 	if n := worlds.Load(); n < want {
 		t.Errorf("%d worlds, want at least %d", n, want)
 	}
@@ -111,7 +116,7 @@ type history struct {
 	shelf    shelf
 	made     int // files
 
-	delivered, acted, touched, reacted, pressed, reads, refused, sentFiles int
+	delivered, acted, touched, reacted, pressed, reads, refused, sentFiles, waited int
 }
 
 // undecided is an event whose verdict for an instance is still to come.
@@ -142,7 +147,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 		}
 	}
 	h.desk = link.NewDesk(h.db, plainMAC{}, time.Now)
-	h.hub = New(h.db, h.desk, &bus.Local{}, hosted, Options{Files: &h.shelf})
+	h.hub = New(h.db, h.desk, &bus.Local{}, hosted, Options{Files: &h.shelf, Outbox: 6 * time.Hour})
 	for _, id := range h.ids {
 		a := h.agents[id]
 		s := h.hub.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant})
@@ -151,6 +156,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 			s.say(b)
 		}
 		h.sessions[id] = s
+		s.Action(t.Context(), relay.Request{Action: relay.Send{Meta: relay.Metadata{Notify: true}}}) // it tells its last answers from others
 		h.enroll(a)
 	}
 	for range beforeHistory {

@@ -185,7 +185,7 @@ func TestExplainAnswers(t *testing.T) {
 		states: map[relay.Chat]outbound.State{waits.Line(): {Next: noon.Add(time.Minute)}},
 		ended: []outbound.Ended{
 			lateToo, gone(3, outbound.BecauseDeclined, ""), gone(4, outbound.BecauseRefused, "message is too long"),
-			gone(5, outbound.BecauseLate, ""),
+			gone(5, outbound.BecauseUnknown, ""), gone(6, outbound.BecauseLate, ""),
 		},
 	}
 	w.change(func(s *manage.Settings) { s.Outbox = q })
@@ -209,6 +209,7 @@ func TestExplainAnswers(t *testing.T) {
 		`answer_late: an answer of "home" was not sent in time; the person is told when the bot is back`,
 		`answer_declined: an answer of "home" was dropped: when the network was back, the gateway could not write in this chat any more`,
 		`answer_refused: an answer of "home" was dropped: the network refused it: message is too long`,
+		`answer_unknown: an answer of "home" may have been sent: the network never said`,
 		`answer_late: an answer of "home" was not sent in time`,
 	}
 	if diff := cmp.Diff(want, explain(manage.Explain{})); diff != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
 // world is what a crash left: the database and the folder, copied at a moment at which a step had just ended.
@@ -85,7 +86,7 @@ func TestACrashAtEveryStep(t *testing.T) {
 	r = newRig(t, Options{}, "i1", "i2")
 	live := false
 	r.close()
-	r.open(Options{MaxTotal: 1210, Step: func(after string) {
+	r.open(Options{MaxTotal: 1410, Step: func(after string) {
 		if live {
 			step(after)
 		}
@@ -131,8 +132,20 @@ func TestACrashAtEveryStep(t *testing.T) {
 	}
 	step("replayed")
 	put(sized(100))
+	mu.Lock()
+	waits := answered[len(answered)-1]
+	mu.Unlock()
+	answer, err := r.db.Outbox.Add(r.ctx(), outbox.Record{Instance: "i1", File: waits, Frame: []byte(`{}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step("waits with an answer")
 	d, _ := r.accept(one, 303, "d") // a gives way
 	r.want(d, relay.MediaHeld)
+	step("with a full room")
+	if _, err := r.db.Outbox.Change(r.ctx(), answer.Number, func(*outbox.Record) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
 	step("end")
 	live = false
 	r.close()
@@ -141,7 +154,7 @@ func TestACrashAtEveryStep(t *testing.T) {
 	for _, w := range worlds {
 		seen[w.after[strings.Index(w.after, ": ")+2:strings.Index(w.after, ",")]] = true
 		x := &rig{t: t, home: w.home, net: r.net}
-		x.open(Options{MaxTotal: 1210})
+		x.open(Options{MaxTotal: 1410})
 		x.judge(w, contents, uploads)
 		x.close()
 	}
@@ -192,6 +205,12 @@ func (r *rig) judge(w world, contents map[string][]byte, uploads map[relay.Media
 		b, err := os.ReadFile(r.k.folder.path(rec.ID))
 		if err != nil || want != nil && !bytes.Equal(b, want) || int64(len(b)) != rec.Facts.Size {
 			r.t.Errorf("%s: a record says held of %d bytes, %v", w.after, len(b), err)
+		}
+	}
+	open, err := r.db.Outbox.List(r.ctx(), outbox.Filter{})
+	for _, a := range open {
+		if got := r.content("i1", a.File); len(got) == 0 || err != nil {
+			r.t.Errorf("%s: the file of an answer that waits has %d bytes, %v", w.after, len(got), err)
 		}
 	}
 	for _, id := range w.put {

@@ -83,6 +83,7 @@ const (
 	BecauseDeclined Because = "declined" // its agent may not write in the chat any more
 	BecauseRefused  Because = "refused"  // the network did not take it
 	BecauseLate     Because = "late"     // its time was over
+	BecauseUnknown  Because = "unknown"  // its time was over, and it may have been sent
 )
 
 func newQueue(out *Outbound, keep time.Duration) *Queue {

@@ -405,6 +405,23 @@ func TestTheNetworkDoesNotSay(t *testing.T) {
 	}, p)
 }
 
+// TestWhatMayHaveBeenSentIsNotSaidToBeLost: when its time is over and nobody could find out, that is all that can be said.
+func TestWhatMayHaveBeenSentIsNotSaidToBeLost(t *testing.T) {
+	p := newTown("1")
+	onStreet(t, time.Hour, func(s *street) {
+		p.set(func() { p.closed["@ann"] = time.Now().Add(3 * time.Hour) })
+		id := s.queued("home", "@ann", "hello")
+		r, _, err := s.db.Outbox.Find(s.t.Context(), "home", id)
+		s.ok(err)
+		_, err = s.db.Outbox.Change(s.t.Context(), r.Number, func(r *outbox.Record) bool { r.Begun = time.Now(); return true })
+		s.ok(err)
+		s.rest(4 * time.Hour)
+		if got := p.said(); len(got) != 0 || s.counts("outbox_unknown") != 1 || s.out.Queue.Holds(r.Line()) {
+			t.Errorf("said %q, %d are unknown", got, s.counts("outbox_unknown"))
+		}
+	}, p)
+}
+
 // TestAStopInTheMiddleOfACall leaves the answer to the next start, unless the network still answers.
 func TestAStopInTheMiddleOfACall(t *testing.T) {
 	p := newTown("1")

@@ -230,7 +230,7 @@ func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) tried {
 // end drops an answer that is not sent, and says so.
 func (q *Queue) end(ctx context.Context, r outbox.Record, why Because, err error) tried {
 	counter := map[Because]count.Counter{
-		BecauseDeclined: count.OutboxDeclined, BecauseRefused: count.OutboxRefused,
+		BecauseDeclined: count.OutboxDeclined, BecauseRefused: count.OutboxRefused, BecauseUnknown: count.OutboxUnknown,
 	}[why]
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
@@ -257,8 +257,11 @@ func (q *Queue) ends(r outbox.Record, why Because, err error) {
 	q.out.log.Warn("an answer that waited was not sent", "answer", r.ID, "instance", r.Instance, "bot", r.Bot.String(), "reason", string(why), "err", err)
 }
 
-// expire notes that r's time is over: its person is told when the bot is back.
+// expire notes that r's time is over: its person is told when the bot is back, unless it may have been sent.
 func (q *Queue) expire(ctx context.Context, r outbox.Record) tried {
+	if !r.Begun.IsZero() {
+		return q.end(ctx, r, BecauseUnknown, nil)
+	}
 	there, err := q.out.db.Outbox.Change(ctx, r.Number, func(r *outbox.Record) bool {
 		r.Frame, r.Over, r.Begun, r.Told = nil, time.Now().UTC(), time.Time{}, false
 		return true

@@ -27,6 +27,7 @@ import (
 // three seconds before an action's end.
 type town struct {
 	bot relay.Bot
+	way time.Duration // how long it takes to get there
 
 	mu     sync.Mutex // guards the fields below
 	away   bool
@@ -42,7 +43,7 @@ type town struct {
 
 func newTown(id relay.BotID) *town {
 	return &town{
-		bot: relay.Bot{Platform: "town", ID: id}, closed: make(map[relay.ChatID]time.Time),
+		bot: relay.Bot{Platform: "town", ID: id}, way: 50 * time.Millisecond, closed: make(map[relay.ChatID]time.Time),
 		refuse: make(map[relay.ChatID]*relay.ActionError), names: make(map[string]relay.MessageID),
 	}
 }
@@ -132,7 +133,7 @@ func (p *town) post(ctx context.Context, c relay.ChatID, text string) (relay.Res
 	if err := p.WaitOpen(ctx, c); err != nil {
 		return relay.Result{}, err
 	}
-	time.Sleep(50 * time.Millisecond) // the way there
+	time.Sleep(p.way)
 	if err := p.reach(ctx, c); err != nil {
 		if p.carry && relay.Explain(err).Outcome == relay.MaybeSent {
 			p.set(func() { p.posts = append(p.posts, string(c)+": "+text) })
@@ -228,7 +229,7 @@ func (c *cellar) Put(_ context.Context, _ relay.InstanceID, _ string, _ int64, b
 
 // street is towns, an Outbound before them, and the gateways of people, in virtual time.
 type street struct {
-	t     *testing.T
+	t     testing.TB
 	db    *store.DB
 	bots  hosts
 	out   *Outbound
@@ -237,33 +238,42 @@ type street struct {
 	stop  func() // the queue
 }
 
-// onStreet runs f with towns of one bot each. "home" is ann's and bob's, "den" eve's, in another tenant.
+// onStreet runs f with towns of one bot each, in virtual time. "home" is ann's and bob's, "den" eve's, in another tenant.
 func onStreet(t *testing.T, keep time.Duration, f func(s *street), bots ...platforms.Bot) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		dir, err := os.MkdirTemp("/dev/shm", "street-")
-		if err != nil {
-			dir = t.TempDir()
-		}
-		defer os.RemoveAll(dir)
-		db, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &street{t: t, db: db, bots: bots, files: &cellar{files: map[string]string{"https://x/a.png": "picture"}}, keep: keep}
-		for i, of := range map[relay.InstanceID]relay.TenantID{"home": "home", "den": "other"} {
-			s.ok(db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(i), Instance: i, Tenant: of, CreatedAt: time.Now()}, store.Instance{ID: i, Tenant: of, CreatedAt: time.Now()}))
-		}
-		for u, i := range map[relay.UserID]relay.InstanceID{"ann": "home", "bob": "home", "eve": "den"} {
-			s.ok(db.Bind(t.Context(), nil, store.Binding{Platform: "town", User: u, Instance: i, BoundAt: time.Now()}))
-		}
-		s.start()
-		defer func() {
-			s.stop()
-			s.ok(db.Close())
-		}()
-		f(s)
-	})
+	synctest.Test(t, func(t *testing.T) { onRealStreet(t, keep, f, bots...) })
+}
+
+// onRealStreet is onStreet in time as it is.
+func onRealStreet(t testing.TB, keep time.Duration, f func(s *street), bots ...platforms.Bot) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "street-")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	defer os.RemoveAll(dir)
+	db, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &street{t: t, db: db, bots: bots, files: &cellar{files: map[string]string{"https://x/a.png": "picture"}}, keep: keep}
+	s.enroll("home", "home")
+	s.enroll("den", "other")
+	for u, i := range map[relay.UserID]relay.InstanceID{"ann": "home", "bob": "home", "eve": "den"} {
+		s.ok(db.Bind(t.Context(), nil, store.Binding{Platform: "town", User: u, Instance: i, BoundAt: time.Now()}))
+	}
+	s.start()
+	defer func() {
+		s.stop()
+		s.ok(db.Close())
+	}()
+	f(s)
+}
+
+func (s *street) enroll(i relay.InstanceID, of relay.TenantID) {
+	s.t.Helper()
+	s.ok(s.db.Enroll(s.t.Context(), nil,
+		store.Gateway{ID: relay.GatewayID(i), Instance: i, Tenant: of, CreatedAt: time.Now()}, store.Instance{ID: i, Tenant: of, CreatedAt: time.Now()}))
 }
 
 func (s *street) ok(err error) {

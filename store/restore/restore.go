@@ -90,7 +90,10 @@ func renew(temp string, o boltfile.Options) (has holdings, err error) {
 		return has, err
 	}
 	if has, err = inventory(b, o); err == nil {
-		err = boltfile.Update(b, func(x *bolt.Tx) error { return store.NewEdit(x).RenewEpochs() })
+		err = boltfile.Update(b, func(x *bolt.Tx) error {
+			e := store.NewEdit(x)
+			return errors.Join(e.RenewEpochs(), e.DoubtAnswers())
+		})
 	}
 	return has, errors.Join(err, b.Close())
 }
