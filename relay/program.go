@@ -14,9 +14,11 @@ const (
 	// ProgramBotID is the bot's own id there. No web hook can be called so.
 	ProgramBotID BotID = "agents"
 
-	programPrefix = string(ProgramBotID) + ":"
-	maxCaller     = 32 // bytes
-	maxSession    = 64 // bytes
+	// ProgramPrefix begins the id of every program as a person.
+	ProgramPrefix = string(ProgramBotID) + ":"
+
+	maxCaller  = 32 // bytes
+	maxSession = 64 // bytes
 )
 
 // ProgramBot is the bot through which programs reach agents.
@@ -34,7 +36,7 @@ type Program struct {
 
 // User is whom the agent knows the program as.
 func (p Program) User() UserID {
-	return UserID(programPrefix + p.Caller + "@" + string(p.Agent))
+	return UserID(ProgramPrefix + p.Caller + "@" + string(p.Agent))
 }
 
 // Chat is the direct message between the program and the agent in that session.
@@ -42,7 +44,7 @@ func (p Program) Chat(session string) ChatID { return ChatID(string(p.User()) + 
 
 // ProgramOf is the program that a user is; ok is false for everybody else.
 func ProgramOf(u UserID) (p Program, ok bool) {
-	rest, ok := strings.CutPrefix(string(u), programPrefix)
+	rest, ok := strings.CutPrefix(string(u), ProgramPrefix)
 	if !ok {
 		return p, false
 	}

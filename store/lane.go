@@ -285,10 +285,9 @@ func (l *lane) receipt(b relay.BufferID) error {
 	return callers.Take(l.t.Writer, h.About.User, h.About.Chat, h.About.ID, l.t.clock())
 }
 
-// ofProgram reports whether what is stored of an entry may be a program's: what says so stands near its beginning.
-func ofProgram(value []byte) bool {
-	return bytes.Contains(value[:min(len(value), 2<<10)], []byte(`"b":"`+string(relay.ProgramBotID)+`"`))
-}
+// ofProgram reports whether what is stored of an entry may be a program's. Its author stands there as it is, however the rest
+// is written.
+func ofProgram(value []byte) bool { return bytes.Contains(value, []byte(relay.ProgramPrefix)) }
 
 // recountLanes makes the lanes agree with what is in them. One that is not there and holds something is
 // made, under a new epoch, for nobody knows which numbers it has given out.

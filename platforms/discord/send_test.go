@@ -221,6 +221,29 @@ func TestUnclearSendIsRepeatedOnce(t *testing.T) {
 	}
 }
 
+// TestWhatHasANameStandsOnce: sent again under its name, as after a crash, a text of several parts is not posted again, also
+// if only some of them stand.
+func TestWhatHasANameStandsOnce(t *testing.T) {
+	text := strings.Repeat("word ", 1000)
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Bot) {
+		named := platforms.Once(ctx, "q:1.abcdef")
+		first, err := p.Send(named, relay.Send{Chat: chat, Content: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := p.Send(named, relay.Send{Chat: chat, Content: text})
+		if diff := cmp.Diff(first, again); err != nil || diff != "" {
+			t.Errorf("%v (-first +again):\n%s", err, diff)
+		}
+		if got := f.stands(); len(got) != len(first.MessageIDs) || len(got) < 3 {
+			t.Errorf("%d messages stand, want %d", len(got), len(first.MessageIDs))
+		}
+		if _, err := p.Send(platforms.Once(ctx, "q:2.abcdef"), relay.Send{Chat: chat, Content: text}); err != nil || len(f.stands()) != 2*len(first.MessageIDs) {
+			t.Errorf("under another name: %d stand, %v", len(f.stands()), err)
+		}
+	})
+}
+
 func TestSendWaitsOutAShortPenalty(t *testing.T) {
 	for name, scope := range map[string]string{"of the route": "user", "of the channel": "shared", "of the bot": "global"} {
 		t.Run(name, func(t *testing.T) {

@@ -142,7 +142,7 @@ func TestWhoTriesAgainLater(t *testing.T) {
 	}{
 		"it works":                       {[]error{nil, nil}, 2, ""},
 		"it never leaves":                {[]error{never}, 1, "network: Net cannot be reached"},
-		"silence":                        {[]error{busy(7*time.Second, httpcall.Chat)}, 1, "network: flood control exceeded. Retry in 7 seconds"},
+		"silence":                        {[]error{busy(7*time.Second, httpcall.Chat)}, 1, "network: Flood control exceeded. Retry in 7 seconds"},
 		"behind a part it never leaves":  {[]error{nil, never, nil}, 3, ""},
 		"behind a part there is silence": {[]error{nil, busy(7*time.Second, httpcall.Chat), nil}, 3, ""},
 	} {

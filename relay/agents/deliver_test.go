@@ -81,6 +81,7 @@ func TestTheHelloIsAnsweredAsBefore(t *testing.T) {
 // TestReceipts: an agent that sleeps gets it later, and the receipt says so at every stage.
 func TestReceipts(t *testing.T) {
 	r := newRig(t)
+	r.desk.rates = unlimited()
 	r.enroll("home")
 	p := r.add("cron", false, "home")
 	first := p.call("POST", "/agents/deliver", payloadOf("d1", "one", member("agent_id", "home"))).want(t, 200, "")
@@ -94,6 +95,7 @@ func TestReceipts(t *testing.T) {
 		t.Errorf("state %v", got)
 	}
 	r.restart()
+	r.desk.rates = unlimited()
 	if again := p.call("POST", "/agents/deliver", payloadOf("d1", "one", member("agent_id", "home"))); again.raw != first.raw {
 		t.Errorf("again, after a restart: %s, want %s", again.raw, first.raw)
 	}
@@ -139,7 +141,6 @@ func TestManyCopies(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home")
 	p := r.add("cron", false, "home")
-	r.desk.rates = nil // see below
 	r.desk.rates = unlimited()
 	var wg sync.WaitGroup
 	answers := make([]answer, 64)

@@ -59,6 +59,7 @@ func (fs *Facts) Act(ctx context.Context, i relay.InstanceID, p platforms.Bot, c
 	}
 	if f.Stands() {
 		f.PersonSees, err = fs.personSees(ctx, p, place, c)
+		f.Unsaid = !f.PersonSees && fs.Visible.Unsaid(visibility.Of{Bot: c.Bot, Place: place, User: c.By})
 	}
 	return f, err
 }

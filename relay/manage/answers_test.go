@@ -53,7 +53,7 @@ func TestAnswers(t *testing.T) {
 	w, _, _ := healthy(t)
 	w.enroll(t, "attic")
 	q := &queue{states: map[relay.Chat]outbound.State{
-		{Bot: relay.Bot{Platform: "pigeon", ID: "1"}, ID: "ann"}: {Why: "network: flood control exceeded. Retry in 3600 seconds", Next: noon.Add(time.Hour)},
+		{Bot: relay.Bot{Platform: "pigeon", ID: "1"}, ID: "ann"}: {Why: "network: Flood control exceeded. Retry in 3600 seconds", Next: noon.Add(time.Hour)},
 	}}
 	w.change(func(s *manage.Settings) { s.Outbox = q })
 	first, second := w.answer(t, "home", "ann", 0), w.answer(t, "home", "bob", 1)
@@ -68,7 +68,7 @@ func TestAnswers(t *testing.T) {
 	}
 	want := map[string]any{
 		"messageId": string(first.ID), "instanceId": "home", "at": "2026-11-21T12:00:00Z", "platform": "pigeon", "botId": "1", "chatId": "ann",
-		"state": "waiting", "why": "network: flood control exceeded. Retry in 3600 seconds", "next": "2026-11-21T13:00:00Z",
+		"state": "waiting", "why": "network: Flood control exceeded. Retry in 3600 seconds", "next": "2026-11-21T13:00:00Z",
 	}
 	if diff := cmp.Diff(want, keysOf(t, all[0])); diff != "" { // invariant 4
 		t.Errorf("an answer (-want +got):\n%s", diff)
@@ -115,7 +115,7 @@ func TestAnswers(t *testing.T) {
 func TestStatusOfAnswers(t *testing.T) {
 	w, _, _ := healthy(t)
 	ann := relay.Chat{Bot: relay.Bot{Platform: "pigeon", ID: "1"}, ID: "ann"}
-	q := &queue{states: map[relay.Chat]outbound.State{ann: {Why: "network: flood control exceeded. Retry in 3600 seconds", Next: noon.Add(time.Hour)}}}
+	q := &queue{states: map[relay.Chat]outbound.State{ann: {Why: "network: Flood control exceeded. Retry in 3600 seconds", Next: noon.Add(time.Hour)}}}
 	w.change(func(s *manage.Settings) { s.Outbox = q })
 	say := func() (out []string, st manage.Status) {
 		t.Helper()
@@ -142,7 +142,7 @@ func TestStatusOfAnswers(t *testing.T) {
 	if diff := cmp.Diff([]string{"HC418 pigeon:1 3 answers wait for it: penalty until 2026-11-21T13:00:00Z"}, all); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	want := &manage.Waiting{Count: 3, OldestAt: noon, Why: "network: flood control exceeded. Retry in 3600 seconds", Next: noon.Add(time.Hour)}
+	want := &manage.Waiting{Count: 3, OldestAt: noon, Why: "network: Flood control exceeded. Retry in 3600 seconds", Next: noon.Add(time.Hour)}
 	if diff := cmp.Diff(want, st.Bots[0].Answers); diff != "" || st.Instances[0].Answers != 3 {
 		t.Errorf("%d of the instance; of the bot (-want +got):\n%s", st.Instances[0].Answers, diff)
 	}

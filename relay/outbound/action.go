@@ -106,8 +106,9 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 		res, err = a.keep(context.WithoutCancel(running), r, err)
 	}
 	a.heard(signOf(r.Action, err))
-	if _, ok := r.Action.(relay.FollowUp); !ok && says(r.Action) && a.target.action != nil {
-		who.recall(a.target.bot, a.target.action.Target(), r.Action, res, err)
+	if _, ok := r.Action.(relay.FollowUp); !ok {
+		at := a.place()
+		who.recall(who.out.bots.Bot(at.Bot), at.ID, r.Action, res, err)
 	}
 	if err != nil {
 		return relay.Result{}, who.failed(r.Action, err)

@@ -33,25 +33,28 @@ func (q *Queue) Run(ctx context.Context) {
 // prune forgets the answers that are not on disk any more, if it may have some.
 func (q *Queue) prune(ctx context.Context) {
 	q.mu.Lock()
-	stale := q.stale
+	stale, gone := q.stale, make(map[uint64]bool) // those that are known now and not on disk after that
 	q.stale = false
+	for _, l := range q.lines {
+		for _, w := range l.waiting {
+			gone[w.number] = true
+		}
+	}
 	q.mu.Unlock()
 	if !stale {
 		return
 	}
-	there, err := q.out.db.Outbox.List(ctx, outbox.Filter{}) // of what is stored meanwhile, nobody is told yet
+	there, err := q.out.db.Outbox.List(ctx, outbox.Filter{})
 	if err != nil {
 		return // each finds out when it is its turn
 	}
-	known := make(map[uint64]bool)
-	newest := uint64(0)
 	for _, r := range there {
-		known[r.Number], newest = true, max(newest, r.Number)
+		delete(gone, r.Number)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for c := range q.lines {
-		q.forgetLocked(c, func(w waiter) bool { return !known[w.number] && w.number <= newest })
+		q.forgetLocked(c, func(w waiter) bool { return gone[w.number] })
 	}
 }
 

@@ -62,6 +62,12 @@ func (who *Caller) says() bool {
 	return ok
 }
 
+// lasts reports whether a is worth waiting for: a final answer, or one that waited already.
+func (who *Caller) lasts(a relay.Action) bool {
+	_, waited := who.attachment.(absent)
+	return waited || who.out.Queue.keep > 0 && answers(a, who.says())
+}
+
 // learn notes whether the gateway tells its last answers from others.
 func (who *Caller) learn(a relay.Action) {
 	m, ok := a.(relay.SendMedia)

@@ -73,7 +73,7 @@ func TestTheNetworkIsAway(t *testing.T) {
 				}
 				p.set(func() { p.away = false })
 				back := time.Now()
-				s.rest(longest + lookEvery)
+				s.rest(2 * longest)
 				got := strings.Join(p.said(), "\n")
 				var want []string
 				switch {
@@ -205,6 +205,32 @@ func TestTheChatIsClaimedByAnother(t *testing.T) {
 		s.queued("den", "hall", "theirs")
 		s.rest(5 * time.Minute)
 		if got := p.said(); !slices.Equal(got, []string{"hall: theirs"}) {
+			t.Errorf("said %q", got)
+		}
+	}, p)
+}
+
+// TestWhoSeesTheChatIsNotKnown: a network that is away does not say that either, so the answer waits and is judged then; what
+// no conversation speaks for is declined at once.
+func TestWhoSeesTheChatIsNotKnown(t *testing.T) {
+	p := newTown("1")
+	onStreet(t, 6*time.Hour, func(s *street) {
+		s.ok(s.db.Converse(s.t.Context(), store.Conversation{
+			Instance: "home", Bot: p.bot, Chat: "green", Type: relay.ChatGroup, By: "ann", LastAt: time.Now(),
+		}))
+		p.set(func() { p.away = true })
+		at := clock(time.Now())
+		s.queued("home", "green", "hello")
+		if _, err := s.final("home", "elsewhere", "hello"); err == nil || err.Code != relay.CodeEgressDeclined {
+			t.Errorf("a chat that is not theirs: %v", err)
+		}
+		if _, err := s.do("home", relay.Send{Chat: "green", Content: "no end"}); err == nil {
+			t.Error("what is no last answer waits too")
+		}
+		s.rest(30 * time.Minute)
+		p.set(func() { p.away = false })
+		s.rest(3 * time.Minute)
+		if got := p.said(); !slices.Equal(got, []string{"green: (from " + at + ")\n\nhello"}) {
 			t.Errorf("said %q", got)
 		}
 	}, p)
@@ -501,6 +527,27 @@ func TestSwitchedOff(t *testing.T) {
 		p.set(func() { p.away = false })
 		s.rest(time.Minute)
 		if got := p.said(); !slices.Equal(got, []string{"@ann: An answer of " + at + " could not be delivered."}) {
+			t.Errorf("said %q", got)
+		}
+	}, p)
+}
+
+// TestDroppedByTheOperator: what the operator drops holds up nobody from then on, though it was not to be tried for an hour.
+func TestDroppedByTheOperator(t *testing.T) {
+	p := newTown("1")
+	onStreet(t, 6*time.Hour, func(s *street) {
+		p.set(func() { p.closed["@ann"] = time.Now().Add(time.Hour) })
+		s.queued("home", "@ann", "one")
+		s.rest(time.Second)
+		p.set(func() { clear(p.closed) })
+		_, err := s.db.DropAnswers(s.t.Context(), nil, "home")
+		s.ok(err)
+		s.out.Queue.Recheck()
+		s.rest(time.Second)
+		if res, err := s.final("home", "@ann", "two"); err != nil || res.Queued {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if got := p.said(); !slices.Equal(got, []string{"@ann: two"}) {
 			t.Errorf("said %q", got)
 		}
 	}, p)

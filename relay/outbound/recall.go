@@ -12,7 +12,7 @@ import (
 
 // recall notes in the history what came of something that the gateway said in a chat of p's.
 func (who *Caller) recall(p platforms.Bot, chat relay.ChatID, a relay.Action, res relay.Result, failed error) {
-	if !says(a) {
+	if !says(a) || p == nil { // or nobody can say which bot is meant
 		return
 	}
 	s := history.Said{

@@ -80,7 +80,9 @@ func (q *Queue) send(ctx, stop context.Context, r outbox.Record) tried {
 	}
 	defer done()
 	if err != nil {
-		return q.failed(ctx, r, err)
+		out := q.failed(ctx, r, err)
+		out.away = false // the network was not asked to send anything: the others' answers may leave
+		return out
 	}
 	if err := q.open(ctx, t); err != nil {
 		return tried{after: max(relay.Explain(err).RetryAfter, time.Second), why: relay.Explain(err).Public}
@@ -221,7 +223,7 @@ func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) tried {
 	case ae.Outcome == relay.NotSent && ae.Retried() && ae.RetryAfter > 0:
 		return tried{after: ae.RetryAfter, why: ae.Public}
 	case ae.Outcome == relay.NotSent && ae.Retried():
-		return tried{away: true, why: ae.Public}
+		return tried{away: true, after: longest, why: ae.Public} // whichever chat is next tells whether it is back
 	default:
 		return q.end(ctx, r, BecauseRefused, err)
 	}

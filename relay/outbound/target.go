@@ -55,6 +55,8 @@ func (who *Caller) allowed(ctx context.Context, r relay.Request) (t target, err 
 	switch {
 	case err != nil:
 		return t, internal(err)
+	case !ok && f.Unsaid && who.lasts(r.Action): // nothing is lost by asking again
+		return t, relay.Later("whether the person can see the chat is not known yet", nil)
 	case !ok:
 		return t, declined
 	case t.movedTo != "":

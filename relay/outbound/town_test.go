@@ -84,6 +84,16 @@ func (p *town) DirectUser(c relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(u), ok
 }
 
+// CanSee: everybody sees everything, if the network says so.
+func (p *town) CanSee(context.Context, relay.Place, relay.UserID) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.away {
+		return false, errors.New("the network cannot be reached")
+	}
+	return true, nil
+}
+
 func patienceOf(ctx context.Context) time.Time {
 	end, ok := ctx.Deadline()
 	if !ok {

@@ -47,8 +47,9 @@ type Of struct {
 
 // fact is an answer, and until when it is believed.
 type fact struct {
-	sees  bool
-	until time.Time
+	unsaid bool // the network gave no answer: it counts as a no
+	sees   bool
+	until  time.Time
 }
 
 // Get is what is known without asking.
@@ -57,6 +58,14 @@ func (c *Cache) Get(key Of) (sees, known bool) {
 	defer c.mu.Unlock()
 	f, hit := c.known[key]
 	return f.sees, hit && time.Now().Before(f.until)
+}
+
+// Unsaid reports whether what is known is that p gave no answer.
+func (c *Cache) Unsaid(key Of) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, hit := c.known[key]
+	return hit && f.unsaid
 }
 
 // Ask asks p, unless the answer is known. No answer until the given time is a no. The error is a
@@ -76,7 +85,7 @@ func (c *Cache) Ask(ctx context.Context, p platforms.Bot, key Of, until time.Tim
 		sees, err := roster.CanSee(asking, key.Place, key.User)
 		var f *fact
 		if err == nil {
-			f = &fact{sees, time.Now().Add(Believed)}
+			f = &fact{sees: sees, until: time.Now().Add(Believed)}
 		}
 		if c.end(q, f) && err == nil {
 			return sees, nil
@@ -88,7 +97,7 @@ func (c *Cache) Ask(ctx context.Context, p platforms.Bot, key Of, until time.Tim
 		case <-time.After(Retry):
 		case <-asking.Done():
 			if ctx.Err() == nil {
-				c.end(c.begin(key), &fact{false, time.Now().Add(Unknown)})
+				c.end(c.begin(key), &fact{unsaid: true, until: time.Now().Add(Unknown)})
 			}
 			return false, ctx.Err()
 		}
@@ -104,7 +113,7 @@ func (c *Cache) Observe(key Of, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if until := at.Add(Believed); now.Before(until) {
-		c.rememberLocked(key, fact{true, until})
+		c.rememberLocked(key, fact{sees: true, until: until})
 	}
 }
 
