@@ -173,8 +173,8 @@ func newAgentsRemoveCmd(a *app) *cobra.Command {
 	})
 }
 
-// agentConnector is an AgentConnector for skill runtimes, in JavaScript, with all methods of the contract: the stock example
-// has two of them.
+// agentConnector is an AgentConnector for skill runtimes, in JavaScript, with all methods of the contract; the stock example
+// cannot wait for an answer, nor wake with a word.
 //
 //go:embed agents_connector.mjs
 var agentConnector string
