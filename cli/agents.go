@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 func newAgentsCmd(a *app) *cobra.Command {
 	return group("agents", "Let programs hand over messages to agents: a cron job, a skill runtime, curl",
-		newAgentsAddCmd(a), newAgentsListCmd(a), newAgentsAllowCmd(a), newAgentsDenyCmd(a), newAgentsRotateCmd(a), newAgentsRemoveCmd(a))
+		newAgentsAddCmd(a), newAgentsListCmd(a), newAgentsAllowCmd(a), newAgentsDenyCmd(a), newAgentsRotateCmd(a), newAgentsRemoveCmd(a), newAgentsConnectorCmd(a))
 }
 
 // callerArgs gives c the flag that names agents, and returns what reads its arguments.
@@ -170,4 +171,23 @@ func newAgentsRemoveCmd(a *app) *cobra.Command {
 	return c.asking(onlyCaller, func(w io.Writer, in manage.CallerFor, _ manage.Caller) {
 		_, _ = fmt.Fprintf(w, "✓ %s is removed\n", terminal.Plain(in.Caller))
 	})
+}
+
+// agentConnector is an AgentConnector for skill runtimes, in JavaScript, with all methods of the contract; the stock example
+// cannot wait for an answer, nor wake with a word.
+//
+//go:embed agents_connector.mjs
+var agentConnector string
+
+func newAgentsConnectorCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "connector", Short: "Print an AgentConnector in JavaScript, for a skill runtime", Args: cobra.NoArgs,
+		Long: `Prints an AgentConnector v1.0 with all its methods, as an ES module without dependencies. It reads the lines that agents add
+prints; its first lines say how a runtime takes it.`,
+		Example: "  hermes-connector agents connector > hermes-agents.mjs",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(a.stdout, agentConnector)
+			return err
+		},
+	}
 }

@@ -43,6 +43,10 @@ func (Words) Status(st *manage.Status, seen manage.Seen) {
 	for _, i := range seen.Unreached {
 		st.Findings.Add(finding.NobodyBound, "gateway "+string(i), "nobody is linked to it", Line(ops.Link.Row, string(i)))
 	}
+	for _, p := range seen.Programs {
+		st.Findings.Add(finding.ProgramAstray, "program "+p.Caller, "no gateway serves its agent "+p.Agents[0],
+			"enroll the gateway again and run "+quoted(ops.AllowCaller.Row, p.Caller, p.Agents[0])+", or run "+quoted(ops.DenyCaller.Row, p.Caller, p.Agents[0]))
+	}
 	for _, n := range seen.Networks {
 		bot, p := "configure a bot for "+string(n), string(n)
 		if i := seen.Bound[n]; i != "" {

@@ -20,5 +20,6 @@ var (
 	GatewayAway    = kind("HC417", Notice, "What people write waits until it comes, and nobody answers them meanwhile.")
 	AnswersWait    = kind("HC418", Notice, "The connector sends these answers as soon as the network takes them.")
 	AnswerLate     = kind("HC419", Warning, "Somebody did not get the answer that their agent gave.")
+	ProgramAstray  = kind("HC420", Warning, "What the program hands over to that agent is refused.")
 	BacklogFilling = kind("HC416", Warning, "When it is full, each new message pushes out the oldest one.")
 )

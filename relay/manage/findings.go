@@ -150,5 +150,16 @@ func (s *observer) reach(ctx context.Context, st *Status, seen *Seen, live map[r
 			seen.Unreached = append(seen.Unreached, i)
 		}
 	}
+	programs, err := s.db.Callers.All(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range programs {
+		for _, a := range c.Agents {
+			if !live[a.Instance] {
+				seen.Programs = append(seen.Programs, CallerFor{Caller: c.Name, Agents: []string{string(a.Instance)}})
+			}
+		}
+	}
 	return nil
 }

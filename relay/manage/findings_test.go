@@ -121,6 +121,27 @@ func TestFindings(t *testing.T) {
 			}
 			w.refused(t, "attic")
 		}, []string{"HC414 gateway attic"}},
+		"a program whose agent has no gateway": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.enroll(t, "attic")
+			if _, err := w.AddCaller(t.Context(), system, manage.CallerFor{Caller: "cron", Agents: []string{"attic", "home"}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "attic"}); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"HC420 program cron"}},
+		"a program that was kept from an agent without a gateway": {func(t *testing.T, w *world, _ *server, _ *bird) {
+			w.enroll(t, "attic")
+			if _, err := w.AddCaller(t.Context(), system, manage.CallerFor{Caller: "cron", Agents: []string{"attic", "home"}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "attic"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.DenyCaller(t.Context(), system, manage.CallerFor{Caller: "cron", Agents: []string{"attic"}}); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
 		"a wrong secret before a good one": {func(t *testing.T, w *world, _ *server, _ *bird) {
 			w.refused(t, "home")
 			if err := w.auth.Used(t.Context(), token.Peer{Gateway: "home"}, netip.Addr{}); err != nil {

@@ -56,6 +56,7 @@ type Seen struct {
 	// Bound and Granted are networks without a bot here, where somebody is linked to an instance, or a chat granted to one: the first.
 	Bound, Granted map[relay.PlatformID]relay.InstanceID
 	Networks       []relay.PlatformID // those two may be on, in the order of the program
+	Programs       []CallerFor        // programs with the agents they were given that no gateway can serve
 	Late           []Answer           // that could not be sent in time, and of which nobody has been told yet
 }
 
