@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/outbox"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -36,13 +38,19 @@ func sameFile(t *testing.T, k, is, was string, anew bool) bool {
 // names a file without a record.
 func checkNeeds(t *testing.T, has map[string]map[string]string) {
 	t.Helper()
-	need := make(map[relay.MediaID][]relay.InstanceID)
+	need, uploads := make(map[relay.MediaID][]relay.InstanceID), make(map[relay.MediaID]bool)
 	for k, v := range has[bucketEntries] {
 		if ev, ok := namesFiles([]byte(k), []byte(v)); ok {
 			for _, a := range ev.Attachments {
 				i, _ := entryOwner([]byte(k))
 				need[a.ID] = append(need[a.ID], i)
 			}
+		}
+	}
+	for k, v := range has[outbox.Bucket] {
+		if r, err := table.Decode[outbox.Record]([]byte(k), []byte(v)); err == nil && r.File != "" {
+			need[r.File] = append(need[r.File], r.Instance)
+			uploads[r.File] = true
 		}
 	}
 	for k, v := range has[media.Bucket] {
@@ -54,10 +62,11 @@ func checkNeeds(t *testing.T, has map[string]map[string]string) {
 		slices.Sort(want)
 		slices.Sort(r.Needed)
 		if !slices.Equal(r.Needed, want) || r.Freed.IsZero() != (len(want) > 0) {
-			t.Errorf("file %s is needed by %v, let go of at %v; it stands in the entries of %v", r.ID, r.Needed, r.Freed, want)
+			t.Errorf("file %s is needed by %v, let go of at %v; it stands in the entries and answers of %v", r.ID, r.Needed, r.Freed, want)
 		}
 		delete(need, r.ID)
 	}
+	maps.DeleteFunc(need, func(id relay.MediaID, _ []relay.InstanceID) bool { return uploads[id] }) // no network gives them again
 	for id, of := range need {
 		t.Errorf("file %s stands in entries of %v, and has no record", id, of)
 	}

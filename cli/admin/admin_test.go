@@ -158,6 +158,14 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, ops.WebLink, struct{}{})
 	try(all, ops.WebLogout, struct{}{})
 	try(all, ops.Health, struct{}{})
+	try(all, ops.Answers, manage.AnswerQuery{Name: "home"})
+	try(all, ops.DropAnswers, manage.AnswerQuery{Name: "home"})
+	try(all, ops.Callers, struct{}{})
+	for _, op := range []ops.Op[manage.CallerFor, manage.CallerMade]{ops.AddCaller, ops.AllowCaller, ops.RotateCaller} {
+		try(all, op, manage.CallerFor{Caller: "cron"})
+	}
+	try(all, ops.DenyCaller, manage.CallerFor{Caller: "cron"})
+	try(all, ops.RemoveCaller, manage.CallerFor{Caller: "cron"})
 	try(all, ops.Reload, struct{}{})
 	return all
 }
