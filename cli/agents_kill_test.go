@@ -127,7 +127,7 @@ func newProgrammed(t *testing.T) *posted {
 // handOver hands over one thing after the other until quiet ends, each until there is a receipt; every fifth is a wake that is
 // scheduled. It returns what has one.
 func (p *posted) handOver(ctx, quiet context.Context, name, token string) (given []string) {
-	for n := 1; quiet.Err() == nil && ctx.Err() == nil; n++ {
+	for n := 1; n <= long.Pick(20, 100_000) && quiet.Err() == nil && ctx.Err() == nil; n++ { // the agent is slower than they are
 		what := fmt.Sprint(name, "-", n)
 		path, body := "/agents/deliver/home", map[string]any{"kind": "augment", "content": what, "meta": map[string]any{"dispatch_id": what}}
 		if n%5 == 0 {
