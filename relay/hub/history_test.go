@@ -56,7 +56,7 @@ func (h *history) change() {
 		h.enroll(a)
 		return
 	}
-	switch p := pick(h.draw, "platform", []relay.PlatformID{tell, tell, tell, mute}); pick(h.draw, "change", often(
+	switch p := pick(h.draw, "platform", []relay.PlatformID{tell, tell, tell, mute, relay.ProgramPlatform}); pick(h.draw, "change", often(
 		1, "nothing", 8, "sight", 6, "bind", 6, "claim", 3, "principal", 3, "relevance", 1, "unbind", 1, "release", 1, "prefer", 1, "lose", 1, "revoke", 2, "ack",
 	)) {
 	case "bind":
@@ -64,7 +64,10 @@ func (h *history) change() {
 		if p == mute && pick(h.draw, "dm chat known", []bool{true, false}) {
 			b.dmChat = relay.ChatID("@" + b.user)
 		}
-		b.commands = h.commands()
+		if b.commands = h.commands(); p == relay.ProgramPlatform { // the operator lets a program in
+			prog := relay.Program{Caller: "cron", Agent: a.id}
+			b = bond{platform: p, user: prog.User(), agent: a.id, dmChat: prog.Chat("main")}
+		}
 		err := h.db.Bind(h.t.Context(), nil, store.Binding{Platform: p, User: b.user, Instance: a.id, DMChat: b.dmChat, Commands: strings.Fields(b.commands)})
 		if _, refused := errors.AsType[*store.CommandTaken](err); refused != h.taken(b) {
 			h.fail("%s to %s for %q: %v\n%s", b.user, b.agent, b.commands, err, h)
@@ -89,7 +92,9 @@ func (h *history) change() {
 			h.prefer(slices.Index(h.bonds, b))
 		}
 	case "claim":
-		h.claim(p, a.id)
+		if p != relay.ProgramPlatform { // where nothing is shared
+			h.claim(p, a.id)
+		}
 	case "release":
 		if all := h.held(); len(all) > 0 {
 			at := pick(h.draw, "grant", all)
@@ -195,7 +200,11 @@ func (h *history) somewhere() relay.Chat {
 		return h.question
 	}
 	chats := append(slices.Clone(h.chats), "green.rose") // the one thread counts double
-	return relay.Chat{Bot: pick(h.draw, "bot", append(slices.Clone(h.bots), h.bots...)), ID: pick(h.draw, "chat", chats)}
+	bot := pick(h.draw, "bot", append(slices.Clone(h.bots), h.bots...))
+	if bot.IsProgram() { // there are no others
+		chats = h.programs
+	}
+	return relay.Chat{Bot: bot, ID: pick(h.draw, "chat", chats)}
 }
 
 // look changes what somebody, or everybody, sees of a chat, and prepares one of the hints a network
@@ -240,7 +249,9 @@ func (h *history) say() relay.ChatID {
 	bot := at.Bot
 	batch := platforms.Batch{Events: []relay.Event{h.event(at, true, twice)}}
 	if pick(h.draw, "events", []int{1, 1, 1, 1, 1, 2}) == 2 {
-		at.ID = pick(h.draw, "chat", h.chats)
+		if at.ID = pick(h.draw, "chat", h.chats); bot.IsProgram() {
+			at.ID = pick(h.draw, "chat", h.programs)
+		}
 		batch.Events = append(batch.Events, h.event(at, false, 4))
 	}
 	for n, ev := range batch.Events {
@@ -383,6 +394,11 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 	bot, chat := where.Bot, where.ID
 	kind := pick(h.draw, "kind", often(
 		9, "plain", twice, "said twice", 1, "again", 1, "link", 1, "own", 1, "for another"))
+	if bot.IsProgram() { // what it hands over is no command, no code, no press, and once
+		h.events++
+		src := relay.Source{Platform: bot.Platform, ChatID: chat, ChatType: relay.ChatDM, UserID: h.rooms[chat].whose, MessageID: "1"}
+		return relay.Event{ID: relay.EventID(fmt.Sprint("e", h.events)), MessageID: "1", Bot: bot, At: time.Now(), Type: relay.TypeText, Text: "[context] /add", Source: src}
+	}
 	if kind == "again" && len(h.past) > 0 {
 		ev := pick(h.draw, "past", h.past)
 		ev.Bot, ev.Source.Platform = bot, bot.Platform // the same id for another bot is another event
@@ -448,7 +464,7 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 // act lets everybody try to send to one chat, mostly the one something was said in, and compares who
 // may, through which bot, and what those hear who may not.
 func (h *history) act(said relay.ChatID) {
-	chat := pick(h.draw, "chat to act on", append([]relay.ChatID{said, said, said, said, "", "nowhere"}, h.chats...))
+	chat := pick(h.draw, "chat to act on", append([]relay.ChatID{said, said, said, said, "", "nowhere"}, append(slices.Clone(h.programs), h.chats...)...))
 	named := pick(h.draw, "bot to act with", append(slices.Clone(h.bots), relay.Bot{})) // the last: none is named
 	h.tell()
 	for _, id := range h.ids {

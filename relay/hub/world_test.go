@@ -146,6 +146,10 @@ func first(rs ...reason) string {
 func newWorld() *world {
 	one, two, other := relay.Bot{Platform: tell, ID: "1"}, relay.Bot{Platform: tell, ID: "2"}, relay.Bot{Platform: mute, ID: "1"}
 	all := []relay.Bot{one, two, other}
+	program := func(a relay.InstanceID) (relay.ChatID, room) {
+		p := relay.Program{Caller: "cron", Agent: a}
+		return p.Chat("main"), room{kind: relay.ChatDM, whose: p.User()}
+	}
 	w := &world{
 		agents: make(map[relay.InstanceID]*agent), grants: make(map[relay.Place]relay.InstanceID), views: make(map[look]view), lost: make(map[relay.ChatID]bool),
 		talks: make(map[talkKey]talk), marks: make(map[relay.Reaction]reacted), seen: make(map[mark]bool), asked: make(map[askedAs]*question), files: make(map[string]*file),
@@ -158,6 +162,10 @@ func newWorld() *world {
 			"loft":       {scope: "mill", kind: relay.ChatGroup},
 		},
 	}
+	for _, a := range []relay.InstanceID{"a1", "b1"} {
+		c, r := program(a)
+		w.rooms[c] = r
+	}
 	for _, a := range []agent{
 		{id: "a1", tenant: "a", label: "Kitchen", hellos: []relay.Bot{other, {Platform: tell}}, fronts: []relay.Bot{other, one, two}},
 		{id: "a2", tenant: "a", hellos: all, fronts: all},
@@ -165,6 +173,7 @@ func newWorld() *world {
 		{id: "c1", tenant: "c", hellos: []relay.Bot{two}, fronts: []relay.Bot{two}},
 	} {
 		a.next = 1
+		a.fronts = append(slices.Clone(a.fronts), relay.ProgramBot()) // of which no hello speaks
 		w.agents[a.id] = &a
 	}
 	return w

@@ -104,6 +104,7 @@ type history struct {
 	sessions map[relay.InstanceID]*attachment
 	people   []relay.UserID
 	chats    []relay.ChatID // of the rooms
+	programs []relay.ChatID // those of programs, which no other bot has
 	ids      []relay.InstanceID
 	hints    map[relay.Bot][]platforms.RosterChange // not told to the hub yet
 	codes    map[string]bond                        // by the text that redeems them
@@ -128,12 +129,18 @@ type undecided struct {
 func newHistory(t *testing.T, draw *rapid.T) *history {
 	h := &history{
 		world: newWorld(), t: t, draw: draw, stages: make(map[relay.Bot]*stage),
-		bots:     []relay.Bot{{Platform: tell, ID: "1"}, {Platform: tell, ID: "2"}, {Platform: mute, ID: "1"}},
+		bots:     []relay.Bot{{Platform: tell, ID: "1"}, {Platform: tell, ID: "2"}, {Platform: mute, ID: "1"}, relay.ProgramBot()},
 		people:   []relay.UserID{"ann", "bob", "cat", "eve"},
 		sessions: make(map[relay.InstanceID]*attachment), hints: make(map[relay.Bot][]platforms.RosterChange),
 		codes: make(map[string]bond),
 	}
 	h.chats = slices.SortedFunc(maps.Keys(h.rooms), func(a, b relay.ChatID) int { return cmp.Compare(b, a) }) // shared ones first
+	for _, c := range h.chats {
+		if _, _, ok := relay.ProgramIn(c); ok {
+			h.programs = append(h.programs, c)
+		}
+	}
+	h.chats = slices.DeleteFunc(h.chats, func(c relay.ChatID) bool { return slices.Contains(h.programs, c) })
 	h.ids = slices.Sorted(maps.Keys(h.agents))
 	h.open()
 	var hosted []platforms.Bot
