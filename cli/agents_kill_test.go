@@ -65,7 +65,7 @@ func TestKilledWhileProgramsHandOver(t *testing.T) {
 	defer hush()
 	receipts := make([][]string, programs)
 	for n := range programs {
-		handing.Go(func() { receipts[n] = p.handOver(ctx, quiet, fmt.Sprint("p", n), tokens[n]) })
+		handing.Go(func() { receipts[n] = p.handOver(ctx, quiet, fmt.Sprint("p", n), tokens[n], 4*kills) })
 	}
 	for range kills {
 		select {
@@ -124,14 +124,18 @@ func newProgrammed(t *testing.T) *posted {
 	return p
 }
 
-// handOver hands over one thing after the other until quiet ends, each until there is a receipt; every fifth is a wake that is
+// handOver hands over one thing after the other until quiet ends, most of them at the most, each until there is a receipt; every fifth is a wake that is
 // scheduled. It returns what has one.
-func (p *posted) handOver(ctx, quiet context.Context, name, token string) (given []string) {
-	for n := 1; n <= long.Pick(20, 100_000) && quiet.Err() == nil && ctx.Err() == nil; n++ { // the agent is slower than they are
-		what := fmt.Sprint(name, "-", n)
-		path, body := "/agents/deliver/home", map[string]any{"kind": "augment", "content": what, "meta": map[string]any{"dispatch_id": what}}
+func (p *posted) handOver(ctx, quiet context.Context, name, token string, most int) (given []string) {
+	for n := 1; n <= most && quiet.Err() == nil && ctx.Err() == nil; n++ {
+		select {
+		case <-time.After(time.Duration(rand.IntN(250)) * time.Millisecond): // the agent answers one after the other
+		case <-ctx.Done():
+		}
+		what := fmt.Sprint(name, "-", n) // also its session, or each would wait for the end of the turn before
+		path, body := "/agents/deliver/home@"+what, map[string]any{"kind": "augment", "content": what, "meta": map[string]any{"dispatch_id": what}}
 		if n%5 == 0 {
-			path, body = "/agents/wake/home", map[string]any{"context": what, "dispatch_id": what, "when": time.Now().Add(50 * time.Millisecond).UnixMilli()}
+			path, body = "/agents/wake/home@"+what, map[string]any{"context": what, "dispatch_id": what, "when": time.Now().Add(50 * time.Millisecond).UnixMilli()}
 		}
 		for {
 			if code, _ := p.call(ctx, http.MethodPost, path, token, body); code == http.StatusOK {
