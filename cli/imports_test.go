@@ -55,8 +55,8 @@ var mayImport = map[string]string{
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff",
-	"platforms/platformtest":     "relay platforms platforms/backoff", // to pause where nothing should happen
-	"platforms/*":                "relay platforms " + kit + hooks,    // never the store, the hub or one another
+	"platforms/platformtest":     "relay platforms platforms/backoff testdata/long", // to pause where nothing should happen
+	"platforms/*":                "relay platforms " + kit + hooks,                  // never the store, the hub or one another
 	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",

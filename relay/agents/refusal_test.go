@@ -142,7 +142,7 @@ func TestLimits(t *testing.T) {
 	r.enroll("home")
 	p, other := r.add("cron", false, "home"), r.add("other", false, "home")
 	noon := time.Now()
-	r.desk.now = func() time.Time { return noon }
+	r.sets(func() time.Time { return noon })
 	for range burst {
 		p.call("GET", "/agents", nil).want(t, 200, "")
 	}
@@ -224,7 +224,7 @@ func TestStatus(t *testing.T) {
 	p.call("POST", "/agents/deliver/home", payloadOf("d", "x")).want(t, 200, "")
 	g.inbound()
 	eventually(t, "active", func() bool { return status() == "active" })
-	r.desk.now = func() time.Time { return time.Now().Add(activeFor) }
+	r.sets(func() time.Time { return time.Now().Add(activeFor) })
 	if got := status(); got != "idle" {
 		t.Errorf("two minutes later: %v", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ const patience = 2 * time.Minute
 
 // rig is the routes over a real hub and database; gateways dial it.
 type rig struct {
+	clock atomic.Pointer[func() time.Time] // the desk's; nil: the machine's
 	t     testing.TB
 	path  string
 	db    *store.DB
@@ -91,6 +93,9 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
+// sets sets the desk's clock.
+func (r *rig) sets(clock func() time.Time) { r.clock.Store(&clock) }
+
 // start opens the database and serves.
 func (r *rig) start() {
 	r.t.Helper()
@@ -110,6 +115,12 @@ func (r *rig) start() {
 		URL: "http://connector.example", Networks: []platforms.Network{local.LoopbackNetwork, {Name: relay.ProgramPlatform}},
 	})
 	r.desk = New(db, r.bot, r.vault, r.vault, r.hub, r, Options{Log: log})
+	r.desk.now = func() time.Time {
+		if f := r.clock.Load(); f != nil {
+			return (*f)()
+		}
+		return time.Now()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	sessions, end := context.WithCancelCause(ctx)
 	var wg, open sync.WaitGroup

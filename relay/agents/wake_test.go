@@ -41,7 +41,7 @@ func TestWoken(t *testing.T) {
 			r := newRig(t)
 			r.enroll("home")
 			p := r.add("cron", false, "home")
-			r.desk.now = func() time.Time { return noon }
+			r.sets(func() time.Time { return noon })
 			r.asked = func(relay.InstanceID) wake.Asked { return tc.asked }
 			if tc.gateway != "" {
 				g := r.dial("home", local.LoopbackID)
@@ -137,7 +137,7 @@ func TestScheduled(t *testing.T) {
 	}
 	later := time.Now().Add(2 * time.Hour)
 	for range 2 { // a second look delivers nothing more
-		r.desk.now = func() time.Time { return later }
+		r.sets(func() time.Time { return later })
 		if _, _, err := r.desk.deliverDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestScheduled(t *testing.T) {
 		t.Errorf("receipt %s", a.raw)
 	}
 	body["when"] = time.Now().Add(31 * 24 * time.Hour).UnixMilli()
-	r.desk.now = time.Now
+	r.sets(time.Now)
 	p.call("POST", "/agents/wake/home", body).want(t, 400, "30 days")
 }
 
@@ -163,7 +163,7 @@ func TestScheduledAndDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := time.Now().Add(2 * time.Hour)
-	r.desk.now = func() time.Time { return later }
+	r.sets(func() time.Time { return later })
 	if _, ok, err := r.desk.deliverDue(t.Context()); err != nil || ok {
 		t.Errorf("something is scheduled still: %t, %v", ok, err)
 	}
