@@ -233,7 +233,7 @@ func TestDenied(t *testing.T) {
 			r.enroll("home")
 			p := r.add("cron", false, "home")
 			p.call("POST", "/agents/deliver/home", payloadOf("d1", "one")).want(t, 200, "")
-			p.call("POST", "/agents/wake/home", map[string]any{"context": "later", "when": 4_000_000_000_000, "dispatch_id": "w"}).want(t, 400, "30 days")
+			p.call("POST", "/agents/wake/home", map[string]any{"context": "later", "when": int64(4_000_000_000_000), "dispatch_id": "w"}).want(t, 400, "30 days")
 			if err := take(r); err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,7 @@ func TestWoken(t *testing.T) {
 		"asleep, quiet":                 {body: map[string]any{}, asked: wake.Asked{Rests: noon.Add(time.Hour)}, want: "quiet until 2026-11-27T13:00:00Z"},
 		"the same once more":            {gateway: "acks", body: map[string]any{"context": "x", "wait_ms": 20000, "dispatch_id": "w"}, twice: true, want: "repeated: nothing was delivered once more"},
 		"immediately, in as many words": {gateway: "acks", body: map[string]any{"context": "x", "when": "immediate", "wait_ms": 20000}, woken: true},
-		"when it was":                   {gateway: "acks", body: map[string]any{"context": "x", "when": 1_700_000_000_000, "wait_ms": 20000}, woken: true},
+		"when it was":                   {gateway: "acks", body: map[string]any{"context": "x", "when": int64(1_700_000_000_000), "wait_ms": 20000}, woken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
