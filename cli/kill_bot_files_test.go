@@ -84,7 +84,7 @@ func (a *botAPI) takeFile(w http.ResponseWriter, r *http.Request, field string) 
 	}
 	a.sent[caption]++
 	a.arrived = append(a.arrived, caption)
-	if at < 0 || !strings.HasSuffix(caption, " with "+string(content[at:])) {
+	if at < 0 || !strings.HasSuffix(strings.TrimSuffix(caption, repeated), " with "+string(content[at:])) {
 		a.faults = append(a.faults, fmt.Sprintf("%q was sent with another file", caption))
 	}
 	a.answerSent(w, chat)
