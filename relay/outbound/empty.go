@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
@@ -53,8 +54,14 @@ func (q *Queue) prune(ctx context.Context) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for c := range q.lines {
+	for c, l := range q.lines {
+		if l.going { // what comes of its first answer is told when that is over
+			q.stale = true
+			continue
+		}
+		before := len(l.waiting)
 		q.forgetLocked(c, func(w waiter) bool { return gone[w.number] })
+		q.out.counters.Add(count.OutboxRemoved, uint64(before-len(l.waiting)))
 	}
 }
 
