@@ -123,6 +123,36 @@ func TestTheNetworkIsAway(t *testing.T) {
 	}
 }
 
+// TestTheNetworkIsBack: what waits goes within seconds, in every chat if the bot's connection tells, and in the only one that
+// waits after a short while without the network even if nothing tells.
+func TestTheNetworkIsBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hasty bool
+		chats []relay.ChatID
+		away  time.Duration // after the last answer was stored
+	}{
+		"the connection tells": {false, []relay.ChatID{"@ann", "@bob"}, 30 * time.Minute},
+		"nothing tells":        {true, []relay.ChatID{"@ann"}, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTown("1")
+			p.hasty = tc.hasty
+			onStreet(t, 6*time.Hour, func(s *street) {
+				p.set(func() { p.away = true })
+				for _, c := range tc.chats {
+					s.queued("home", c, "hello")
+				}
+				s.rest(tc.away)
+				p.set(func() { p.away = false })
+				s.rest(10 * time.Second)
+				if got := p.said(); len(got) != len(tc.chats) {
+					t.Errorf("said %q", got)
+				}
+			}, p)
+		})
+	}
+}
+
 // TestAPenalty: one that is longer than an answer can wait is stored at once, and nothing leaves before it is over.
 func TestAPenalty(t *testing.T) {
 	for _, d := range []time.Duration{10 * time.Second, 25 * time.Second, time.Minute, 185 * time.Second, time.Hour} {

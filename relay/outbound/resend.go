@@ -221,7 +221,7 @@ func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) tried {
 	case ae.Outcome == relay.NotSent && ae.Retried() && ae.RetryAfter > 0:
 		return tried{after: ae.RetryAfter, why: ae.Public}
 	case ae.Outcome == relay.NotSent && ae.Retried():
-		return tried{away: true, after: longest, why: ae.Public} // whichever chat is next tells whether it is back
+		return tried{away: true, last: true, after: longest, why: ae.Public}
 	default:
 		return q.end(ctx, r, BecauseRefused, err)
 	}
