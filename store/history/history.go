@@ -56,6 +56,8 @@ const Late = "late"
 // Why a message left its lane, beside the reasons of dead letters, or an answer the outbox.
 const (
 	Removed   = "removed"   // the operator had the answer dropped
+	Revoked   = "revoked"   // the credential that the answer came with is dead
+	Withdrawn = "withdrawn" // the gateway deleted the answer
 	Discarded = "discarded" // the operator had it dropped
 	Damaged   = "damaged"   // its entry could not be read
 )
