@@ -53,7 +53,7 @@ type Verdict struct {
 // Late is the verdict about a message that was to be judged later and came too late for the question it answers.
 const Late = "late"
 
-// Why a message left its lane, beside the reasons of dead letters, or an answer the outbox.
+// Why a message left its lane, beside the reasons of dead letters, or why an answer left the outbox.
 const (
 	Removed   = "removed"   // the operator had the answer dropped
 	Discarded = "discarded" // the operator had it dropped
