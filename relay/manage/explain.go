@@ -117,7 +117,7 @@ type lookout struct {
 
 // last are the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict for each
 // gateway that it is about.
-func last(all []gate.Decision, n int) (out []gate.Decision) {
+func last(all []gate.Decision, n int) []gate.Decision {
 	type message struct {
 		bot   relay.Bot
 		event relay.EventID
@@ -125,6 +125,7 @@ func last(all []gate.Decision, n int) (out []gate.Decision) {
 	if n <= 0 {
 		return all
 	}
+	out := []gate.Decision{}
 	kept, left := make(map[message]bool), n
 	for _, d := range slices.Backward(all) {
 		m := message{d.Bot(), d.Event}
