@@ -308,7 +308,7 @@ esac
 	}
 }
 
-// TestOptions: values by name are a command's own; who gets what no command matches gets it as text.
+// TestOptions: values by name are a command's own; a handler without a command gets the message as text.
 func TestOptions(t *testing.T) {
 	texts := handlersOf("cat")
 	texts["handlers.toml"] += "[[handlers]]\nname = \"b\"\nrun = [\"./a.sh\"]\ncommand = \"/b\"\n"
