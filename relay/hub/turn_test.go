@@ -114,7 +114,8 @@ func TestANightsMessagesAreAConversation(t *testing.T) {
 	})
 }
 
-// TestOneByOne: to a gateway that acknowledges when it is done nothing comes as one, and nothing waits for a turn.
+// TestOneByOne: to a gateway that acknowledges when it is done nothing comes as one, and nothing waits for a turn, but for the end
+// of quiet hours.
 func TestOneByOne(t *testing.T) {
 	atNight(t, func(t *testing.T, n *night) {
 		n.said("@ann", "one", "two", "/status", "three")
@@ -126,6 +127,12 @@ func TestOneByOne(t *testing.T) {
 		n.wantTexts("one", "two")
 		n.wantTexts("one", "two", "/status")
 		n.wantTexts("one", "two", "/status", "three")
+		n.quiet("00:00-07:00")
+		n.said("@ann", "four", "five")
+		n.wantTexts("one", "two", "/status", "three")
+		time.Sleep(7 * time.Hour)
+		n.wantTexts("one", "two", "/status", "three", "four")
+		n.wantTexts("one", "two", "/status", "three", "four", "five")
 	})
 }
 
