@@ -25,7 +25,7 @@ type Hello struct {
 	// within the limits above. nil: it was not sent, as by gateways before August.
 	Manifest []json.RawMessage `json:"command_manifest,omitzero"`
 	// OneByOne: the gateway acknowledges a message only when it is done with it. So messages are not joined for it, and none
-	// waits for a turn. Our own gateways say it, Hermes gateways do not.
+	// waits for a turn. The runner of `handle` says it, Hermes gateways do not.
 	OneByOne bool `json:"one_by_one,omitzero"`
 }
 
