@@ -32,7 +32,7 @@ of theirs, and gets them also where another gateway gets what they write.`
 	c.Example = "  hermes-connector link home\n  hermes-connector link home --user telegram:4242\n" +
 		"  hermes-connector link tools --user telegram:4242 --commands /add,/backup"
 	a.maker(c.Command)
-	commands := c.Flags().StringSlice("commands", nil, "only `COMMANDS`, such as /add,/backup")
+	commands := c.Flags().StringSlice("commands", nil, "only `COMMANDS`, such as /add,/backup, in place of what they were linked for before")
 	args := func(pos []string) (manage.LinkFor, error) {
 		return manage.LinkFor{Name: pos[0], Commands: *commands}, nil
 	}

@@ -426,7 +426,8 @@ func (j *judge) circle(way []*Handler) string {
 	return ""
 }
 
-// paths judges what handlers see beside one another. Who may write to a folder may put a link there, or another program.
+// paths judges what handlers see beside one another. A handler that may write to a folder may put a link there, or
+// another program.
 func (j *judge) paths() {
 	for i, h := range j.cfg.Handlers {
 		if h.Uncaged {

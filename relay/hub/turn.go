@@ -21,6 +21,9 @@ func eventOf(e store.Entry) (ev relay.Event, ok bool) {
 
 // join makes next a part of e; see delivery.Outlet.
 func (s *attachment) join(e *store.Entry, next store.Entry) bool {
+	if s.oneByOne.Load() {
+		return false
+	}
 	if e.About.Bot != next.About.Bot || e.About.Chat != next.About.Chat || e.About.User != next.About.User {
 		return false
 	}
@@ -44,5 +47,5 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 func (s *attachment) where(e store.Entry) (c delivery.Conversation, urgent bool) {
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
-	return c, gate.Urgent(ev)
+	return c, gate.Urgent(ev) || s.oneByOne.Load()
 }

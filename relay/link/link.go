@@ -142,7 +142,7 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 }
 
-// DirectTo is the instance that gets a person's direct messages; empty: the person is linked to none.
+// DirectTo is the instance that gets a person's direct messages; empty: none does, but for their commands.
 func DirectTo(ctx context.Context, db *store.DB, by store.Person) (relay.InstanceID, error) {
 	bound, err := db.Bindings(ctx, store.BindingFilter{Platform: by.Platform, User: by.User})
 	return direct(bound), err
