@@ -81,7 +81,9 @@ for text that may come from anywhere. If you trust the program, two lines in the
 
 func newAgentsAllowCmd(a *app) *cobra.Command {
 	c := command(a, ops.AllowCaller, "Let a program reach more agents, or write to more people")
-	c.Example = "  hermes-connector agents allow cron --agent kids"
+	c.Long = `Lets a program reach more agents, or write to more people. Its token stays as it is. For an agent or a person that it
+reached before, this makes a new address, and the former one ends.`
+	c.Example = "  hermes-connector agents allow cron --agent kids\n  hermes-connector agents allow cron --person telegram:4242"
 	args := callerArgs(c.Command)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		in, err := args(pos)
