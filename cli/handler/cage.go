@@ -58,7 +58,7 @@ func FindTools(ctx context.Context, c *Config) (Tools, error) {
 	}
 	said, err := exec.CommandContext(ctx, t.bwrap, "--version").Output()
 	if err != nil || !recent(string(said)) {
-		return t, fmt.Errorf("%s is %s, and handlers want bubblewrap 0.8 or newer", t.bwrap, cmp.Or(strings.TrimSpace(string(said)), "broken"))
+		return t, fmt.Errorf("%s is %s, and handlers need bubblewrap 0.8 or newer", t.bwrap, cmp.Or(strings.TrimSpace(string(said)), "broken"))
 	}
 	dir, err := os.MkdirTemp("", "hermes-connector-handle-")
 	if err != nil {

@@ -37,7 +37,7 @@ const maxExplained = 1000
 // event. Refused with Offline when no server runs, with NotFound when the event is not among them, or there is no such gateway.
 func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
-		return nil, refuse(Offline, "no server is running, and only a running server knows what became of messages").try("serve")
+		return nil, refuse(Offline, "no server is running, and only a running one says what became of messages").try("serve")
 	}
 	files, err := s.filesOf(ctx)
 	if err != nil {
