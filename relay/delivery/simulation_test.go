@@ -351,7 +351,7 @@ func (w *world) widen(*rapid.T) {
 	if w.live == nil {
 		return
 	}
-	w.wide = true
+	w.wide, w.since = true, time.Now() // all that has gathered is backlog
 	w.live.widen()
 }
 
