@@ -65,6 +65,15 @@ func ProgramIn(c ChatID) (p Program, session string, ok bool) {
 	return p, string(c[at+1:]), ok
 }
 
+// wakes begins the first line of what a program wakes an agent with.
+const wakes = "[wake from "
+
+// WakeText is what a program of that name wakes an agent with, as the agent reads it. It is to interrupt the agent.
+func WakeText(caller, text string) string { return wakes + caller + "]\n\n" + text }
+
+// WakesAgent reports whether an event of a program has a WakeText.
+func WakesAgent(ev Event) bool { return strings.HasPrefix(ev.Text, wakes) }
+
 // CheckCaller reports why s cannot name a program.
 func CheckCaller(s string) error {
 	if s == "" || len(s) > maxCaller || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || s[0] == '-' {

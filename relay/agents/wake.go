@@ -91,7 +91,7 @@ func (d *Desk) wake(ctx context.Context, r *request) (any, error) {
 	}
 	h := handed{to: to, dispatch: o.DispatchID, when: at}
 	if o.Context != "" {
-		h.text = "[wake from " + r.caller.Name + "]\n\n" + o.Context
+		h.text = relay.WakeText(r.caller.Name, o.Context)
 	}
 	switch {
 	case !at.IsZero():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -26,7 +27,7 @@ func (s *attachment) tooQuiet(ctx context.Context, e store.Entry) bool {
 	if !rests {
 		return false
 	}
-	if _, urgent := s.where(e); urgent {
+	if _, how := s.where(e); how == delivery.Urgent {
 		return false
 	}
 	s.mu.Lock()
