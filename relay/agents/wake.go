@@ -177,7 +177,11 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 		return nil, context.Cause(ctx)
 	}
 	out.WokenAt = milli(d.now())
-	if !out.Woken {
+	switch {
+	case out.Woken:
+	case awake && rec.Skipped: // it is connected, and takes nothing now
+		out.Warnings = rec.Warnings
+	default:
 		out.Warnings = []string{warning}
 	}
 	return out, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
@@ -24,12 +25,14 @@ func TestWoken(t *testing.T) {
 		body    map[string]any
 		asked   wake.Asked
 		twice   bool // the same call before
+		quiet   string
 		woken   bool
 		want    string // the warning
 		left    int    // entries in the lane
 	}{
 		"acknowledged":                  {gateway: "acks", body: map[string]any{"context": "x", "wait_ms": 20000}, woken: true},
 		"connected, not acknowledged":   {gateway: "takes", body: map[string]any{"context": "x", "wait_ms": 1}, want: "connected: not taken yet", left: 1},
+		"connected, quiet":              {gateway: "takes", body: map[string]any{"context": "x", "wait_ms": 1}, quiet: "11:00-13:00", want: "waits: home is quiet until 2026-11-27T13:00:00Z", left: 1},
 		"connected, without context":    {gateway: "acks", body: map[string]any{}, want: "connected: nothing to interrupt with"},
 		"connected, without a body":     {gateway: "acks", want: "connected: nothing to interrupt with"},
 		"asleep, poked":                 {body: map[string]any{"context": "x", "wait_ms": 0}, want: "asleep: poked, not here yet", left: 1},
@@ -47,6 +50,14 @@ func TestWoken(t *testing.T) {
 			p := r.add("cron", false, "home")
 			r.sets(func() time.Time { return noon })
 			r.asked = func(relay.InstanceID) wake.Asked { return tc.asked }
+			if tc.quiet != "" {
+				if err := r.db.UpdateInstance(t.Context(), nil, "home", func(i *store.Instance) (err error) {
+					i.Quiet, err = relay.ParseQuietHours(tc.quiet, "UTC")
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if tc.gateway != "" {
 				g := r.dial("home", local.LoopbackID)
 				if tc.gateway == "acks" {
