@@ -109,6 +109,7 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
 	row := &audit.Entry{Actor: actor(by), Action: "link"} // whose code it is, the store finds out
+	d.db.People.Heard(by, store.Names{}, store.NamesIn(ev.Source)) // so that the link has them from its first moment
 	code, err := d.db.Codes.Redeem(ctx, row, d.key(secret), by, ev.Source.ChatID)
 	var taken *store.CommandTaken
 	switch {
@@ -120,7 +121,6 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		if err != nil {
 			return "", fmt.Errorf("redeem link code: %w", err)
 		}
-		d.db.People.Heard(by, store.Names{}, store.NamesIn(ev.Source))
 		to := func(inst relay.InstanceID) store.Instance {
 			return p.to[max(0, slices.IndexFunc(p.to, func(i linked) bool { return i.ID == inst }))].Instance
 		}

@@ -164,13 +164,14 @@ func TestRedeem(t *testing.T) {
 	b := newBench(t)
 	shown := b.mint(t, "home", "telegram")
 	ev := event("ann", "/link "+strings.ToLower(strings.Replace(shown, "-", " ", 1)))
+	ev.Source.UserDisplayName = "Ann"
 	answer := b.say(t, ev)
 	if !strings.Contains(answer, "`home`") {
 		t.Errorf("answer %q does not name the instance", answer)
 	}
 	bs := b.bindings(t, "ann")
-	if len(bs) != 1 || bs[0].Instance != "home" || bs[0].Tenant != "ours" || bs[0].DMChat != "dm-ann" {
-		t.Fatalf("bindings %+v, want one to home with its chat", bs)
+	if len(bs) != 1 || bs[0].Instance != "home" || bs[0].Tenant != "ours" || bs[0].DMChat != "dm-ann" || bs[0].Names.Told != "Ann" {
+		t.Fatalf("bindings %+v, want one to home with its chat and her name", bs)
 	}
 	// A crash before the answer: the same message comes again.
 	if again := b.say(t, ev); again != answer {
