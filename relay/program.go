@@ -27,8 +27,8 @@ func ProgramBot() Bot { return Bot{Platform: ProgramPlatform, ID: ProgramBotID} 
 // IsProgram reports whether the bot is the one through which programs reach agents.
 func (b Bot) IsProgram() bool { return b == ProgramBot() }
 
-// Program is a program as one agent knows it. Of two agents it is two people: what one of them may be sent says nothing
-// about the other.
+// Program is a program as one agent knows it. For two agents it is two people: what it may send to one of
+// them says nothing about the other.
 type Program struct {
 	Caller string // the name that the operator gave the program
 	Agent  InstanceID

@@ -37,9 +37,8 @@ type Replies interface {
 	Keep(ctx context.Context, r callers.Reply) (stored callers.Reply, dropped int, err error)
 }
 
-// Bot is the bot through which programs reach agents: what a program hands over is an event of its, and what an agent says is
-// kept for the program. Nobody has to be asked for that, so it is connected at once. Its methods may be called from any
-// goroutine.
+// Bot is the bot through which programs reach agents: what a program hands over becomes its event, and what an agent says is kept
+// for the program. There is no network to connect to, so it is connected at once. Its methods may be called from any goroutine.
 type Bot struct {
 	inbox.People
 	// Set once, by NewBot.
@@ -55,8 +54,8 @@ type Bot struct {
 	told   map[string][]chan<- callers.Reply // by caller: who waits for what agents say
 }
 
-// open is what went down to an agent in a chat since its last final word there, oldest first. said: that was its last word, and
-// nothing went down since.
+// open is what went down to an agent in a chat since its last final word there, oldest first. said: nothing did, and what stands
+// there is the last that was answered.
 type open struct {
 	events []relay.EventID
 	said   bool
@@ -259,7 +258,8 @@ func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) 
 	}
 }
 
-// tell has those know who wait for what agents say to the reply's caller. One who is slow asks the database.
+// tell passes a reply to the requests that wait for replies to its caller. One that has not taken the last one yet finds this one
+// in the database.
 func (b *Bot) tell(r callers.Reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -271,7 +271,7 @@ func (b *Bot) tell(r callers.Reply) {
 	}
 }
 
-// awaitReplies is sent to whenever an agent has said something to the caller; what is said in one moment may be one send.
+// awaitReplies gives out what agents say to the caller from now on; of what is said in one moment perhaps only the first.
 // done is to be called in the end.
 func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
 	b.mu.Lock()
