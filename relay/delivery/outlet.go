@@ -29,9 +29,8 @@ type Outlet struct {
 	// Join makes next a part of e, which is then given as one event, under next's id: it sets e's event. False: they are
 	// no one event, and e is as before. It is called like Push, and does not wait; nil: nothing is joined.
 	Join func(e *store.Entry, next store.Entry) bool
-	// Where tells in which conversation an entry is said, and how. An urgent one ends a turn or answers its question. Of
-	// people's entries none is patient or interrupting, and those of programs are never live. It is called like Push; nil: in
-	// none.
+	// Where tells in which conversation an entry is said, and how. An urgent one ends a turn or answers its question.
+	// Entries of programs are patient or interrupting; others never are. It is called like Push; nil: in none.
 	Where func(e store.Entry) (Conversation, Manner)
 	// Takes tells whether the session takes the entry now; nil: it takes all. One that it does not take stays in the
 	// buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.
