@@ -48,8 +48,8 @@ func newAgentsAddCmd(a *app) *cobra.Command {
 	c.Long = `Lets a program in under a name, and prints the token that it sends (Authorization: Bearer TOKEN). It is shown only
 once. The lines below it are what the stock client of AgentConnector reads.
 
-With --person it may also write to a person who is linked to a gateway, without an agent: the last lines are the
-addresses, where ntfy's clients publish.
+With --person it may write to a person who is linked to a gateway, without an agent. The last lines are the addresses
+for that, which take what ntfy's clients publish.
 
 With --hmac the program also has to sign the body of each request:
 X-Signature: sha256=HEX, the HMAC-SHA256 of the body with the secret that is printed.`
@@ -62,7 +62,11 @@ X-Signature: sha256=HEX, the HMAC-SHA256 of the body with the secret that is pri
 			return err
 		}
 		in.Sign = *sign
-		return newCaller(cmd.Context(), c, in, mayReach(in), toolsOfPrograms)
+		next := ""
+		if len(in.Agents) > 0 {
+			next = toolsOfPrograms
+		}
+		return newCaller(cmd.Context(), c, in, mayReach(in), next)
 	}
 	return c.Command
 }
@@ -76,15 +80,21 @@ for text that may come from anywhere. If you trust the program, two lines in the
     webhook: [hermes-cli]`
 
 func newAgentsAllowCmd(a *app) *cobra.Command {
-	c := command(a, ops.AllowCaller, "Let a program reach more agents")
-	c.Example = "  hermes-connector agents allow cron --agent kids"
+	c := command(a, ops.AllowCaller, "Let a program reach more agents, or write to more people")
+	c.Long = `Lets a program reach more agents, or write to more people. Its token stays as it is. For an agent or a person that it
+reached before, this makes a new address, and the former one ends.`
+	c.Example = "  hermes-connector agents allow cron --agent kids\n  hermes-connector agents allow cron --person telegram:4242"
 	args := callerArgs(c.Command)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		in, err := args(pos)
 		if err != nil {
 			return err
 		}
-		return newCaller(cmd.Context(), c, in, mayReach(in)+", too", "Its token stays as it is.")
+		next := "Its token stays as it is."
+		if len(in.Agents) > 0 {
+			next += " HTTP_WEBHOOK_AGENTS has only what is new: add that to the line that the program has."
+		}
+		return newCaller(cmd.Context(), c, in, mayReach(in)+", too", next)
 	}
 	return c.Command
 }
@@ -97,7 +107,7 @@ func newAgentsRotateCmd(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return newCaller(cmd.Context(), c, in, "has a new token, and new keys for waking", "The old ones have ended.")
+		return newCaller(cmd.Context(), c, in, "has a new token, and new addresses", "The old ones are no longer valid.")
 	}
 	return c.Command
 }
@@ -113,7 +123,9 @@ func newCaller(ctx context.Context, c operation[manage.CallerFor, manage.CallerM
 		a.say("✓ %s %s. Its address is %s/agents, and this is what it needs:\n", m.Caller, done, m.URL)
 		_, _ = fmt.Fprintln(w, a.below()+strings.Join(m.EnvLines(), "\n"))
 		a.say("\nNothing of it is shown again.")
-		_, _ = fmt.Fprintln(a.stderr, next)
+		if next != "" {
+			_, _ = fmt.Fprintln(a.stderr, next)
+		}
 		for _, warning := range m.Warnings {
 			a.say("! %s", warning)
 		}
@@ -125,7 +137,7 @@ func newCaller(ctx context.Context, c operation[manage.CallerFor, manage.CallerM
 }
 
 func newAgentsListCmd(a *app) *cobra.Command {
-	return listing(command(a, ops.Callers, "List the programs, and the agents that they reach"), noArgs, "No program yet. Next: hermes-connector agents add CALLER --agent NAME",
+	return listing(command(a, ops.Callers, "List the programs, and the agents and people that they reach"), noArgs, "No program yet. Next: hermes-connector agents add PROGRAM --agent NAME",
 		[]any{"PROGRAM", "AGENTS", "PEOPLE", "SIGNS", "SINCE"}, func(c manage.Caller) []any {
 			return []any{c.Caller, agentNames(c), personNames(c), map[bool]string{false: "no", true: "yes"}[c.Signs], c.CreatedAt.Local().Format(time.DateOnly)}
 		})
@@ -155,7 +167,7 @@ func personNames(c manage.Caller) string {
 }
 
 func newAgentsDenyCmd(a *app) *cobra.Command {
-	c := command(a, ops.DenyCaller, "Keep a program from an agent; what waits becomes dead letters")
+	c := command(a, ops.DenyCaller, "Keep a program from an agent, where what waits becomes dead letters, or from a person")
 	c.Example = "  hermes-connector agents deny cron --agent kids"
 	return c.asking(callerArgs(c.Command), func(w io.Writer, in manage.CallerFor, left manage.Caller) {
 		_, _ = fmt.Fprintf(w, "✓ %s no longer reaches %s\n", terminal.Plain(in.Caller), terminal.Plain(strings.Join(append(in.Agents, in.People...), ", ")))

@@ -143,6 +143,9 @@ func runHandlers(ctx context.Context, a *app, c *handler.Config, envFile, state 
 	log := a.logger(config.Log{}, new(slog.LevelVar))
 	r := handler.Runner{Engine: &handler.Engine{Config: c, Log: log}, Log: log}
 	if r.Credential, err = client.ReadCredential(env); err != nil {
+		if envFile == "" {
+			err = fmt.Errorf("%w, and --env FILE reads it from a file", err)
+		}
 		return usageError{err}
 	}
 	if r.Engine.Tools, err = handler.FindTools(ctx, c); err != nil {

@@ -27,12 +27,12 @@ func newLinkCmd(a *app) *cobra.Command {
 	c.Long = `Makes a one-time code. Whoever sends it to the bot in a direct message is linked to the gateway: the gateway gets
 what they write, and may write to them.
 
-With --user a person is linked right away, without a code. With --commands the gateway gets nothing but these commands
-of theirs, and gets them also where another gateway gets what they write.`
+With --user a person is linked right away, without a code. With --commands the gateway gets only these commands of
+theirs, also in chats whose other messages go to another gateway.`
 	c.Example = "  hermes-connector link home\n  hermes-connector link home --user telegram:4242\n" +
 		"  hermes-connector link tools --user telegram:4242 --commands /add,/backup"
 	a.maker(c.Command)
-	commands := c.Flags().StringSlice("commands", nil, "only `COMMANDS`, such as /add,/backup")
+	commands := c.Flags().StringSlice("commands", nil, "only `COMMANDS`, such as /add,/backup, in place of what they were linked for before")
 	args := func(pos []string) (manage.LinkFor, error) {
 		return manage.LinkFor{Name: pos[0], Commands: *commands}, nil
 	}
@@ -56,8 +56,8 @@ of theirs, and gets them also where another gateway gets what they write.`
 
 func newUnlinkCmd(a *app) *cobra.Command {
 	c := command(a, ops.Unbind, "Unlink a person from a gateway")
-	c.Long = "Unlinks a person. With --forget, `explain` shows nothing any more of what they wrote to the gateway, nor of its answers. They\n" +
-		"need not be linked for that. What the gateway keeps itself is its own matter."
+	c.Long = "Unlinks a person. With --forget, explain no longer shows what they wrote to the gateway, nor its answers. They need not\n" +
+		"be linked for that. What the gateway itself keeps stays there."
 	c.Example = "  hermes-connector unlink home --user telegram:4242\n  hermes-connector unlink home --user telegram:4242 --forget"
 	forget := c.Flags().Bool("forget", false, "also take their messages out of what explain shows")
 	c.RunE = person(a, c.Command, c.op, c.asJSON, "no longer reach", nil, func(b *manage.Bind) { b.Forget = *forget })
@@ -103,7 +103,7 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 		}
 		return show(cmd.Context(), a, op, b, *asJSON, func(w io.Writer, out manage.Binding) {
 			if to := out.DirectTo; len(out.Commands) > 0 {
-				_, _ = fmt.Fprintf(w, "✓ of the messages of %s, %s %s %s\n", personShown(out.Platform, out.User, out.Person), terminal.Plain(strings.Join(out.Commands, ", ")), done, nameOr(out.Gateway, out.Instance))
+				_, _ = fmt.Fprintf(w, "✓ %s of %s %s %s\n", terminal.Plain(strings.Join(out.Commands, ", ")), personShown(out.Platform, out.User, out.Person), done, nameOr(out.Gateway, out.Instance))
 			} else if to != "" && to != out.Instance {
 				_, _ = fmt.Fprintf(w, "✓ %s is linked to %s, but direct messages still go to %s\n", personShown(out.Platform, out.User, out.Person), nameOr(out.Gateway, out.Instance), nameOr(out.DirectName, to))
 				_, _ = fmt.Fprintf(w, "  To change that: %s\n", words.Line(ops.SetDMDefault.Row, string(out.Instance), string(out.Platform), string(out.User)))
@@ -111,7 +111,7 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 				_, _ = fmt.Fprintf(w, "✓ messages of %s %s %s\n", personShown(out.Platform, out.User, out.Person), done, nameOr(out.Gateway, out.Instance))
 			}
 			if b.Forget {
-				_, _ = fmt.Fprintln(w, "✓ explain shows none of them any more")
+				_, _ = fmt.Fprintln(w, "✓ explain no longer shows them")
 			}
 			warn(w, out.Warnings)
 		})

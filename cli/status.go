@@ -211,15 +211,15 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 
 func newExplainCmd(a *app) *cobra.Command {
 	c := command(a, ops.Explain, "Show where messages went, and why")
-	c.Long = "Shows what happened to the newest messages, or to one: which gateway got it, or why none did, and the command that\n" +
-		"changes that, and when it was answered. It also shows refused calls of networks. Messages that were stored are remembered\n" +
-		"for thirty days, others since the server started."
+	c.Long = "Shows what happened to the newest messages, or to one: which gateway got it, or why none did, when it was answered, and\n" +
+		"the command that changes that. It also shows refused calls of networks. Messages that were stored for a gateway are\n" +
+		"remembered for thirty days, all others until the server stops."
 	c.Example = "  hermes-connector explain --last 5\n" +
 		"  hermes-connector explain --since 2d --person ann --gateway home\n" +
 		"  hermes-connector explain --person @ann --follow"
 	var e manage.Explain
 	f := c.Flags()
-	f.IntVar(&e.Last, "last", 0, "show only the newest `N` messages, at most 1000; 0: that many")
+	f.IntVar(&e.Last, "last", 0, "show only the newest `N` messages; 1000 are shown at most")
 	since := f.String("since", "", "only what came after `TIME`: 2d or 12h ago, or a day such as 2026-11-27")
 	f.StringVar(&e.Gateway, "gateway", "", "only what `NAME` got, or why it did not")
 	f.StringVar(&e.Person, "person", "", "only what that person wrote: an `ID`, a name, or @ and the name of an account")
@@ -227,7 +227,7 @@ func newExplainCmd(a *app) *cobra.Command {
 	follow := f.Bool("follow", false, "keep showing new messages, until Ctrl-C")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		if e.Last < 0 {
-			return usageError{errors.New("--last wants a number of messages")}
+			return usageError{errors.New("--last cannot be negative")}
 		}
 		if len(pos) > 0 {
 			e.Event = relay.EventID(pos[0])
@@ -235,7 +235,7 @@ func newExplainCmd(a *app) *cobra.Command {
 		if *since != "" {
 			var ok bool
 			if e.Since, ok = words.Since(*since, time.Now()); !ok {
-				return usageError{fmt.Errorf("--since wants a time such as 2d, 12h or 2026-11-27, not %q", *since)}
+				return usageError{fmt.Errorf("--since: %q is not a time: write 2d, 12h or 2026-11-27", *since)}
 			}
 		}
 		if e.Event != "" && *follow {

@@ -52,6 +52,16 @@ func TestAnswersTakeSoMuchRoom(t *testing.T) {
 	if _, err := db.Outbox.Add(ctxOf(t), r); !errors.Is(err, outbox.ErrTooMany) {
 		t.Errorf("the 17.: %v", err)
 	}
+	set := func(frame json.RawMessage) error {
+		_, err := db.Outbox.Change(ctxOf(t), 1, func(r *outbox.Record) bool { r.Frame = frame; return true })
+		return err
+	}
+	if err := set(json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), large+64<<10)) + `"`)); !errors.Is(err, outbox.ErrTooMany) {
+		t.Errorf("a longer one in the place of the first: %v", err)
+	}
+	if err := errors.Join(set(json.RawMessage(`"x"`)), set(r.Frame)); err != nil {
+		t.Errorf("a shorter one, and then one as long as it was: %v", err)
+	}
 	answer(t, db, "i2", "g2", large)
 }
 

@@ -126,8 +126,8 @@ func cold() (out []string) {
 	return out
 }
 
-// room is how many bytes of the root page are left, but for what is in that bucket: bbolt splits a page that has more, and
-// the root stays split until the next start.
+// room is how many bytes of the root page are left when that bucket is empty: bbolt splits a page that has more, and the root
+// stays split until the next start.
 func (t *tx) room(but string) int {
 	used := nodeHeader
 	for _, k := range kinds {

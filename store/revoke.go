@@ -39,7 +39,7 @@ func (db *DB) Revoke(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 			}
 			gone = append(gone, g.ID)
 		}
-		if _, err := outbox.DropWhere(t.Writer, func(r outbox.Record) bool { return slices.Contains(gone, r.Gateway) }, now); err != nil {
+		if _, err := t.dropAnswers(func(r outbox.Record) bool { return slices.Contains(gone, r.Gateway) }, history.Revoked, now); err != nil {
 			return err
 		}
 		if len(ids) > 0 && (len(gone) == 0 || len(t.liveGateways(i)) > 0) {
@@ -79,25 +79,27 @@ func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
 	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
 }
 
-// dropOutbox drops what i said and nobody has sent, and what is known of what was sent.
-func dropOutbox(w *table.Writer, i relay.InstanceID, now time.Time) error {
-	_, err := outbox.DropWhere(w, func(r outbox.Record) bool { return r.Instance == i }, now)
-	return err
+// dropAnswers drops the answers that which picks, notes in the history why those are not sent that waited, and returns how
+// many it dropped.
+func (t *tx) dropAnswers(which func(outbox.Record) bool, why string, now time.Time) (int, error) {
+	return outbox.DropWhere(t.Writer, func(r outbox.Record) bool {
+		goes := which(r)
+		if goes && r.State() == outbox.Waiting {
+			t.history.Said(history.Said{
+				At: now, Instance: r.Instance, Chat: r.Line(), Op: r.Op, State: history.Dropped, Why: why, Queued: r.ID,
+			})
+		}
+		return goes
+	}, now)
 }
 
 // DropAnswers removes answers of i that are not sent, all of them if none is named, and returns how many there were.
 func (db *DB) DropAnswers(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.MessageID) (n int, err error) {
 	now := db.now()
 	err = db.change(ctx, row, "drop answers", func(t *tx) (err error) {
-		n, err = outbox.DropWhere(t.Writer, func(r outbox.Record) bool {
-			goes := r.Instance == i && r.State() != outbox.Sent && (len(ids) == 0 || slices.Contains(ids, r.ID))
-			if goes {
-				t.history.Said(history.Said{
-					At: now, Instance: i, Chat: r.Line(), Op: r.Op, State: history.Dropped, Why: history.Removed, Queued: r.ID,
-				})
-			}
-			return goes
-		}, now)
+		n, err = t.dropAnswers(func(r outbox.Record) bool {
+			return r.Instance == i && r.State() != outbox.Sent && (len(ids) == 0 || slices.Contains(ids, r.ID))
+		}, history.Removed, now)
 		return err
 	})
 	return n, err
@@ -108,10 +110,11 @@ func (db *DB) DropAnswers(ctx context.Context, row *audit.Entry, i relay.Instanc
 // and its dead letters stay, for the operator to see.
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	w := t.Writer
+	_, failed := t.dropAnswers(func(r outbox.Record) bool { return r.Instance == i }, history.Revoked, now)
 	err := errors.Join(
+		failed,
 		table.DropUnder(w, bucketCommands, table.Prefix(i)),
 		table.DropUnder(w, capability.Bucket, table.Prefix(i)),
-		dropOutbox(w, i, now),
 		media.Strip(w, i, now),
 		dropIndexed[Binding](w, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(i))),
 		dropIndexed[prompt.Record](w, prompt.Bucket, prompt.Of(i)),

@@ -55,6 +55,8 @@ type Client struct {
 	Credential
 	// Manifest are the slash commands, in Discord's form.
 	Manifest []json.RawMessage
+	// OneByOne: it acknowledges a delivery only when it is done with it, so nothing is joined for it.
+	OneByOne bool
 	// Pause is how long it waits before it dials again, doubled each time up to half a minute; 0: a second.
 	Pause time.Duration
 	// Log is told of connections; nil: nobody is.
@@ -137,7 +139,7 @@ func (c *Client) connect(ctx context.Context) (said bool, err error) {
 	l := &link{conn: conn, lost: make(chan struct{}), results: make(map[relay.RequestID]chan wire.OutboundResult)}
 	for _, b := range c.Identities {
 		// A manifest, though it is empty, says that this is no gateway of June 2026, which would be waited for.
-		hello := wire.Hello{Platform: b.Platform, BotID: b.ID, Manifest: append([]json.RawMessage{}, c.Manifest...)}
+		hello := wire.Hello{Platform: b.Platform, BotID: b.ID, Manifest: append([]json.RawMessage{}, c.Manifest...), OneByOne: c.OneByOne}
 		if err := c.write(ctx, l, hello); err != nil {
 			return false, err
 		}

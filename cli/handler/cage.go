@@ -58,7 +58,7 @@ func FindTools(ctx context.Context, c *Config) (Tools, error) {
 	}
 	said, err := exec.CommandContext(ctx, t.bwrap, "--version").Output()
 	if err != nil || !recent(string(said)) {
-		return t, fmt.Errorf("%s is %s, and handlers want bubblewrap 0.8 or newer", t.bwrap, cmp.Or(strings.TrimSpace(string(said)), "broken"))
+		return t, fmt.Errorf("%s is %s, and handlers need bubblewrap 0.8 or newer", t.bwrap, cmp.Or(strings.TrimSpace(string(said)), "broken"))
 	}
 	dir, err := os.MkdirTemp("", "hermes-connector-handle-")
 	if err != nil {
@@ -218,7 +218,7 @@ func (t Tools) run(ctx context.Context, h *Handler, thread, dir string, stdin []
 		if context.Cause(ctx) != context.DeadlineExceeded {
 			r.cause = "the runner stops"
 		}
-	case exited && (exit.ExitCode() < 0 || exit.ExitCode() > signalled):
+	case exited && (exit.ExitCode() < 0 || exit.ExitCode() > signalled && exit.ExitCode() <= signalled+maxSignal):
 		r.cause, r.killed = "it was killed: "+exit.String(), true
 	case err != nil:
 		r.cause = err.Error()
@@ -226,8 +226,9 @@ func (t Tools) run(ctx context.Context, h *Handler, thread, dir string, stdin []
 	return r
 }
 
-// signalled is what bwrap's exit status, like a shell's, begins at when a signal has ended the program.
-const signalled = 128
+// signalled is what bwrap's exit status, like a shell's, begins at when a signal has ended the program; beyond the last signal it
+// is the program's own, as 255 is ssh's.
+const signalled, maxSignal = 128, 64
 
 // maxSaid is how much is kept of what a run says on stderr, in bytes.
 const maxSaid = 2 << 10

@@ -214,7 +214,7 @@ func (j *judge) one(i int, raw handlerTOML) *Handler {
 		j.fault(i, "format", `want "text" or "xml"`)
 	}
 	if h.Agent && !h.XML {
-		j.fault(i, "agent", `wants format = "xml": text has no misuse that could be heard of`)
+		j.fault(i, "agent", `needs format = "xml": text is never misuse`)
 	}
 	if raw.Timeout != "" {
 		d, err := time.ParseDuration(raw.Timeout)
@@ -379,7 +379,7 @@ func (j *judge) names() {
 func (j *judge) peers() {
 	for i, h := range j.cfg.Handlers {
 		if len(h.Peers) > 0 && !h.XML {
-			j.fault(i, "peers", `wants format = "xml": peers are called by fragments`)
+			j.fault(i, "peers", `needs format = "xml": peers are called by fragments`)
 		}
 		for n, name := range h.Peers {
 			at := fmt.Sprintf("peers.%d", n)
@@ -387,7 +387,7 @@ func (j *judge) peers() {
 			case o == nil:
 				j.fault(i, at, "there is no handler %q", name)
 			case !o.XML:
-				j.fault(i, at, `%s wants format = "xml": text names no fields`, name)
+				j.fault(i, at, `%s needs format = "xml": text has no fields`, name)
 			case slices.ContainsFunc(h.Peers, func(p string) bool { return onePart(p, name) }):
 				j.fault(i, at, "%q begins with the name of another peer: the two cannot be told apart in a fragment", name)
 			}
@@ -426,7 +426,8 @@ func (j *judge) circle(way []*Handler) string {
 	return ""
 }
 
-// paths judges what handlers see beside one another. Who may write to a folder may put a link there, or another program.
+// paths judges what handlers see beside one another. A handler that may write to a folder may put a link there, or
+// another program.
 func (j *judge) paths() {
 	for i, h := range j.cfg.Handlers {
 		if h.Uncaged {

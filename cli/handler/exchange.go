@@ -54,7 +54,7 @@ func (e *Engine) prepare(m message) (run func(context.Context) []string, instead
 		return nil, nil
 	}
 	v, err := h.parse(words)
-	if m.options != nil && h.Command != "" { // who gets what no command matches gets it as text
+	if m.options != nil && h.Command != "" { // a handler without a command gets it as text
 		words = strings.Join(mapped(h, m.options), " ")
 		if v, err = h.named(m.options); h.Payload == nil {
 			v, err = values{m.options[textField]}, nil

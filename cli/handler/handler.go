@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The limits of a run and of an exchange.
@@ -104,7 +105,7 @@ func (c *Config) find(text string) (h *Handler, words string) {
 // commands of other bots, so which bot is named does not matter.
 func cutCommand(text string) (command, words string) {
 	text = strings.TrimSpace(text)
-	end := strings.IndexFunc(text, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == '\r' })
+	end := strings.IndexFunc(text, unicode.IsSpace)
 	if end < 0 {
 		end = len(text)
 	}

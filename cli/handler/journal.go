@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -37,9 +36,7 @@ type journal struct {
 
 // entry is what the journal knows of a delivery.
 type entry struct {
-	key  string // the buffer id, and a digest of which message that was: ids may begin anew when a backup is restored
-	size int    // of the text, in bytes
-	text string // a digest of who said what, and where
+	key  string // a digest of the buffer id and of which message that was: ids may begin anew when a backup is restored
 	done bool
 }
 
@@ -80,15 +77,11 @@ func (j *journal) load() error {
 	return j.rewrite()
 }
 
-// read takes over one line: "begin KEY SIZE TEXT" or "done KEY".
+// read takes over one line: "begin KEY" or "done KEY".
 func (j *journal) read(words []string) error {
 	switch {
-	case len(words) == 4 && words[0] == "begin":
-		size, err := strconv.Atoi(words[2])
-		if err != nil {
-			return errors.New("a line of it is damaged")
-		}
-		j.add(entry{key: words[1], size: size, text: words[3]})
+	case len(words) == 2 && words[0] == "begin":
+		j.add(entry{key: words[1]})
 	case len(words) == 2 && words[0] == "done":
 		j.end(words[1])
 	default:
@@ -111,15 +104,12 @@ func (j *journal) end(key string) {
 	}
 }
 
-// line is an entry as it is written.
-func (e entry) line() string { return fmt.Sprintf("begin %s %d %s\n", e.key, e.size, e.text) }
-
 // rewrite writes the file anew, with what is known and no more.
 func (j *journal) rewrite() error {
 	err := files.Aside(j.path, "journal.new-*", func(f *os.File) error {
 		w := bufio.NewWriter(f)
 		for _, e := range j.entries {
-			_, _ = w.WriteString(e.line()) // Flush has the error
+			_, _ = w.WriteString("begin " + e.key + "\n") // Flush has the error
 			if e.done {
 				_, _ = w.WriteString("done " + e.key + "\n")
 			}
@@ -150,80 +140,35 @@ func (j *journal) write(line string) error {
 
 // begin notes that a program is about to run for a delivery.
 func (j *journal) begin(in wire.Inbound) error {
-	e := entry{key: j.name(in), size: len(in.Event.Text), text: j.words(in, len(in.Event.Text))}
-	j.add(e)
-	return j.write(e.line())
+	key := j.name(in)
+	j.add(entry{key: key})
+	return j.write("begin " + key + "\n")
 }
 
-// finish notes that all is done for a delivery, which need not have begun.
+// finish notes that all is done for a delivery that had begun.
 func (j *journal) finish(in wire.Inbound) error {
 	key := j.name(in)
-	if _, known := j.find(key); !known {
-		return nil
-	}
 	j.end(key)
 	return j.write("done " + key + "\n")
 }
 
-func (j *journal) find(key string) (entry, bool) {
+// state says what the journal knows of a delivery: whether its program began, and whether that came to its end.
+func (j *journal) state(in wire.Inbound) (began, done bool) {
+	key := j.name(in)
 	for _, e := range slices.Backward(j.entries) {
 		if e.key == key {
-			return e, true
-		}
-	}
-	return entry{}, false
-}
-
-// state says what the journal knows of a delivery: whether its program began, and whether that came to its end. What people
-// say in a row may come as one message, so a delivery has also begun when it begins with one that had.
-func (j *journal) state(in wire.Inbound) (began, done bool) {
-	if e, known := j.find(j.name(in)); known {
-		return true, e.done
-	}
-	for _, e := range j.entries {
-		if !e.done && e.size < len(in.Event.Text) && in.Event.Text[e.size] == '\n' && j.words(in, e.size) == e.text {
-			return true, false
+			return true, e.done
 		}
 	}
 	return false, false
 }
 
-// settle notes that a delivery needs nothing more, with all that it may have been joined of.
-func (j *journal) settle(in wire.Inbound) error {
-	for _, e := range j.entries {
-		if !e.done && e.size < len(in.Event.Text) && j.words(in, e.size) == e.text {
-			j.end(e.key)
-			if err := j.write("done " + e.key + "\n"); err != nil {
-				return err
-			}
-		}
-	}
-	if _, known := j.find(j.name(in)); !known {
-		if err := j.begin(in); err != nil {
-			return err
-		}
-	}
-	return j.finish(in)
-}
-
 // close lets another runner have the journal.
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
-// name is how the journal calls a delivery.
+// name is how the journal calls a delivery: nobody can guess from it what that was.
 func (j *journal) name(in wire.Inbound) string {
-	s := in.Event.Source
-	return j.digest(in.Buffer, string(s.Platform), string(in.Event.MessageID))
-}
-
-// words stand for who said the first n bytes of a delivery's text, and where.
-func (j *journal) words(in wire.Inbound, n int) string {
-	s := in.Event.Source
-	return j.digest(string(s.Platform), string(s.ChatID), string(s.ThreadID), string(s.UserID), in.Event.Text[:n])
-}
-
-// digest stands for values, which nobody can guess from it.
-func (j *journal) digest(values ...string) string {
 	mac := hmac.New(sha256.New, j.key)
-	_, _ = fmt.Fprintf(mac, "%q", values) // a hash takes everything
+	_, _ = fmt.Fprintf(mac, "%q", []string{in.Buffer, string(in.Event.Source.Platform), string(in.Event.MessageID)}) // a hash takes everything
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }

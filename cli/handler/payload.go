@@ -51,7 +51,7 @@ func (h *Handler) fields() []Field {
 // values are the values of a payload, in the order of its fields.
 type values []string
 
-// errUnfit says that a payload does not fit. Who asked is shown the usage line, so there is no more to say.
+// errUnfit says that a payload does not fit. The person is shown the usage line, so there is no more to say.
 var errUnfit = errors.New("the payload does not fit")
 
 // parse reads what a message says into the fields of h. Words are taken in order, quotes group them, and a string that is
@@ -194,7 +194,7 @@ func plain(n *big.Rat) string {
 	return strconv.FormatFloat(s, 'f', -1, 64)
 }
 
-// usage is what the person reads whose words do not fit, as CommonMark.
+// usage is what a person reads when their words do not fit, as CommonMark.
 func (h *Handler) usage() string {
 	line, what := h.Command, []string(nil)
 	for _, f := range h.fields() {

@@ -44,7 +44,7 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 	if err := r.Engine.State.sweep(ctx, time.Now()); err != nil {
 		r.Log.Warn("idle threads are not removed", "err", err)
 	}
-	r.client = &client.Client{Credential: r.Credential, Log: r.Log}
+	r.client = &client.Client{Credential: r.Credential, OneByOne: true, Log: r.Log}
 	for _, h := range r.Engine.Config.Handlers {
 		if h.Command != "" {
 			r.client.Manifest = append(r.client.Manifest, h.manifest())
@@ -135,7 +135,7 @@ func (r *Runner) take(ctx context.Context, in wire.Inbound) error {
 		if err := r.say(ctx, in.Event, []string{interrupted}); err != nil {
 			return nil
 		}
-		if err := r.journal.settle(in); err != nil {
+		if err := r.journal.finish(in); err != nil {
 			return err
 		}
 	default:

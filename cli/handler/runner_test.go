@@ -90,6 +90,9 @@ func TestRunner(t *testing.T) {
 	if m := fmt.Sprintf("%s", c.hellos[0].Manifest); !strings.Contains(m, `"name":"add"`) || !strings.Contains(m, `"name":"two"`) {
 		t.Errorf("the hello names %s", m)
 	}
+	if !c.hellos[0].OneByOne {
+		t.Error("the hello does not say that messages come one by one")
+	}
 }
 
 // TestARunIsRunOnce, whatever becomes of its answer: when the connection is lost, the delivery comes again.

@@ -178,7 +178,8 @@ func Answer(a gate.Answer) (words string) {
 // unsent says why an answer was not sent.
 var unsent = map[string]string{
 	"declined": "the gateway may not write in this chat", "rate_limited": "the network asked the bot to wait",
-	"unavailable": "the network was away", "refused": "the network refused it", "late": "its time ran out", "removed": "the operator dropped it", "unknown": "nobody knows whether the network took it",
+	"unavailable": "the network was away", "refused": "the network refused it", "late": "its time ran out", "removed": "the operator dropped it",
+	"revoked": "the gateway was revoked", "withdrawn": "the gateway withdrew it", "unknown": "nobody knows whether the network took it",
 }
 
 // admit is the command that lets one more person speak. The list that it gives takes the place of the former one.

@@ -3,6 +3,7 @@ package discord
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -133,7 +134,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	switch {
 	case err == nil || a.Remove && refusedWith(err, discordgo.ErrCodeUnknownEmoji):
 		return relay.Result{MessageID: a.Message}, nil
-	case httpcall.FaultOf(err).Limited():
+	case httpcall.FaultOf(err).Limited(), errors.Is(err, rest.ErrOverspent):
 		return relay.Result{}, sender.Dropped(err)
 	case refusedWith(err, discordgo.ErrCodeUnknownMessage):
 		p.absent.Note(a.Message)

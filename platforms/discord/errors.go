@@ -1,15 +1,12 @@
 package discord
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
-	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -39,11 +36,8 @@ func refusal(status, code int, words string) *relay.ActionError {
 	return relay.Refused(out, nil)
 }
 
-// explained is err as a gateway may read it. After too many refused requests of its own it must not try again.
+// explained is err as a gateway may read it.
 func explained(err error) *relay.ActionError {
-	if errors.Is(err, rest.ErrOverspent) {
-		return sender.Dropped(err)
-	}
 	return httpcall.Explain(err, "Discord", func(f *httpcall.Fault) *relay.ActionError {
 		return refusal(f.Status, f.Code, f.Message)
 	})

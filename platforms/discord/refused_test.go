@@ -51,11 +51,15 @@ func TestOneGatewaySilencesNobody(t *testing.T) {
 		if n := len(f.callsTo("DELETE", "/")); n != maxRefusedEach {
 			t.Errorf("%d of its requests left, want %d", n, maxRefusedEach)
 		}
-		if ae := failure(t, last); ae.Outcome != relay.NotSent || ae.Public != "rate limited" || ae.RetryAfter < 9*time.Minute {
+		if ae := failure(t, last); ae.Outcome != relay.NotSent || ae.Public != relay.Penalty(ae.RetryAfter, nil).Public || ae.RetryAfter < 9*time.Minute {
 			t.Errorf("it is told %+v", ae)
 		}
-		if _, err := p.Send(hostile, relay.Send{Chat: "60", Content: "x"}); failure(t, err).Public != "rate limited" {
+		// A final answer is one that waits, as in any penalty; a reaction is not worth that.
+		if _, err := p.Send(hostile, relay.Send{Chat: "60", Content: "x"}); !failure(t, err).Retried() || failure(t, err).RetryAfter < 9*time.Minute {
 			t.Errorf("its send: %v", err)
+		}
+		if _, err := p.React(hostile, relay.React{Chat: "60", Message: "9", Emoji: "👍"}); failure(t, err).Public != "rate limited" {
+			t.Errorf("its reaction: %v", err)
 		}
 		for range 20 {
 			if _, err := p.Send(home, relay.Send{Chat: "60", Content: "hello"}); err != nil {

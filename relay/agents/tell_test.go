@@ -96,7 +96,7 @@ func TestMute(t *testing.T) {
 	}
 	say("/mute cron")
 	eventually(t, "the answer", func() bool { return len(r.told()) == 1 })
-	if got := r.told()[0]; !strings.Contains(got, "writes to you no more") {
+	if got := r.told()[0]; !strings.Contains(got, "no longer writes to you") {
 		t.Errorf("answer %q", got)
 	}
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": "x"}).want(t, 403, "muted")

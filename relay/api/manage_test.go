@@ -61,7 +61,7 @@ func TestLink(t *testing.T) {
 		t.Errorf("a platform nobody speaks: %d %s", resp.code, resp.raw)
 	}
 	resp = r.call("POST", "/manage/link", r.gw("gw"), map[string]any{"commands": []string{"add"}})
-	if want := `commands: "add" is no command: want / and up to 32 letters, digits, _ and -`; resp.code != http.StatusBadRequest || resp.text("error") != want {
+	if want := `commands: "add" is not a command: write / and up to 32 letters, digits, _ and -`; resp.code != http.StatusBadRequest || resp.text("error") != want {
 		t.Errorf("what is no command: %d %s", resp.code, resp.raw)
 	}
 	r.call("POST", "/manage/link", r.gw("gw"), map[string]any{"commands": []string{"/add"}}).want(t, http.StatusOK, "")

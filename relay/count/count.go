@@ -68,6 +68,7 @@ var (
 	OutboxDeclined = counter("outbox_declined", "stored answers that were dropped because their agent may not write in the chat any more")
 	OutboxRefused  = counter("outbox_refused", "stored answers that were dropped because the network refused them")
 	OutboxUnknown  = counter("outbox_unknown", "stored answers of which nobody knew whether they were sent when their time was over")
+	OutboxRemoved  = counter("outbox_removed", "stored answers that were deleted by the operator, or because their gateway was revoked")
 	OutboxLate     = counter("outbox_late", "stored answers that could not be sent in time; their readers are told")
 	OutboxFull     = counter("outbox_full", "answers that were not stored because too many of the agent's waited")
 

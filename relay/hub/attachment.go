@@ -45,6 +45,7 @@ type attachment struct {
 	grown           atomic.Bool   // newer is closed, or just about to be
 	fetches         atomic.Bool   // the gateway fetches files: it has shown that
 	active          atomic.Int64  // when the gateway last acknowledged or asked for something, in nanoseconds since 1970
+	oneByOne        atomic.Bool   // it said so; see wire.Hello
 	old             atomic.Bool   // it took files without fetching them, and never showed that
 
 	// revoked: the credential is dead. Actions that have not begun are declined.
@@ -240,6 +241,9 @@ func (h *Hub) takeOver(s *attachment) error {
 // flip, and has the pump look again at entries of the bots that the identity fronts.
 func (s *attachment) Hello(ctx context.Context, f wire.Hello) error {
 	h := s.hub
+	if f.OneByOne {
+		s.oneByOne.Store(true)
+	}
 	first := s.say(relay.Bot{Platform: f.Platform, ID: f.BotID})
 	if first {
 		if err := s.current(ctx); err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -27,7 +27,7 @@ func (s *attachment) tooQuiet(ctx context.Context, e store.Entry) bool {
 	if !rests {
 		return false
 	}
-	if _, how := s.where(e); how == delivery.Urgent {
+	if ev, _ := eventOf(e); gate.Urgent(ev) {
 		return false
 	}
 	s.mu.Lock()

@@ -21,6 +21,9 @@ func eventOf(e store.Entry) (ev relay.Event, ok bool) {
 
 // join makes next a part of e; see delivery.Outlet.
 func (s *attachment) join(e *store.Entry, next store.Entry) bool {
+	if s.oneByOne.Load() {
+		return false
+	}
 	if e.About.Bot != next.About.Bot || e.About.Chat != next.About.Chat || e.About.User != next.About.User {
 		return false
 	}
@@ -45,12 +48,12 @@ func (s *attachment) where(e store.Entry) (c delivery.Conversation, how delivery
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
 	switch {
+	case s.oneByOne.Load() || gate.Urgent(ev):
+		return c, delivery.Urgent
 	case e.About.Bot.IsProgram() && relay.WakesAgent(ev):
 		return c, delivery.Interrupting
 	case e.About.Bot.IsProgram():
 		return c, delivery.Patient
-	case gate.Urgent(ev):
-		return c, delivery.Urgent
 	}
 	return c, delivery.Live
 }

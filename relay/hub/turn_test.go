@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -110,6 +111,28 @@ func TestANightsMessagesAreAConversation(t *testing.T) {
 		n.wantTexts("one\ntwo\nthree", "/status", "four\nfive")
 		n.said("@ann", "six")
 		n.wantTexts("one\ntwo\nthree", "/status", "four\nfive", "six") // live, into the turn
+	})
+}
+
+// TestOneByOne: to a gateway that acknowledges when it is done nothing comes as one, and nothing waits for a turn, but for the end
+// of quiet hours.
+func TestOneByOne(t *testing.T) {
+	atNight(t, func(t *testing.T, n *night) {
+		n.said("@ann", "one", "two", "/status", "three")
+		time.Sleep(time.Hour)
+		n.dial()
+		n.say(wire.Hello{Platform: relay.RelayPlatform, OneByOne: true, Manifest: []json.RawMessage{}})
+		time.Sleep(startTime)
+		n.wantTexts("one")
+		n.wantTexts("one", "two")
+		n.wantTexts("one", "two", "/status")
+		n.wantTexts("one", "two", "/status", "three")
+		n.quiet("00:00-07:00")
+		n.said("@ann", "four", "five")
+		n.wantTexts("one", "two", "/status", "three")
+		time.Sleep(7 * time.Hour)
+		n.wantTexts("one", "two", "/status", "three", "four")
+		n.wantTexts("one", "two", "/status", "three", "four", "five")
 	})
 }
 

@@ -236,7 +236,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 	if len(owned) > 0 && !bound {
 		none = gate.NoCommand
 	}
-	// To whoever has their commands only, the author is as foreign as to others.
+	// For a holder that the author is linked to for commands only, they are a stranger.
 	foreign := granted && grant.Instance != own && !slices.ContainsFunc(gate.Whole(owned), func(o gate.Owned) bool { return o.Instance == grant.Instance })
 	if foreign && !(ev.Traits.Press && bound) {
 		if err := add(grant.Instance, candidate{grant: true}); err != nil {

@@ -101,7 +101,7 @@ func (d *Desk) mute(ctx context.Context, p person, c Control) (string, error) {
 	case err != nil || !off:
 		return "`" + name + "` writes to you again.", err
 	}
-	return "`" + name + "` writes to you no more. `/unmute " + name + "` lets it write again.", nil
+	return "`" + name + "` no longer writes to you. `/unmute " + name + "` lets it write again.", nil
 }
 
 // Do carries out the control message ev, where c is what Command returned, and says what to answer in ev's chat. An error

@@ -108,7 +108,7 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		return d.Ration(ev, answerWrong), nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
-	row := &audit.Entry{Actor: actor(by), Action: "link"} // whose code it is, the store finds out
+	row := &audit.Entry{Actor: actor(by), Action: "link"}          // whose code it is, the store finds out
 	d.db.People.Heard(by, store.Names{}, store.NamesIn(ev.Source)) // so that the link has them from its first moment
 	code, err := d.db.Codes.Redeem(ctx, row, d.key(secret), by, ev.Source.ChatID)
 	var taken *store.CommandTaken
@@ -142,7 +142,7 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 }
 
-// DirectTo is the instance that gets a person's direct messages; empty: the person is linked to none.
+// DirectTo is the instance that gets a person's direct messages; empty: none does, but for their commands.
 func DirectTo(ctx context.Context, db *store.DB, by store.Person) (relay.InstanceID, error) {
 	bound, err := db.Bindings(ctx, store.BindingFilter{Platform: by.Platform, User: by.User})
 	return direct(bound), err

@@ -37,7 +37,7 @@ const maxExplained = 1000
 // event. Refused with Offline when no server runs, with NotFound when the event is not among them, or there is no such gateway.
 func (s *history) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
-		return nil, refuse(Offline, "no server is running, and only a running server knows what became of messages").try("serve")
+		return nil, refuse(Offline, "no server is running, and only a running one says what became of messages").try("serve")
 	}
 	files, err := s.filesOf(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ type lookout struct {
 
 // last are the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict for each
 // gateway that it is about.
-func last(all []gate.Decision, n int) (out []gate.Decision) {
+func last(all []gate.Decision, n int) []gate.Decision {
 	type message struct {
 		bot   relay.Bot
 		event relay.EventID
@@ -125,6 +125,7 @@ func last(all []gate.Decision, n int) (out []gate.Decision) {
 	if n <= 0 {
 		return all
 	}
+	out := []gate.Decision{}
 	kept, left := make(map[message]bool), n
 	for _, d := range slices.Backward(all) {
 		m := message{d.Bot(), d.Event}

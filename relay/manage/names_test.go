@@ -218,13 +218,14 @@ func TestExplainOfSome(t *testing.T) {
 		"by the account's name":      {manage.Explain{Person: "@ANN", Last: 1}, "e444 e444"},
 		"what came since":            {manage.Explain{Since: noon.Add(2 * time.Second)}, "e444 e444 e5555"},
 		"one of the bot's own":       {manage.Explain{Event: "e33"}, "e33"},
+		"nobody's":                   {manage.Explain{Person: "p9"}, ""},
 	} {
 		got := ""
 		all, err := w.Explain(t.Context(), tc.ask)
 		for _, d := range all {
 			got += " " + string(d.Event)
 		}
-		if err != nil || strings.TrimSpace(got) != tc.want {
+		if err != nil || all == nil || strings.TrimSpace(got) != tc.want { // a list in JSON, also when it is empty
 			t.Errorf("%s: %q, %v; want %q", what, got, err, tc.want)
 		}
 	}

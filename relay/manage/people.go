@@ -83,7 +83,7 @@ func commands(all []string) error {
 		_, own := link.Command(relay.Event{Text: c, Source: relay.Source{ChatType: relay.ChatDM}})
 		switch {
 		case !gate.IsCommand(c):
-			return unfit("commands", "%q is no command: want / and up to 32 letters, digits, _ and -", c)
+			return unfit("commands", "%q is not a command: write / and up to 32 letters, digits, _ and -", c)
 		case own:
 			return unfit("commands", "%s is a command for the connector, which answers it itself", c)
 		case gate.Urgent(relay.Event{Text: c}):

@@ -277,7 +277,10 @@ func (m *CallerMade) complete() error {
 		all[a.AgentID] = agent{m.URL + "/agents/deliver", a.WakeURL, m.URL + "/agents/health"}
 	}
 	raw, err := json.Marshal(all)
-	m.Env = map[string]string{envCallerAgents: string(raw), envCallerSecret: m.Secret}
+	m.Env = map[string]string{envCallerSecret: m.Secret}
+	if len(all) > 0 { // a line without any would take the place of the one that the program has
+		m.Env[envCallerAgents] = string(raw)
+	}
 	if m.Token != "" {
 		m.Env[envCallerAuth] = "Bearer " + m.Token
 	}

@@ -21,8 +21,8 @@ type about struct {
 
 func aboutOf(d gate.Decision) about { return about{d.Bot(), d.Event, d.Instance} }
 
-// recall is what the server remembers, and of what it does not any more that which the history says and e asks for, the oldest
-// first. What was not stored is in the server's memory alone, and what was answered in the history.
+// recall lists what the server remembers, and what the history says of other messages that e asks for, the oldest first. What
+// was not stored is in the server's memory alone; what was answered is in the history alone.
 func (l *lookout) recall(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	remembered := l.history.live.Decisions()
 	for _, d := range remembered {
@@ -85,7 +85,7 @@ func (l *lookout) stored(ctx context.Context, e Explain) (out []gate.Decision, e
 	return out, err
 }
 
-// decisionOf is a line of the history as the server would remember it.
+// decisionOf is what the history says of a message, as the server would remember it.
 func decisionOf(m dbhistory.Message) gate.Decision {
 	d := gate.Decision{
 		At: m.At, Platform: m.Of.Chat.Bot.Platform, BotID: m.Of.Chat.Bot.ID, Event: m.Of.ID, Chat: m.Of.Chat.ID, User: m.Of.User, ChatType: m.Of.Type,

@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/fair"
 )
 
-// job is a file that is to be fetched. Its fields but done are of who begins jobs, or its fetch's while that runs; running and
-// cramped are under jobs.mu.
+// job is a file that is to be fetched. While its fetch runs, nobody else uses its fields but id and done; before and after that
+// whoever begins jobs uses them. jobs.mu guards running and cramped.
 type job struct {
 	id      relay.MediaID
 	done    chan struct{} // closed when the file's state is final

@@ -33,12 +33,12 @@ var (
 	SetRelevance = change("relevance", "gateway policy NAME --platform PLATFORM", "POST /relay/policy", (*manage.Service).SetRelevance).formerly("policy NAME --platform PLATFORM")
 
 	// Programs that reach agents.
-	AddCaller    = change("agents-add", "agents add CALLER --agent NAME", "", (*manage.Service).AddCaller)
+	AddCaller    = change("agents-add", "agents add PROGRAM --agent NAME", "", (*manage.Service).AddCaller)
 	Callers      = look("agents", "agents list", "", (*manage.Service).Callers)
-	AllowCaller  = change("agents-allow", "agents allow CALLER --agent NAME", "", (*manage.Service).AllowCaller)
-	DenyCaller   = change("agents-deny", "agents deny CALLER --agent NAME", "", (*manage.Service).DenyCaller)
-	RotateCaller = change("agents-rotate", "agents rotate CALLER", "", (*manage.Service).RotateCaller)
-	RemoveCaller = change("agents-remove", "agents remove CALLER", "", (*manage.Service).RemoveCaller)
+	AllowCaller  = change("agents-allow", "agents allow PROGRAM --agent NAME", "", (*manage.Service).AllowCaller)
+	DenyCaller   = change("agents-deny", "agents deny PROGRAM --agent NAME", "", (*manage.Service).DenyCaller)
+	RotateCaller = change("agents-rotate", "agents rotate PROGRAM", "", (*manage.Service).RotateCaller)
+	RemoveCaller = change("agents-remove", "agents remove PROGRAM", "", (*manage.Service).RemoveCaller)
 
 	// Chats.
 	Claim      = change("claim", "chat claim NAME PLATFORM [CHAT]", "", (*manage.Service).Claim).formerly("scope claim NAME PLATFORM [CHAT]")

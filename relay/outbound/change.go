@@ -2,8 +2,10 @@ package outbound
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
@@ -128,6 +130,7 @@ func (who *Caller) changeWaiting(ctx context.Context, r outbox.Record, a relay.A
 			return internal(err)
 		}
 		who.out.Queue.forget(r.Line(), r.Number)
+		who.out.Queue.recall(r, history.Dropped, "", history.Withdrawn)
 	case relay.Edit:
 		asked, err := requestOf(r)
 		if err != nil {
@@ -138,7 +141,11 @@ func (who *Caller) changeWaiting(ctx context.Context, r outbox.Record, a relay.A
 		if err != nil {
 			return internal(err)
 		}
-		if _, err := who.out.db.Outbox.Change(ctx, r.Number, func(stored *outbox.Record) bool { stored.Frame = frame; return true }); err != nil {
+		_, err = who.out.db.Outbox.Change(ctx, r.Number, func(stored *outbox.Record) bool { stored.Frame = frame; return true })
+		switch {
+		case errors.Is(err, outbox.ErrTooMany):
+			return relay.Refused("the answer waits, and there is no room for a longer one", nil)
+		case err != nil:
 			return internal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
@@ -53,8 +54,14 @@ func (q *Queue) prune(ctx context.Context) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for c := range q.lines {
+	for c, l := range q.lines {
+		if l.going { // what comes of its first answer is told when that is over
+			q.stale = true
+			continue
+		}
+		before := len(l.waiting)
 		q.forgetLocked(c, func(w waiter) bool { return gone[w.number] })
+		q.out.counters.Add(count.OutboxRemoved, uint64(before-len(l.waiting)))
 	}
 }
 
@@ -136,13 +143,18 @@ func (q *Queue) dueLocked(c relay.Chat, l *line, now time.Time) (j job, at time.
 	return job{chat: c, waiter: w}, at, true
 }
 
-// lookLocked has a bot tried again at once whose connection is back. q.mu must be held.
+// lookLocked has a bot tried again at once whose connection is back, in all its chats. q.mu must be held.
 func (q *Queue) lookLocked(now time.Time) {
 	for id, a := range q.away {
 		p := q.out.bots.Bot(id)
 		up := p != nil && p.Status().State == platforms.Connected
 		if up && a.down {
 			a.next, a.pause = now, 0
+			for c, l := range q.lines {
+				if c.Bot == id && l.away {
+					l.next = now
+				}
+			}
 		}
 		a.down = !up
 	}
@@ -152,6 +164,7 @@ func (q *Queue) lookLocked(now time.Time) {
 type tried struct {
 	done  []uint64      // these answers are over
 	away  bool          // the bot could not be reached
+	last  bool          // the bot's other chats are tried before this one is again: whichever is next tells whether it is back
 	met   bool          // the network answered
 	after time.Duration // the pause before the next try
 	why   string
@@ -169,10 +182,23 @@ func (q *Queue) over(j job, t tried) {
 			l.waiting[n].late = l.waiting[n].late || l.waiting[n].number == j.number
 		}
 	} else {
-		l.next, l.why = now.Add(t.after), t.why
+		l.next, l.why, l.away = now.Add(t.after), t.why, t.away && t.last
+		if l.away && q.aloneLocked(j.chat) {
+			l.next = now // it is tried when the bot is
+		}
 		q.metLocked(j.chat.Bot, t, now)
 	}
 	q.forgetLocked(j.chat, func(w waiter) bool { return slices.Contains(t.done, w.number) })
+}
+
+// aloneLocked reports whether answers of the bot wait in no other chat. q.mu must be held.
+func (q *Queue) aloneLocked(in relay.Chat) bool {
+	for c := range q.lines {
+		if c.Bot == in.Bot && c != in {
+			return false
+		}
+	}
+	return true
 }
 
 // metLocked notes whether a bot could be reached. q.mu must be held.

@@ -47,6 +47,7 @@ type Queue struct {
 type line struct {
 	waiting []waiter
 	going   bool      // its first answer is being sent
+	away    bool      // its first answer was tried, and the bot could not be reached
 	next    time.Time // its first answer is not tried before that
 	why     string    // as it was tried last
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
@@ -87,7 +88,14 @@ func TestTheNetworkIsAway(t *testing.T) {
 				default:
 					want = []string{"@ann: 2 answers could not be delivered, the first of " + first + ".", "@ann: a2", "@bob: 2 answers could not be delivered, the first of " + first + "."}
 				}
-				if away == 360*time.Minute { // by seconds; nothing is late yet, or is
+				if away == 360*time.Minute { // which of them are late is a matter of seconds; all have an end, and one
+					ends := int(s.counts("outbox_late"))
+					for _, x := range []string{"a0", "a1", "b0", "b1", "a2"} {
+						ends += strings.Count(got, x)
+					}
+					if told := strings.Count(got, "could not be delivered"); ends != 5 || (told > 0) != (s.counts("outbox_late") > 0) {
+						t.Errorf("%d of 5 have an end, %d times the person was told, in\n%s", ends, told, got)
+					}
 					return
 				}
 				for _, w := range want {
@@ -109,6 +117,36 @@ func TestTheNetworkIsAway(t *testing.T) {
 				}
 				if tries := p.tries; tries > 60+int(away/(10*time.Second)) { // of which an attempt makes six
 					t.Errorf("%d tries", tries)
+				}
+			}, p)
+		})
+	}
+}
+
+// TestTheNetworkIsBack: what waits goes within seconds, in every chat if the bot's connection tells, and in the only one that
+// waits after a short while without the network even if nothing tells.
+func TestTheNetworkIsBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hasty bool
+		chats []relay.ChatID
+		away  time.Duration // after the last answer was stored
+	}{
+		"the connection tells": {false, []relay.ChatID{"@ann", "@bob"}, 30 * time.Minute},
+		"nothing tells":        {true, []relay.ChatID{"@ann"}, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTown("1")
+			p.hasty = tc.hasty
+			onStreet(t, 6*time.Hour, func(s *street) {
+				p.set(func() { p.away = true })
+				for _, c := range tc.chats {
+					s.queued("home", c, "hello")
+				}
+				s.rest(tc.away)
+				p.set(func() { p.away = false })
+				s.rest(10 * time.Second)
+				if got := p.said(); len(got) != len(tc.chats) {
+					t.Errorf("said %q", got)
 				}
 			}, p)
 		})
@@ -158,7 +196,7 @@ func TestTheGateJudgesAgain(t *testing.T) {
 			_, err := s.db.Revoke(s.t.Context(), nil, "home")
 			s.out.Queue.Recheck()
 			return err
-		}, ""},
+		}, "outbox_removed"},
 		"blocked by the person": {func(_ *street, p *town) error {
 			p.refuse["@ann"] = &relay.ActionError{Outcome: relay.NotSent, Public: "Forbidden: bot was blocked by the user"}
 			return nil
@@ -179,11 +217,69 @@ func TestTheGateJudgesAgain(t *testing.T) {
 					t.Error("it waits still")
 				}
 				ended := s.out.Queue.Ended()
-				if tc.count != "" && (s.counts(tc.count) != 1 || len(ended) != 1 || ended[0].ID != id || ended[0].Frame != nil) {
-					t.Errorf("%s is %d, ended are %+v", tc.count, s.counts(tc.count), ended)
+				if name != "revoked" && (len(ended) != 1 || ended[0].ID != id || ended[0].Frame != nil) {
+					t.Errorf("ended are %+v", ended)
+				}
+				if s.counts(tc.count) != 1 {
+					t.Errorf("%s is %d", tc.count, s.counts(tc.count))
 				}
 				if _, ok, err := s.db.Outbox.Find(s.t.Context(), "home", id); ok || err != nil {
 					t.Errorf("it is still there, %v", err)
+				}
+			}, p)
+		})
+	}
+}
+
+// TestTheHistoryHasTheEnd of an answer that waited.
+func TestTheHistoryHasTheEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(s *street, id relay.MessageID) error
+		want   history.Answer
+	}{
+		"it is sent": {func(*street, relay.MessageID) error { return nil }, history.Answer{State: history.Sent, Message: "m1"}},
+		"its gateway withdraws it": {func(s *street, id relay.MessageID) error {
+			if _, err := s.do("home", relay.Delete{Chat: "@ann", Message: id}); err != nil {
+				return err
+			}
+			return nil
+		}, history.Answer{State: history.Dropped, Why: history.Withdrawn}},
+		"its gateway is revoked": {func(s *street, _ relay.MessageID) error {
+			_, err := s.db.Revoke(s.t.Context(), nil, "home")
+			return err
+		}, history.Answer{State: history.Dropped, Why: history.Revoked}},
+		"the operator drops it": {func(s *street, _ relay.MessageID) error {
+			_, err := s.db.DropAnswers(s.t.Context(), nil, "home")
+			return err
+		}, history.Answer{State: history.Dropped, Why: history.Removed}},
+		"the person is not linked any more": {func(s *street, _ relay.MessageID) error {
+			return s.db.Unbind(s.t.Context(), nil, "home", "town", "ann")
+		}, history.Answer{State: history.Dropped, Why: string(BecauseDeclined)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTown("1")
+			onStreet(t, 6*time.Hour, func(s *street) {
+				ev := relay.Event{
+					ID: "e1", Bot: p.bot, At: time.Now(), Type: relay.TypeText, Text: "?",
+					Source: relay.Source{Platform: "town", ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+				}
+				out, err := s.db.Accept(s.t.Context(), store.Accept{Bot: p.bot, Items: []store.AcceptItem{{
+					Delivery: ev, Frame: []byte("?"), To: []store.Recipient{{Instance: "home"}}, Verdicts: []history.Verdict{{Instance: "home"}},
+				}}})
+				s.ok(err)
+				s.ok(s.db.Lanes.Ack(s.t.Context(), "home", out.Items[0].Buffers[0]))
+				p.set(func() { p.closed["@ann"] = time.Now().Add(time.Hour) })
+				id := s.queued("home", "@ann", "hello")
+				s.rest(time.Minute)
+				s.ok(tc.change(s, id))
+				s.out.Queue.Recheck()
+				s.rest(time.Hour)
+				all, err := s.db.History.List(s.t.Context(), history.Query{})
+				if err != nil || len(all) != 1 || len(all[0].Answers) != 1 {
+					s.t.Fatalf("%+v, %v", all, err)
+				}
+				if a := all[0].Answers[0]; a.State != tc.want.State || a.Why != tc.want.Why || tc.want.Message != "" && a.Message != tc.want.Message || a.Queued.IsZero() {
+					s.t.Errorf("%+v, want %+v", a, tc.want)
 				}
 			}, p)
 		})
@@ -565,7 +661,14 @@ func TestTooManyWait(t *testing.T) {
 			t.Errorf("%+v, %v", res, err)
 		}
 		p.set(func() { p.closed["@eve"] = time.Now().Add(time.Hour) })
-		s.queued("den", "@eve", "hello")
+		id := s.queued("den", "@eve", "hello")
+		for text, want := range map[string]string{
+			"hello again": "", strings.Repeat("x", outbox.MaxBytes): "the answer waits, and there is no room for a longer one",
+		} {
+			if _, err := s.do("den", relay.Edit{Chat: "@eve", Message: id, Content: text}); (err == nil) != (want == "") || err != nil && err.Public != want {
+				t.Errorf("changed to %d bytes: %v", len(text), err)
+			}
+		}
 	}, p)
 }
 

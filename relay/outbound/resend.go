@@ -1,9 +1,7 @@
 package outbound
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -134,7 +132,7 @@ func requestOf(r outbox.Record) (relay.Request, error) {
 	f, err := wire.DecodeFromGateway(r.Frame)
 	o, ok := f.(wire.Outbound)
 	if err != nil || !ok {
-		return relay.Request{}, fmt.Errorf("what is stored is no action: %w", cmp.Or(err, errors.New("another frame")))
+		return relay.Request{}, relay.Refused("what is stored is no action", err)
 	}
 	o.Platform, o.Bot = r.Bot.Platform, r.Bot.ID
 	return o.Request, nil
@@ -223,7 +221,7 @@ func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) tried {
 	case ae.Outcome == relay.NotSent && ae.Retried() && ae.RetryAfter > 0:
 		return tried{after: ae.RetryAfter, why: ae.Public}
 	case ae.Outcome == relay.NotSent && ae.Retried():
-		return tried{away: true, after: longest, why: ae.Public} // whichever chat is next tells whether it is back
+		return tried{away: true, last: true, after: longest, why: ae.Public}
 	default:
 		return q.end(ctx, r, BecauseRefused, err)
 	}

@@ -39,6 +39,7 @@ type town struct {
 	names  map[string]relay.MessageID
 	knows  time.Duration // for so long it remembers names
 	tries  int
+	hasty  bool // what is tried again later is tried once; Status says nothing of the network
 }
 
 func newTown(id relay.BotID) *town {
@@ -72,7 +73,7 @@ func (p *town) Run(context.Context, platforms.Inbox) error { return nil }
 func (p *town) Status() platforms.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.away {
+	if p.away && !p.hasty {
 		return platforms.Status{State: platforms.Connecting}
 	}
 	return platforms.Status{State: platforms.Connected}
@@ -132,7 +133,7 @@ func (p *town) reach(ctx context.Context, c relay.ChatID) error {
 			return nil
 		case ctx.Err() != nil:
 			return platforms.NotSent(0, ctx.Err())
-		case !time.Now().Add(4 * time.Second).Before(patienceOf(ctx)):
+		case p.hasty && platforms.Name(ctx) != "", !time.Now().Add(4 * time.Second).Before(patienceOf(ctx)):
 			return relay.Later("Town cannot be reached", nil)
 		}
 		time.Sleep(4 * time.Second)

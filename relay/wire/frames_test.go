@@ -18,6 +18,7 @@ func gatewayFrames() map[string][]wire.Frame {
 			wire.Hello{Platform: "telegram", BotID: "4242"},
 			wire.Hello{Platform: relay.RelayPlatform},
 			wire.Hello{Platform: "discord", Manifest: []json.RawMessage{}}, // which is not none
+			wire.Hello{Platform: "telegram", BotID: "4242", OneByOne: true},
 		},
 		"gateway.interrupt.jsonl": {
 			wire.Interrupt{Session: "agent:main:telegram:dm:4242", Reason: new("the person asked")},

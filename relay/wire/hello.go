@@ -24,10 +24,13 @@ type Hello struct {
 	// Manifest is the gateway's slash commands, each a compact JSON object in Discord's shape, as far as they are
 	// within the limits above. nil: it was not sent, as by gateways before August.
 	Manifest []json.RawMessage `json:"command_manifest,omitzero"`
+	// OneByOne: the gateway acknowledges a message only when it is done with it. So messages are not joined for it, and none
+	// waits for a turn. The runner of `handle` says it, Hermes gateways do not.
+	OneByOne bool `json:"one_by_one,omitzero"`
 }
 
 func decodeHello(o object) Hello {
-	h := Hello{Platform: cmp.Or(relay.PlatformID(o.id("platform")), relay.RelayPlatform), BotID: relay.BotID(o.id("botId"))}
+	h := Hello{Platform: cmp.Or(relay.PlatformID(o.id("platform")), relay.RelayPlatform), BotID: relay.BotID(o.id("botId")), OneByOne: o.hint("one_by_one")}
 	if bytes.HasPrefix(o["command_manifest"], []byte("[")) {
 		h.Manifest = []json.RawMessage{}
 	}

@@ -53,9 +53,11 @@ type Verdict struct {
 // Late is the verdict about a message that was to be judged later and came too late for the question it answers.
 const Late = "late"
 
-// Why a message left its lane, beside the reasons of dead letters, or an answer the outbox.
+// Why a message left its lane, beside the reasons of dead letters, or why an answer left the outbox.
 const (
 	Removed   = "removed"   // the operator had the answer dropped
+	Revoked   = "revoked"   // the credential that the answer came with is dead
+	Withdrawn = "withdrawn" // the gateway deleted the answer
 	Discarded = "discarded" // the operator had it dropped
 	Damaged   = "damaged"   // its entry could not be read
 )
@@ -215,11 +217,21 @@ func (r *Records) boundLocked() {
 }
 
 // Wait has the notes of a transaction that was stored without them wait for another one.
-func (r *Records) Wait(b Batch) {
+func (r *Records) Wait(made Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting = append(r.waiting, b.notes...)
+	r.waiting = made.left(append(r.waiting, made.notes...))
 	r.boundLocked()
+	if made.total != nil {
+		r.older = *made.total
+	}
+}
+
+// left are those of the notes that were not forgotten.
+func (b Batch) left(notes []*note) []*note {
+	return slices.DeleteFunc(notes, func(n *note) bool {
+		return slices.ContainsFunc(b.gone, func(gone func(*note) bool) bool { return gone(n) })
+	})
 }
 
 // snapshot are the notes that wait.
@@ -233,9 +245,7 @@ func (r *Records) snapshot() []*note {
 // or too much. room is how many bytes of the root page nothing else has. stored is to be called when the transaction is.
 func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), err error) {
 	taken, now := r.snapshot(), r.db.Now()
-	notes := slices.DeleteFunc(slices.Concat(taken, made.notes), func(n *note) bool {
-		return slices.ContainsFunc(made.gone, func(gone func(*note) bool) bool { return gone(n) })
-	})
+	notes := made.left(slices.Concat(taken, made.notes))
 	sum := r.older
 	if made.total != nil {
 		sum = *made.total

@@ -424,6 +424,40 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestForgetOnAFullDisk: where a transaction is stored without the notes that wait, those of a person who is forgotten in it
+// are not stored later, either, and all others are.
+func TestForgetOnAFullDisk(t *testing.T) {
+	r := open(t)
+	c := came(r.db.Time, 0)
+	r.commit(t, func(_ *table.Writer, b *Batch) error {
+		for n := range 100 {
+			b.Came(came(r.db.Time, n))
+		}
+		return nil
+	})
+	for _, i := range []relay.InstanceID{"home", "kids"} {
+		r.Said(Said{At: r.db.Time, Instance: i, Chat: c.Of.Chat, Op: relay.OpSend, Message: relay.MessageID("of " + i), State: Sent})
+	}
+	rides := r.db.Rides
+	r.db.Rides = nil
+	r.commit(t, func(w *table.Writer, b *Batch) error {
+		b.Taken(r.db.Time, "kids", 7)
+		return r.Forget(w, b, "home", "telegram", c.Of.User)
+	})
+	r.Wait(*r.batch)
+	r.reload(t)
+	r.db.Rides = rides
+	r.commit(t, func(*table.Writer, *Batch) error { return nil })
+	if got, want := r.everything(t), "kids\ntelegram 7000001 12345678 kids send of kids sent\n"; sorted(got) != sorted(want) {
+		t.Errorf("the file has\n%swant\n%s", got, want)
+	}
+}
+
+// sorted has the lines of a text in an order of their own.
+func sorted(text string) string {
+	return strings.Join(slices.Sorted(strings.Lines(text)), "")
+}
+
 // everything is all notes of the file.
 func (r *rig) everything(t *testing.T) (all string) {
 	t.Helper()

@@ -227,7 +227,7 @@ func (rs *Records) Find(ctx context.Context, i relay.InstanceID, id relay.Messag
 }
 
 // Change has to change the answer with that number, in one transaction, which may call it more than once; what it reports
-// false for goes. there is false when there is none.
+// false for goes. there is false when there is none. ErrTooMany: it would be longer, and there is no room for that.
 func (rs *Records) Change(ctx context.Context, number uint64, to func(*Record) bool) (there bool, err error) {
 	err = rs.db.Change(ctx, "answer that waits", func(w *table.Writer) error {
 		there = false
@@ -239,6 +239,11 @@ func (rs *Records) Change(ctx context.Context, number uint64, to func(*Record) b
 		before := r
 		if !to(&r) {
 			return Drop(w, before, rs.db.Now())
+		}
+		if more := len(r.Frame) - len(before.Frame); more > 0 {
+			if _, bytes := waiting(w.Tx, r.Instance); bytes+more > MaxBytes {
+				return ErrTooMany
+			}
 		}
 		if r.Frame == nil {
 			if err := letGo(w, before, rs.db.Now()); err != nil {

@@ -30,7 +30,7 @@ func TestMessages(t *testing.T) {
 	}
 	f.explained = manage.Explain{}
 	page := serve(s, httptest.NewRequest("GET", "/messages?since=%3Cscript%3E", nil)).Body.String()
-	if !strings.Contains(textOf(page), "That is no time") || strings.Contains(page, "<script>") || f.explained.Last == maxMessages {
+	if said := textOf(page); !strings.Contains(said, "That is no time") || strings.Contains(said, "No such message") || strings.Contains(page, "<script>") || f.explained.Last == maxMessages {
 		t.Errorf("%+v was asked, and the page says %s", f.explained, page)
 	}
 }
