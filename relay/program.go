@@ -27,8 +27,8 @@ func ProgramBot() Bot { return Bot{Platform: ProgramPlatform, ID: ProgramBotID} 
 // IsProgram reports whether the bot is the one through which programs reach agents.
 func (b Bot) IsProgram() bool { return b == ProgramBot() }
 
-// Program is a program as one agent knows it. Of two agents it is two people: what one of them may be sent says nothing
-// about the other.
+// Program is a program as one agent knows it. For two agents it is two people: what it may send to one of
+// them says nothing about the other.
 type Program struct {
 	Caller string // the name that the operator gave the program
 	Agent  InstanceID
@@ -64,6 +64,15 @@ func ProgramIn(c ChatID) (p Program, session string, ok bool) {
 	p, ok = ProgramOf(UserID(c[:at]))
 	return p, string(c[at+1:]), ok
 }
+
+// wakes begins the first line of what a program wakes an agent with.
+const wakes = "[wake from "
+
+// WakeText is what a program of that name wakes an agent with, as the agent reads it. It is to interrupt the agent.
+func WakeText(caller, text string) string { return wakes + caller + "]\n\n" + text }
+
+// WakesAgent reports whether an event of a program has a WakeText.
+func WakesAgent(ev Event) bool { return strings.HasPrefix(ev.Text, wakes) }
 
 // CheckCaller reports why s cannot name a program.
 func CheckCaller(s string) error {

@@ -9,7 +9,8 @@
 // Invariants:
 //
 //  1. Whom a caller may reach is a binding of the person that it is for that agent (relay.Program), and nothing else.
-//  2. An agent that is not there and one that the caller may not reach get one and the same answer, after the same work.
+//  2. A caller that asks for an agent that is not there gets the same answer as for one that it may not reach, after the same
+//     work.
 //  3. A receipt is on disk, with its entry, before it is given out. The same dispatch of a caller to an agent is one entry,
 //     however often it comes.
 //  4. Nothing that a caller says is a gateway's command: a line of ours stands before it.

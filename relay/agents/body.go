@@ -130,7 +130,7 @@ func (p payload) line(c caller) string {
 // maxMilli is the end of the year 9999.
 const maxMilli = 253402300800000
 
-// field is a caller's word as it stands in the first line: it neither ends the line nor seems to.
+// field is a caller's word as it stands in the first line: without line breaks, controls and brackets, and cut.
 func field(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || strings.ContainsRune("[](){}", r) {

@@ -25,8 +25,9 @@ const (
 	MaxReply = 131_072
 	// storeWithin is how long a caller waits for the disk.
 	storeWithin = 10 * time.Second
-	// maxPushed bounds how many chats are remembered.
+	// maxPushed bounds how many chats are remembered, and maxOpen how much of each waits for one answer.
 	maxPushed = 4096
+	maxOpen   = 16
 )
 
 // Replies keeps what agents say to callers; *callers.Records.
@@ -36,9 +37,8 @@ type Replies interface {
 	Keep(ctx context.Context, r callers.Reply) (stored callers.Reply, dropped int, err error)
 }
 
-// Bot is the bot through which programs reach agents: what a program hands over is an event of its, and what an agent says is
-// kept for the program. Nobody has to be asked for that, so it is connected at once. Its methods may be called from any
-// goroutine.
+// Bot is the bot through which programs reach agents: what a program hands over becomes its event, and what an agent says is kept
+// for the program. There is no network to connect to, so it is connected at once. Its methods may be called from any goroutine.
 type Bot struct {
 	inbox.People
 	// Set once, by NewBot.
@@ -49,9 +49,16 @@ type Bot struct {
 	feed   *inbox.Feed
 
 	mu     sync.Mutex // guards the fields below
-	pushed map[relay.ChatID]relay.EventID
+	pushed map[relay.ChatID]open
 	taken  map[relay.EventID][]chan<- struct{}
 	told   map[string][]chan<- callers.Reply // by caller: who waits for what agents say
+}
+
+// open is what went down to an agent in a chat since its last final word there, oldest first. said: nothing did, and what stands
+// there is the last that was answered.
+type open struct {
+	events []relay.EventID
+	said   bool
 }
 
 var (
@@ -67,7 +74,7 @@ func NewBot(kept Replies, n func(count.Counter), log *slog.Logger) *Bot {
 			return p.User(), ok
 		}},
 		kept: kept, count: n, log: cmp.Or(log, slog.New(slog.DiscardHandler)), status: status.New(string(relay.ProgramBotID)), feed: inbox.NewFeed(),
-		pushed: make(map[relay.ChatID]relay.EventID), taken: make(map[relay.EventID][]chan<- struct{}), told: make(map[string][]chan<- callers.Reply),
+		pushed: make(map[relay.ChatID]open), taken: make(map[relay.EventID][]chan<- struct{}), told: make(map[string][]chan<- callers.Reply),
 	}
 }
 
@@ -110,7 +117,8 @@ func (b *Bot) Typing(_ context.Context, a relay.Typing) (relay.Result, error) {
 	return relay.Result{}, b.CheckChat(a.Chat)
 }
 
-// Send implements platforms.Bot: it returns once the reply is on disk. Of one that is too long the last part is the final one.
+// Send implements platforms.Bot: it returns once the reply is on disk. Of one that is too long the last part is the final one. It
+// is kept once for each receipt that it answers.
 func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err error) {
 	p, session, ok := relay.ProgramIn(a.Chat)
 	switch {
@@ -119,21 +127,25 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err err
 	case strings.TrimSpace(a.Content) == "":
 		return res, relay.Invalid(a.Op(), "the message is empty")
 	}
-	to, err := b.answers(ctx, p, a)
+	answered, err := b.answers(ctx, p, a)
 	if err != nil {
 		return res, relay.Later(unstored, err)
 	}
 	runes := []rune(a.Content)
 	for part := range slices.Chunk(runes, MaxReply) {
 		runes = runes[len(part):]
-		id, err := b.keep(ctx, callers.Reply{
-			Caller: p.Caller, Agent: p.Agent, Session: session, Event: to.Event, Dispatch: to.Dispatch, Correlation: to.Correlation,
-			Content: string(part), Final: a.Meta.Notify && len(runes) == 0,
-		})
-		if err != nil {
-			return res, err
+		for _, to := range answered {
+			if res.MessageID, err = b.keep(ctx, callers.Reply{
+				Caller: p.Caller, Agent: p.Agent, Session: session, Event: to.Event, Dispatch: to.Dispatch, Correlation: to.Correlation,
+				Content: string(part), Final: a.Meta.Notify && len(runes) == 0,
+			}); err != nil {
+				return res, err
+			}
 		}
-		res.MessageID, res.MessageIDs = id, append(res.MessageIDs, id)
+		res.MessageIDs = append(res.MessageIDs, res.MessageID)
+	}
+	if a.Meta.Notify {
+		b.close(a.Chat, answered)
 	}
 	return res, nil
 }
@@ -159,33 +171,66 @@ func (b *Bot) keep(ctx context.Context, r callers.Reply) (relay.MessageID, error
 
 const unstored = "the reply cannot be stored now"
 
-// answers is the receipt of what a answers: of what it replies to, else of what went down to the agent last in that chat. The
-// zero value: nobody knows.
-func (b *Bot) answers(ctx context.Context, p relay.Program, a relay.Send) (r relay.Receipt, err error) {
+// answers are the receipts of what a answers, at least one: what went down to the agent in that chat since its last final word,
+// for gateways make one turn of what comes into another, and name the first in their answer, or none. What the answer replies to
+// is alone if it is none of those. The zero value: nobody knows.
+func (b *Bot) answers(ctx context.Context, p relay.Program, a relay.Send) (out []relay.Receipt, err error) {
 	b.mu.Lock()
-	pushed := b.pushed[a.Chat]
+	events := slices.Clone(b.pushed[a.Chat].events)
 	b.mu.Unlock()
-	for _, ev := range []relay.EventID{relay.EventID(a.ReplyTo), pushed} {
-		if ev == "" {
-			continue
-		}
-		r, ok, err := b.kept.Receipt(ctx, p.Caller, ev)
+	if to := relay.EventID(a.ReplyTo); to != "" && !slices.Contains(events, to) {
+		r, ok, err := b.kept.Receipt(ctx, p.Caller, to)
 		if err != nil || ok && r.Program().Chat(r.Session) == a.Chat {
-			return r, err
+			return []relay.Receipt{r}, err
 		}
 	}
-	r, _, err = b.kept.Latest(ctx, a.Chat)
-	return r, err
+	for _, ev := range events {
+		r, ok, err := b.kept.Receipt(ctx, p.Caller, ev)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, r)
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	r, _, err := b.kept.Latest(ctx, a.Chat)
+	return []relay.Receipt{r}, err
+}
+
+// close notes that the agent has said its final word to those. What it still says answers the last of them, until something
+// goes down.
+func (b *Bot) close(chat relay.ChatID, answered []relay.Receipt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := b.pushed[chat]
+	for _, r := range answered {
+		if n := slices.Index(o.events, r.Event); n >= 0 && len(o.events) > 1 {
+			o.events = slices.Delete(o.events, n, n+1)
+		} else if n >= 0 {
+			o.said = true
+		}
+	}
+	b.pushed[chat] = o
 }
 
 // Pushed implements hub.Programs.
 func (b *Bot) Pushed(_ relay.InstanceID, of store.About) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.pushed) >= maxPushed { // what was taken last stands in the database too
+	o, there := b.pushed[of.Chat]
+	if !there && len(b.pushed) >= maxPushed { // what was taken last stands in the database too
 		clear(b.pushed)
 	}
-	b.pushed[of.Chat] = of.ID
+	if o.said || len(o.events) >= maxOpen {
+		o.events, o.said = o.events[1:], false
+	}
+	if !slices.Contains(o.events, of.ID) {
+		o.events = append(o.events, of.ID)
+	}
+	b.pushed[of.Chat] = o
 }
 
 // Taken implements hub.Programs.
@@ -213,7 +258,8 @@ func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) 
 	}
 }
 
-// tell has those know who wait for what agents say to the reply's caller. One who is slow asks the database.
+// tell passes a reply to the requests that wait for replies to its caller. One that has not taken the last one yet finds this one
+// in the database.
 func (b *Bot) tell(r callers.Reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +271,7 @@ func (b *Bot) tell(r callers.Reply) {
 	}
 }
 
-// awaitReplies is sent to whenever an agent has said something to the caller; what is said in one moment may be one send.
+// awaitReplies gives out what agents say to the caller from now on; of what is said in one moment perhaps only the first.
 // done is to be called in the end.
 func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
 	b.mu.Lock()

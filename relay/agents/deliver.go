@@ -144,8 +144,8 @@ func (d *Desk) waits(ctx context.Context, i relay.InstanceID) ([]string, error) 
 	return nil, nil
 }
 
-// store hands the event in of which rec is the receipt, and returns the receipt that was stored then. Refused with notFound
-// if nobody gets it any more.
+// store hands in the event whose receipt rec is, and returns the receipt that was stored. Refused with notFound if the agent may
+// not get it any more.
 func (d *Desk) store(ctx context.Context, rec relay.Receipt, text string) (relay.Receipt, error) {
 	p := rec.Program()
 	if err := d.bot.Take(ctx, relay.Event{

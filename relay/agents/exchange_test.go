@@ -6,8 +6,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
 func exchangeOf(dispatch, correlation, content string, more ...func(map[string]any)) map[string]any {
@@ -83,7 +86,7 @@ func TestParallelExchanges(t *testing.T) {
 				say("echo "+asked, true)
 			})()
 			var wg sync.WaitGroup
-			for n := range 8 {
+			for n := range 4 { // in one session, with a pause between them
 				wg.Go(func() {
 					body := exchangeOf(fmt.Sprint("d", n), fmt.Sprint("c", n), fmt.Sprint(n), member("timeout_ms", 100_000))
 					if session != "" {
@@ -96,10 +99,84 @@ func TestParallelExchanges(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if want := map[bool]int{true: 8, false: 1}[session == ""]; len(chats) != want {
+			if want := map[bool]int{true: 4, false: 1}[session == ""]; len(chats) != want {
 				t.Errorf("%d chats, want %d", len(chats), want)
 			}
 		})
+	}
+}
+
+// TestAnExchangeWaitsForTheTurnBefore: what is handed over in a session while the agent is at something else there comes after
+// that, and the answers do not mix.
+func TestAnExchangeWaitsForTheTurnBefore(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home")
+	p := r.add("cron", false, "home")
+	g := r.dial("home", local.LoopbackID)
+	p.call("POST", "/agents/deliver/home@desk", payloadOf("d1", "it rains")).want(t, 200, "")
+	ev := g.inbound()
+	done := make(chan answer)
+	go func() {
+		done <- p.call("POST", "/agents/exchange/home@desk", exchangeOf("d2", "c2", "and now?", member("timeout_ms", 100_000)))
+	}()
+	eventually(t, "the question waits", func() bool { return strings.Contains(fmt.Sprint(r.texts("home")), "and now?") })
+	// Were the question on its way, it would be here before the result.
+	g.say(relay.Request{}, ev.Source.ChatID, "take an umbrella", true)
+	if ev := g.inbound(); !strings.Contains(ev.Text, "and now?") {
+		t.Errorf("came: %q", ev.Text)
+	}
+	g.say(relay.Request{}, ev.Source.ChatID, "the sun shines", true)
+	if a := (<-done).want(t, 200, ""); a.body["content"] != "the sun shines" {
+		t.Errorf("answer %s", a.raw)
+	}
+	if a := p.call("GET", "/agents/receipt/d1?agent=home", nil); !strings.Contains(a.raw, `"content":"take an umbrella"`) {
+		t.Errorf("receipt %s", a.raw)
+	}
+}
+
+// TestOneAnswerToWhatTheGatewayJoined: a wake interrupts, and the gateway makes one turn of that and of what it was at. Its answer
+// names the first, and counts for both.
+func TestOneAnswerToWhatTheGatewayJoined(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home")
+	p := r.add("cron", false, "home")
+	g := r.dial("home", local.LoopbackID)
+	done := make(chan answer)
+	go func() {
+		done <- p.call("POST", "/agents/exchange/home@desk", exchangeOf("d1", "c1", "6 times 7?", member("timeout_ms", 100_000)))
+	}()
+	ev := g.inbound()
+	woken := make(chan answer)
+	go func() {
+		woken <- p.call("POST", "/agents/wake/home@desk", map[string]any{"context": "be quick", "dispatch_id": "d2", "wait_ms": 20_000})
+	}()
+	g.inbound()
+	if a := (<-woken).want(t, 200, ""); a.body["woken"] != true {
+		t.Errorf("wake %s", a.raw)
+	}
+	reply := func(to relay.MessageID, text string, final bool) {
+		g.send(wire.Outbound{Request: relay.Request{ID: "r", Action: relay.Send{Chat: ev.Source.ChatID, Content: text, ReplyTo: to, Meta: relay.Metadata{Notify: final}}}})
+		if f := g.result(); f.Err != nil {
+			t.Fatalf("said %q: %v", text, f.Err)
+		}
+	}
+	reply("", "thinking", false)
+	reply(ev.MessageID, "42", true)
+	reply("", "by the way", true) // behind the final word: of the last
+	reply(ev.MessageID, "no, 43", true)
+	if a := (<-done).want(t, 200, ""); a.body["content"] != "42" {
+		t.Errorf("answer %s", a.raw)
+	}
+	for dispatch, want := range map[string][]string{"d1": {"thinking", "42", "no, 43"}, "d2": {"thinking", "42", "by the way"}} {
+		var got []string
+		for _, s := range p.call("GET", "/agents/replies", nil).body["replies"].([]any) {
+			if s := s.(map[string]any); s["dispatch_id"] == dispatch {
+				got = append(got, s["content"].(string))
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("said to %s (-want +got):\n%s", dispatch, diff)
+		}
 	}
 }
 

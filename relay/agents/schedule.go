@@ -81,9 +81,8 @@ func (d *Desk) deliverOne(ctx context.Context, rec relay.Receipt) error {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	text := rec.Text
 	rec.Warnings, rec.Skipped = warnings, len(warnings) > 0
-	stored, err := d.store(ctx, rec, text)
+	stored, err := d.store(ctx, rec, rec.Text)
 	if _, gone := errors.AsType[*refusal](err); gone || err == nil && !stored.When.IsZero() {
 		return d.db.Callers.Unschedule(ctx, rec) // it was unlinked
 	}

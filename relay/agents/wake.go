@@ -91,7 +91,7 @@ func (d *Desk) wake(ctx context.Context, r *request) (any, error) {
 	}
 	h := handed{to: to, dispatch: o.DispatchID, when: at}
 	if o.Context != "" {
-		h.text = "[wake from " + r.caller.Name + "]\n\n" + o.Context
+		h.text = relay.WakeText(r.caller.Name, o.Context)
 	}
 	switch {
 	case !at.IsZero():
@@ -177,7 +177,11 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 		return nil, context.Cause(ctx)
 	}
 	out.WokenAt = milli(d.now())
-	if !out.Woken {
+	switch {
+	case out.Woken:
+	case awake && rec.Skipped: // it is connected, and takes nothing now
+		out.Warnings = rec.Warnings
+	default:
 		out.Warnings = []string{warning}
 	}
 	return out, nil

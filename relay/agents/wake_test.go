@@ -2,14 +2,19 @@ package agents
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // TestWoken: woken is said of what a gateway has acknowledged in time, and everything else has its reason.
@@ -20,12 +25,14 @@ func TestWoken(t *testing.T) {
 		body    map[string]any
 		asked   wake.Asked
 		twice   bool // the same call before
+		quiet   string
 		woken   bool
 		want    string // the warning
 		left    int    // entries in the lane
 	}{
 		"acknowledged":                  {gateway: "acks", body: map[string]any{"context": "x", "wait_ms": 20000}, woken: true},
 		"connected, not acknowledged":   {gateway: "takes", body: map[string]any{"context": "x", "wait_ms": 1}, want: "connected: not taken yet", left: 1},
+		"connected, quiet":              {gateway: "takes", body: map[string]any{"context": "x", "wait_ms": 1}, quiet: "11:00-13:00", want: "waits: home is quiet until 2026-11-27T13:00:00Z", left: 1},
 		"connected, without context":    {gateway: "acks", body: map[string]any{}, want: "connected: nothing to interrupt with"},
 		"connected, without a body":     {gateway: "acks", want: "connected: nothing to interrupt with"},
 		"asleep, poked":                 {body: map[string]any{"context": "x", "wait_ms": 0}, want: "asleep: poked, not here yet", left: 1},
@@ -43,6 +50,14 @@ func TestWoken(t *testing.T) {
 			p := r.add("cron", false, "home")
 			r.sets(func() time.Time { return noon })
 			r.asked = func(relay.InstanceID) wake.Asked { return tc.asked }
+			if tc.quiet != "" {
+				if err := r.db.UpdateInstance(t.Context(), nil, "home", func(i *store.Instance) (err error) {
+					i.Quiet, err = relay.ParseQuietHours(tc.quiet, "UTC")
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if tc.gateway != "" {
 				g := r.dial("home", local.LoopbackID)
 				if tc.gateway == "acks" {
@@ -170,4 +185,47 @@ func TestScheduledAndDenied(t *testing.T) {
 	if got := r.texts("home"); len(got) != 0 {
 		t.Errorf("delivered %q", got)
 	}
+}
+
+// TestScheduledOfOneAgent: a wake without a word pokes the agent when its time comes, and leaves nothing; what is scheduled for an
+// agent that the program is denied goes, and the rest stays.
+func TestScheduledOfOneAgent(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"home", "kids", "work"} {
+		r.enroll(name)
+	}
+	p, other := r.add("cron", false, "home", "kids", "work"), r.add("cron2", false, "kids")
+	var mu sync.Mutex // the desk may look at the same time
+	var asked []relay.InstanceID
+	when := time.Now().Add(time.Hour).UnixMilli()
+	for _, name := range []string{"home", "kids"} {
+		p.call("POST", "/agents/wake/"+name, map[string]any{"context": "x", "dispatch_id": "w", "when": when}).want(t, 200, "")
+	}
+	p.call("POST", "/agents/wake/work", map[string]any{"dispatch_id": "w", "when": when}).want(t, 200, "")
+	other.call("POST", "/agents/wake/kids", map[string]any{"context": "y", "dispatch_id": "w", "when": when}).want(t, 200, "")
+	if _, err := r.svc.DenyCaller(t.Context(), audit.Actor{}, manage.CallerFor{Caller: "cron", Agents: []string{"kids"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.asked = func(i relay.InstanceID) wake.Asked {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, i)
+		return wake.Asked{}
+	}
+	later := time.Now().Add(2 * time.Hour)
+	r.sets(func() time.Time { return later })
+	if _, ok, err := r.desk.deliverDue(t.Context()); err != nil || ok {
+		t.Errorf("something is scheduled still: %t, %v", ok, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	slices.Sort(asked)
+	if asked = slices.Compact(asked); fmt.Sprint(asked) != "[home kids work]" {
+		t.Errorf("asked to wake %v", asked)
+	}
+	if home, kids, work := r.texts("home"), r.texts("kids"), r.texts("work"); len(home) != 1 || fmt.Sprint(kids) != "[[wake from cron2]\n\ny]" || len(work) != 0 {
+		t.Errorf("delivered %q, %q, %q", home, kids, work)
+	}
+	p.call("GET", "/agents/receipt/w?agent=work", nil).want(t, 404, "not found")
+	p.call("GET", "/agents/receipt/w?agent=home", nil).want(t, 200, "")
 }

@@ -19,6 +19,17 @@ func In(c relay.Chat, thread relay.ThreadID) Conversation {
 	return Conversation{Chat: c, Thread: thread}
 }
 
+// Manner is how an entry that came while the session ran meets a turn of its conversation. What had gathered before waits
+// for its end, unless it is urgent.
+type Manner int
+
+const (
+	Live         Manner = iota // it is given at once, unless something waits in the conversation
+	Interrupting               // it is given at once, and what is patient waits for the end of its turn
+	Patient                    // it waits for the end
+	Urgent                     // it waits for nothing in the conversation
+)
+
 // Sign is what a gateway does in a conversation while a turn runs there.
 type Sign int
 

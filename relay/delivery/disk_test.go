@@ -31,7 +31,10 @@ var (
 )
 
 func botOf(text string) relay.Bot {
-	if kindOf(text) == "strange" {
+	switch kindOf(text) {
+	case "program", "wake":
+		return relay.ProgramBot()
+	case "strange":
 		return strange
 	}
 	return loopback

@@ -181,10 +181,10 @@ func (p *Pump) findAgain(ctx context.Context) (e *load, ok bool, err error) {
 			return e, false, nil
 		}
 	}
-	c, urgent := p.out.where(&e.Entry)
+	c, how := p.out.where(&e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.turns.place(e, c, urgent, l.forwards.form(e.Entry))
+	p.turns.place(e, c, how, l.forwards.form(e.Entry))
 	return e, true, nil
 }
 

@@ -29,9 +29,9 @@ type Outlet struct {
 	// Join makes next a part of e, which is then given as one event, under next's id: it sets e's event. False: they are
 	// no one event, and e is as before. It is called like Push, and does not wait; nil: nothing is joined.
 	Join func(e *store.Entry, next store.Entry) bool
-	// Where tells in which conversation an entry is said. An urgent one waits for no turn, for it ends one or answers
-	// its question. It is called like Push; nil: in none.
-	Where func(e store.Entry) (c Conversation, urgent bool)
+	// Where tells in which conversation an entry is said, and how. An urgent one ends a turn or answers its question.
+	// Only those of programs are patient or interrupting. It is called like Push; nil: in none.
+	Where func(e store.Entry) (Conversation, Manner)
 	// Takes tells whether the session takes the entry now; nil: it takes all. One that it does not take stays in the
 	// buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.
 	Takes func(ctx context.Context, e store.Entry) bool
@@ -58,8 +58,8 @@ func newOutlet(o Outlet, log *slog.Logger) outlet {
 		o.Taken = func(context.Context, store.About) {}
 	}
 	if o.Where == nil {
-		o.Where = func(e store.Entry) (Conversation, bool) {
-			return Conversation{Chat: relay.Chat{Bot: e.About.Bot}}, false
+		o.Where = func(e store.Entry) (Conversation, Manner) {
+			return Conversation{Chat: relay.Chat{Bot: e.About.Bot}}, Live
 		}
 	}
 	return outlet{o, log}
@@ -99,13 +99,13 @@ func (o outlet) join(e, next *store.Entry) (joined bool) {
 }
 
 // where is Outlet.Where, guarded: what cannot be read waits for nobody.
-func (o outlet) where(e *store.Entry) (c Conversation, urgent bool) {
+func (o outlet) where(e *store.Entry) (c Conversation, how Manner) {
 	_ = o.guarded(e.Buffer, func() error {
-		c, urgent = o.Where(*e)
+		c, how = o.Where(*e)
 		return nil
 	})
-	c.urgent = urgent
-	return c, urgent
+	c.urgent = how == Urgent
+	return c, how
 }
 
 // takes is Outlet.Takes, guarded: what cannot be read is pushed, and buried then.

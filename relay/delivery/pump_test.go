@@ -152,8 +152,9 @@ func textOf(e store.Entry) string {
 	return string(e.Frame)
 }
 
-func where(e store.Entry) (c Conversation, urgent bool) {
-	return Conversation{Chat: relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}}, kindOf(textOf(e)) == "urgent"
+func where(e store.Entry) (Conversation, Manner) {
+	how := map[string]Manner{"urgent": Urgent, "program": Patient, "wake": Interrupting}[kindOf(textOf(e))]
+	return Conversation{Chat: relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}}, how
 }
 
 // dawdle has nothing be settled until hurry is called.
@@ -220,10 +221,10 @@ func (s *socket) take(_ context.Context, of store.About) {
 }
 
 func (s *socket) takes(_ context.Context, e store.Entry) bool {
-	_, urgent := where(e)
+	_, how := where(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return (s.wide || e.About.Bot != strange) && (urgent || !s.still)
+	return (s.wide || e.About.Bot != strange) && (how == Urgent || !s.still)
 }
 
 // widen has the session front the strange bot too.

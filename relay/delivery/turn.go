@@ -11,9 +11,10 @@ import (
 
 // A gateway runs one turn of a conversation at a time. What comes in between interrupts that turn, and gateways of August
 // 2026 lose one message or the other over it. A person who writes into a turn means to. What had gathered before the
-// session began does not: of that, a conversation's next entry waits until the turn before is over. What is said
-// meanwhile in that conversation comes behind what waits; nobody else waits for either. In a group gateways may keep a
-// session for each person; nothing tells us whether they do, so turns of a group follow one another too.
+// session began does not, nor does what a program hands over: of that, a conversation's next entry waits until the turn
+// before is over. What is said meanwhile in that conversation comes behind what waits; nobody else waits for either. In a
+// group gateways may keep a session for each person; nothing tells us whether they do, so turns of a group follow one
+// another too.
 //
 // Entries that wait are known by their sequences, so that however many there are, each is looked at once, and read again
 // when its time has come. Those that the session does not take wait in the same way; what is urgent waits by itself, for
@@ -27,7 +28,22 @@ const (
 	turnSilent = 45 * time.Second
 	// turnMost is how long a turn is waited for.
 	turnMost = 10 * time.Minute
+
+	// programEnds and programSilent are the same for what programs hand over. For a program the last answer is the end, and
+	// it may ask the next question at once; so it is waited only until the gateway is done with the turn. An agent need
+	// not answer a program at all: gateways that type fall silent then. Those of June 2026 do not type; into a longer turn
+	// of theirs the next entry comes all the same.
+	programEnds   = time.Second
+	programSilent = 10 * time.Second
 )
+
+// lasts is how long a turn goes on after its end was heard, and without a sign of life.
+func (c Conversation) lasts() (ends, silent time.Duration) {
+	if c.Chat.Bot.IsProgram() {
+		return programEnds, programSilent
+	}
+	return turnEnds, turnSilent
+}
 
 // talk is a conversation in which something waits, or whose turn is waited for.
 type talk struct {
@@ -74,9 +90,9 @@ func (u *turns) begin(c Conversation) {
 
 // listen waits for the end of the conversation's turn.
 func (u *turns) listen(c Conversation, t *talk) {
-	wait := turnSilent
+	ends, wait := c.lasts()
 	if t.ends {
-		wait = turnEnds
+		wait = ends
 	}
 	t.stop()
 	var turn *time.Timer
@@ -138,12 +154,13 @@ func (u *turns) unready(c Conversation) {
 }
 
 // place notes where e is said, and whether it begins a turn there that is waited for. behind: it waits.
-func (u *turns) place(e *load, c Conversation, urgent bool, as form) (behind bool) {
+func (u *turns) place(e *load, c Conversation, how Manner, as form) (behind bool) {
 	e.where = c
-	said := as == asEvent && !urgent && c.Chat.ID != ""
-	e.turn = said && u.backlog(e.Entry)
+	said := as == asEvent && how != Urgent && c.Chat.ID != ""
+	waits := said && (how == Patient || u.backlog(e.Entry))
+	e.turn = waits || said && how == Interrupting
 	t := u.talks[c]
-	return t != nil && (e.turn || said && len(t.waiting) > 0)
+	return t != nil && (waits || said && how == Live && len(t.waiting) > 0)
 }
 
 // wait puts w among what waits, if it is not there. It may be looked at for the second time.

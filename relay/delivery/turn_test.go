@@ -119,6 +119,50 @@ func TestWhatIsSaidLiveIsGivenAtOnce(t *testing.T) {
 	}, "hi@a/x#1", "hi@a/y#2")
 }
 
+// inSession is a conversation of programs.
+func inSession(chat relay.ChatID) Conversation {
+	return Conversation{Chat: relay.Chat{Bot: relay.ProgramBot(), ID: chat}}
+}
+
+// TestAProgramWaitsForTheTurnBefore: also when it hands over while the session runs, but not when it wakes the agent.
+func TestAProgramWaitsForTheTurnBefore(t *testing.T) {
+	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		say := func(text string, pushed ...uint64) {
+			t.Helper()
+			m.append(text)
+			l.Appended(m.buffered()[len(m.buffered())-1])
+			wantPushed(t, s, pushed...)
+		}
+		say("program@a/x#1", 1)
+		mustAck(t, s, 1, true)
+		say("program@a/x#2", 1)
+		say("program@b/x#3", 1, 3) // another session
+		mustAck(t, s, 3, true)
+		say("hi@a/x#4", 1, 3, 4) // another bot's chat
+		mustAck(t, s, 4, true)
+		s.pump.Heard(inSession("a"), Final)
+		time.Sleep(programEnds)
+		wantPushed(t, s, 1, 3, 4, 2)
+		mustAck(t, s, 2, true)
+		say("wake@a/x#5", 1, 3, 4, 2, 5) // into the turn
+		mustAck(t, s, 5, true)
+		say("program@a/x#6", 1, 3, 4, 2, 5)
+		say("wake@a/x#7", 1, 3, 4, 2, 5, 7) // before what waits
+		mustAck(t, s, 7, true)
+		for range 10 { // it types
+			time.Sleep(programSilent - time.Second)
+			s.pump.Heard(inSession("a"), Alive)
+		}
+		wantPushed(t, s, 1, 3, 4, 2, 5, 7)
+		time.Sleep(programSilent) // and falls silent without an answer
+		wantPushed(t, s, 1, 3, 4, 2, 5, 7, 6)
+		mustAck(t, s, 6, true)
+		wantLeft(t, m)
+		lose(t, s)
+	})
+}
+
 // TestAGatewayThatWokeHasABacklog: what gathered while it slept is not live, though the socket is the same.
 func TestAGatewayThatWokeHasABacklog(t *testing.T) {
 	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {

@@ -19,15 +19,15 @@ func (p *Pump) Heard(c Conversation, sign Sign) {
 func (p *Pump) waits(ctx context.Context, e *load) bool {
 	l, taken := p.lane, p.out.takes(ctx, &e.Entry)
 	l.mu.Lock()
-	live := taken && len(p.turns.talks) == 0 && !p.turns.backlog(e.Entry)
+	live := taken && len(p.turns.talks) == 0 && !p.turns.backlog(e.Entry) && !e.About.Bot.IsProgram()
 	l.mu.Unlock()
 	if live {
 		return false
 	}
-	c, urgent := p.out.where(&e.Entry)
+	c, how := p.out.where(&e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if behind := p.turns.place(e, c, urgent, l.forwards.form(e.Entry)); taken && !behind || p.flight.knows(e.Buffer) {
+	if behind := p.turns.place(e, c, how, l.forwards.form(e.Entry)); taken && !behind || p.flight.knows(e.Buffer) {
 		return false
 	}
 	if p.said == p.knew { // else it is looked at anew
@@ -55,9 +55,9 @@ func (p *Pump) findWaiting(ctx context.Context) (e *load, ok bool, err error) {
 	e = newLoad(found)
 	there := ok && found.Buffer.Seq == seq
 	taken := there && p.out.takes(ctx, &e.Entry)
-	urgent := false
+	how := Live
 	if there {
-		_, urgent = p.out.where(&e.Entry)
+		_, how = p.out.where(&e.Entry)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *Pump) findWaiting(ctx context.Context) (e *load, ok bool, err error) {
 		p.turns.unready(c)
 	}
 	e.waited = true
-	p.turns.place(e, c, urgent, l.forwards.form(e.Entry))
+	p.turns.place(e, c, how, l.forwards.form(e.Entry))
 	if taken { // it may have become an event meanwhile, which waits for the window
 		p.turns.talks[c].waiting[0].forward = l.forwards.form(found) == asForward
 	}

@@ -43,9 +43,17 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 	return true
 }
 
-// where is the conversation that an entry is said in; see delivery.Outlet.
-func (s *attachment) where(e store.Entry) (c delivery.Conversation, urgent bool) {
+// where is the conversation that an entry is said in, and how; see delivery.Outlet.
+func (s *attachment) where(e store.Entry) (c delivery.Conversation, how delivery.Manner) {
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
-	return c, gate.Urgent(ev) || s.oneByOne.Load()
+	switch {
+	case s.oneByOne.Load() || gate.Urgent(ev):
+		return c, delivery.Urgent
+	case e.About.Bot.IsProgram() && relay.WakesAgent(ev):
+		return c, delivery.Interrupting
+	case e.About.Bot.IsProgram():
+		return c, delivery.Patient
+	}
+	return c, delivery.Live
 }

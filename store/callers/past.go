@@ -11,7 +11,7 @@ import (
 // Strip drops what a caller handed over and was told, and what waits for its time; of one agent, or of all if that is
 // empty, and then the replies too.
 func Strip(w *table.Writer, c Caller, i relay.InstanceID) error {
-	err := dropScheduled(w, func(r relay.Receipt) bool { return r.Caller == c.Name && (i == "" || r.Agent == i) })
+	err := dropScheduled(w, c.Name, i)
 	if err != nil || i != "" {
 		return err
 	}

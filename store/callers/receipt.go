@@ -180,28 +180,34 @@ func (rs *Records) Next(ctx context.Context) (r relay.Receipt, ok bool, err erro
 // Unschedule drops a receipt that is scheduled and comes to nothing more.
 func (rs *Records) Unschedule(ctx context.Context, r relay.Receipt) error {
 	return rs.db.Change(ctx, "scheduled receipt", func(w *table.Writer) error {
-		return dropScheduled(w, func(o relay.Receipt) bool { return o.Caller == r.Caller && o.Event == r.Event })
+		k := receiptKey(r.Caller, r.Event)
+		old, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, k)
+		if err != nil || !ok || old.When.IsZero() {
+			return err
+		}
+		return errors.Join(w.Delete(Due, dueKey(old)), w.Delete(Receipts, k))
 	})
 }
 
-// dropScheduled drops what is scheduled and picked, and what points nowhere.
-func dropScheduled(w *table.Writer, picked func(relay.Receipt) bool) error {
+// dropScheduled drops what is scheduled of a caller's for an agent; of one that is damaged, that it is due. An empty agent means
+// all.
+func dropScheduled(w *table.Writer, caller string, i relay.InstanceID) error {
 	for _, k := range table.KeysUnder(w.Tx, Due, nil) {
-		var own []byte
-		if len(k) > 8 {
-			own = k[8:]
-		}
-		r, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, own)
-		switch {
-		case err == nil && ok && !r.When.IsZero() && !picked(r):
+		if len(k) <= 8 || !bytes.HasPrefix(k[8:], table.Prefix(caller)) {
 			continue
-		case err == nil && ok && !r.When.IsZero():
-			err = w.Delete(Receipts, own)
-		default:
-			err = nil
 		}
-		if err := errors.Join(err, w.Delete(Due, k)); err != nil {
+		r, ok, err := table.Load[relay.Receipt](w.Tx, Receipts, k[8:])
+		ok = ok && err == nil
+		if ok && i != "" && r.Agent != i {
+			continue
+		}
+		if err := w.Delete(Due, k); err != nil {
 			return err
+		}
+		if ok {
+			if err := w.Delete(Receipts, k[8:]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
