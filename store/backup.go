@@ -24,7 +24,7 @@ type BackupInfo struct {
 // On 32-bit hosts the writer waits for it once, if the file passes 256 MiB just then.
 func (db *DB) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
 	var info BackupInfo
-	n, err := db.records.File.Copy(ctx, w, func(commit uint64) {
+	n, err := db.records.File.Copy(ctx, w, func(commit uint64, _ boltfile.Place) {
 		info.At, info.Commit = db.now().Truncate(time.Second), commit
 	})
 	if err == nil {
@@ -35,6 +35,12 @@ func (db *DB) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)
 	}
 	return info, nil
+}
+
+// Copy writes the database file as it is now to w, as Backup does, but without its trailer, and says where in its log that is.
+func (db *DB) Copy(ctx context.Context, w io.Writer) (at boltfile.Place, err error) {
+	_, err = db.records.File.Copy(ctx, w, func(_ uint64, place boltfile.Place) { at = place })
+	return at, err
 }
 
 // VerifyFile reports what is wrong with the database file at path, or with a backup of one that

@@ -10,10 +10,14 @@ import (
 
 // Copy writes the file as the newest commit left it to w. It checks everything first: ErrDamaged names what is
 // damaged, and then nothing was written. After an error of ctx or of w, what w got is worth nothing. at is called
-// once, with the number of the commit.
-func (f *File) Copy(ctx context.Context, w io.Writer, at func(commit uint64)) (n int64, err error) {
+// once, with the number of the commit and its place in the log.
+func (f *File) Copy(ctx context.Context, w io.Writer, at func(commit uint64, place Place)) (n int64, err error) {
 	err = f.Read(ctx, func(t *bolt.Tx) error {
-		at(uint64(t.ID()))
+		place, err := PlaceOf(t)
+		if err != nil {
+			return err
+		}
+		at(uint64(t.ID()), place)
 		u := &until{ctx: ctx, r: f.file, w: w}
 		m := meta{pageSize: PageSize, root: uint64(t.Cursor().Bucket().Root()), pages: uint64(t.Size()) / PageSize, txid: uint64(t.ID())}
 		got, err := walkPages(u, m)

@@ -35,9 +35,9 @@ const (
 
 // CommitLog is where commits are stored besides the file.
 type CommitLog interface {
-	// Append stores entry as the one after n-1, and returns nil when it is as safe as the log makes things. After an
-	// error nobody knows whether it is stored. The entry is not to be kept or changed.
-	Append(n uint64, entry []byte) error
+	// Append stores entry as number at.N, and returns nil when it is as safe as the log makes things. After an error
+	// nobody knows whether it is stored. The entry is not to be kept or changed.
+	Append(at Place, entry []byte) error
 }
 
 // Log is a file's log, as its leader knows it.

@@ -207,7 +207,7 @@ func copied(t *testing.T, f *boltfile.File) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Copy(t.Context(), to, func(uint64) {})
+	_, err = f.Copy(t.Context(), to, func(uint64, boltfile.Place) {})
 	if err := errors.Join(err, to.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -165,15 +165,15 @@ func (f *File) finish(t *Writer, base bool) (err error) {
 	if err := putDigest(t.Tx, digest); err != nil {
 		return err
 	}
-	if err := f.store(t.Tx, place.N, entry); err != nil {
+	if err := f.store(t.Tx, place, entry); err != nil {
 		return err
 	}
 	f.digest, f.place = digest, place
 	return nil
 }
 
-// store commits b and syncs it, and meanwhile appends entry n to the log, if there is one. Nobody begins to read meanwhile, for bbolt shows readers a commit before its sync.
-func (f *File) store(b *bolt.Tx, n uint64, entry []byte) (err error) {
+// store commits b and syncs it, and meanwhile appends entry to the log, if there is one. Nobody begins to read meanwhile, for bbolt shows readers a commit before its sync.
+func (f *File) store(b *bolt.Tx, at Place, entry []byte) (err error) {
 	id := b.ID()
 	<-f.shown
 	defer func() {
@@ -192,7 +192,7 @@ func (f *File) store(b *bolt.Tx, n uint64, entry []byte) (err error) {
 	if entry == nil {
 		appended <- nil
 	} else {
-		go func() { appended <- f.o.CommitLog.To.Append(n, entry) }()
+		go func() { appended <- f.o.CommitLog.To.Append(at, entry) }()
 	}
 	if err := errors.Join(named("sync", f.bolt.Sync()), named("log", <-appended)); err != nil {
 		// What was not synced may look sound for as long as it is in memory, also to the next process: it must

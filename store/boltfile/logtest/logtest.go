@@ -26,7 +26,8 @@ type Log struct {
 }
 
 // Append stores entry. A number that is taken is one of a file that was put back by hand: it goes on from there.
-func (l *Log) Append(n uint64, entry []byte) error {
+func (l *Log) Append(at boltfile.Place, entry []byte) error {
+	n := at.N
 	stored, err := true, error(nil)
 	if l.Fault != nil {
 		stored, err = l.Fault(n)

@@ -1,0 +1,217 @@
+// Package cluster keeps the log of a database in PostgreSQL, and settles which of several nodes leads it. It agrees on
+// nothing itself: agreement and copies on several disks are the engine's work. Ours is one lease, one log and one fenced
+// statement.
+//
+// Words: the *engine* is the PostgreSQL; a *node* is a process, with a *run* of its own at each start; a *shard* is what one
+// database file is; its *term* grows with every change of leader.
+//
+// Invariants:
+//
+//  1. An entry is stored by the leader of the newest term only, as the one after the newest (appendSQL). What the engine
+//     confirmed with a warning counts as unknown: a cancelled wait for a standby is confirmed so, and is not copied.
+//  2. A node leads after the engine confirmed it, and its file is what the log says up to the newest entry. That
+//     confirmation is also the barrier: WAL is one sequence, so all before it is where it is.
+//  3. A node counts its lease from when it sent the last confirmed renewal, by a clock that goes on while the machine
+//     sleeps, and has ended (Alive) before the engine's own clock lets another one lead.
+//  4. Nothing is mended: a file that is not on the log's chain is set aside and named, and filled anew.
+//
+// Statements run alone, unnamed and outside transaction blocks, so PgBouncer may stand between.
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// margin is how long before its lease ends a node has ended.
+	margin = 2 * time.Second
+	// MinLease is the shortest lease that leaves time for a renewal that is late.
+	MinLease = 5 * time.Second
+	// lookEvery is the pause between two looks of a node that does not lead.
+	lookEvery = 2 * time.Second
+)
+
+// ErrFenced: another node leads, or may lead.
+var ErrFenced = errors.New("another node leads now, or may")
+
+// Options of a node. All are to be set.
+type Options struct {
+	DSN     relay.Secret // of the engine, as libpq reads it: several hosts and target_session_attrs are heeded
+	Node    string       // its name; no other process has the same
+	Version string       // of this program
+	Lease   time.Duration
+	Log     *slog.Logger
+}
+
+// Node is this process among those that share an engine. All methods: any goroutine.
+type Node struct {
+	o    Options
+	run  string
+	beat *engine // the lease's
+	look *engine // for everything else but Append
+
+	until   atomic.Int64 // on the clock of now: the node has ended then; 0: it has no lease
+	leading atomic.Bool
+}
+
+// Join makes a node. It does nothing before it is run; the error is of the DSN.
+func Join(o Options) (*Node, error) {
+	beat, err := newEngine(o.DSN, o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	look, err := newEngine(o.DSN, o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	return &Node{o: o, run: rand.Text(), beat: beat, look: look}, nil
+}
+
+// Close lets go of the engine. What the node leads it leads no more; see Release.
+func (n *Node) Close() {
+	n.beat.close()
+	n.look.close()
+}
+
+// tables are what a fresh engine gets. A later version adds columns, and takes none away while an older one may run.
+var tables = []string{
+	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL) WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL) WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,
+	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`, // much of it is sealed, and not worth compressing
+}
+
+// me is this run of this node, as leaders are named.
+func (n *Node) me() string { return n.o.Node + "/" + n.run }
+
+// now is a clock that goes on while the machine sleeps.
+func now() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic(err) // Linux has it since 2.6.39
+	}
+	return time.Duration(t.Nano())
+}
+
+// Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
+func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
+
+const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond')
+	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until
+	WHERE node.run = excluded.run OR node.until < clock_timestamp()`
+
+// errTaken: the node's name is another process's.
+var errTaken = errors.New("another process has this node's name, or had it until just now; a name belongs to one process")
+
+// renew renews the lease. Its confirmation proves that whatever was stored before is as safe as the engine makes things.
+func (n *Node) renew(ctx context.Context) error {
+	sent := now()
+	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds())
+	switch {
+	case err != nil:
+		return fmt.Errorf("lease: %w", err)
+	case done.rows == 0:
+		return fmt.Errorf("node %s: %w", n.o.Node, errTaken)
+	}
+	n.until.Store(int64(sent + n.o.Lease - margin))
+	return nil
+}
+
+// Run keeps the lease until ctx ends, and returns ErrFenced as soon as a node that leads may be taken for dead: then the
+// process must end at once. Without an engine a node that does not lead waits.
+func (n *Node) Run(ctx context.Context) error {
+	lapsed := make(chan struct{})
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // beside the renewals, one of which may hang
+		defer close(lapsed)
+		for tick := time.Tick(100 * time.Millisecond); ; {
+			select {
+			case <-watched.Done():
+				return
+			case <-tick:
+				if n.leading.Load() && !n.Alive() {
+					return
+				}
+			}
+		}
+	}()
+	beaten := make(chan struct{})
+	go func() {
+		defer close(beaten)
+		n.beats(watched)
+	}()
+	<-lapsed
+	stop()
+	if ctx.Err() == nil {
+		return fmt.Errorf("the lease of node %s has ended: %w", n.o.Node, ErrFenced) // a renewal that hangs goes with the process
+	}
+	<-beaten
+	return nil
+}
+
+// beats renews every third of the lease, and sooner after a failure.
+func (n *Node) beats(ctx context.Context) {
+	for made, failed := false, false; ; {
+		pause, err := n.o.Lease/3, error(nil)
+		if !made {
+			err = n.makeTables(ctx)
+			made = err == nil
+		}
+		if made {
+			err = n.renew(ctx)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			pause = 500 * time.Millisecond
+			if !failed {
+				n.o.Log.Warn("the node's lease was not renewed", "err", err)
+			}
+		}
+		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (n *Node) makeTables(ctx context.Context) error {
+	for _, sql := range tables {
+		if _, err := n.beat.exec(ctx, sql); err != nil {
+			return fmt.Errorf("tables: %w", err)
+		}
+	}
+	return nil
+}
+
+// Release gives up what the node leads and its lease, so that another one need not wait for its end. The shard's file is
+// closed before.
+func (n *Node) Release(ctx context.Context) error {
+	n.leading.Store(false)
+	n.until.Store(0)
+	var err error
+	for range 2 { // a connection that stood idle may have broken
+		if _, err = n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '' WHERE leader = $1`, n.me()); err != nil {
+			continue
+		}
+		if _, err = n.look.exec(ctx, `UPDATE hermes_connector.node SET until = clock_timestamp() WHERE node = $1 AND run = $2`, n.o.Node, n.run); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("lease: %w", err)
+}

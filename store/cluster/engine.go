@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// dialTime bounds the making of a connection.
+const dialTime = 5 * time.Second
+
+// engine is a connection to PostgreSQL that is made anew after it broke. One statement runs at a time.
+type engine struct {
+	config *pgconn.Config
+
+	mu     sync.Mutex
+	conn   *pgconn.PgConn // nil: none yet, or it broke
+	warned string         // by the server, during the statement that runs
+}
+
+// newEngine reads dsn; it does not connect. A peer that is silent for half a lease is taken for gone.
+func newEngine(dsn relay.Secret, lease time.Duration) (*engine, error) {
+	e := &engine{}
+	config, err := pgconn.ParseConfig(string(dsn.Reveal()))
+	if err != nil {
+		return nil, errors.New("the engine's DSN cannot be read; it is as libpq's: postgres://USER:PASSWORD@HOST/DATABASE") // that error may quote it
+	}
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: lease / 4, Interval: lease / 8, Count: 2}}
+	config.DialFunc = dialer.DialContext
+	config.ConnectTimeout = dialTime
+	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+		if notice.SeverityUnlocalized == "WARNING" {
+			e.warned = notice.Message
+		}
+	}
+	e.config = config
+	return e, nil
+}
+
+// answer is what a statement gave back.
+type answer struct {
+	cells [][][]byte // of each row, in text but for bytea, which stands as it is
+	rows  int64      // affected
+}
+
+// exec runs one statement; []byte arguments are bytea, all others text. After an error nobody knows whether it was carried
+// out. A warning is such an error.
+func (e *engine) exec(ctx context.Context, sql string, args ...any) (a answer, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.conn == nil || e.conn.IsClosed() {
+		dial, cancel := context.WithTimeout(ctx, dialTime)
+		defer cancel()
+		if e.conn, err = pgconn.ConnectConfig(dial, e.config); err != nil {
+			e.conn = nil
+			return a, fmt.Errorf("connect: %w", err) // without the password, says pgconn
+		}
+	}
+	values, formats := make([][]byte, len(args)), make([]int16, len(args))
+	for n, arg := range args {
+		switch v := arg.(type) {
+		case []byte:
+			values[n], formats[n] = v, 1
+		case string:
+			values[n] = []byte(v)
+		default:
+			values[n] = fmt.Append(nil, v)
+		}
+	}
+	e.warned = ""
+	res := e.conn.ExecParams(ctx, sql, values, nil, formats, []int16{1}).Read()
+	switch {
+	case res.Err != nil:
+		return a, res.Err
+	case e.warned != "":
+		return a, fmt.Errorf("confirmed with a warning: %s", e.warned)
+	}
+	return answer{cells: res.Rows, rows: res.CommandTag.RowsAffected()}, nil
+}
+
+func (e *engine) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = e.conn.Close(ctx)
+		e.conn = nil
+	}
+}
+
+// number is a cell that was asked for as text.
+func number(cell []byte) (uint64, error) { return strconv.ParseUint(string(cell), 10, 64) }

@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+)
+
+// shard is the row of one, as it was seen.
+type shard struct {
+	term, top uint64
+	leader    string // NODE/RUN; empty: nobody
+	chain     []byte
+	alive     bool // the leader's lease holds, by the engine's clock
+}
+
+const (
+	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain) VALUES ($1, 0, '', 0, '') ON CONFLICT DO NOTHING`
+	lookSQL = `SELECT term::text, top::text, leader, chain, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
+	FROM hermes_connector.shard WHERE shard = $1`
+	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + 1 WHERE shard = $1 AND term = $3::bigint
+	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()))
+	RETURNING term::text, top::text, chain`
+	nodesSQL = `SELECT node FROM hermes_connector.node WHERE until > clock_timestamp()`
+	// appendSQL stores entry n as the one after the newest, if the term is still the newest.
+	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea WHERE shard = $1 AND term = $3::bigint AND top = $2::bigint - 1 RETURNING shard)
+	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
+	storedSQL = `SELECT term::text FROM hermes_connector.log WHERE shard = $1 AND n = $2::bigint`
+)
+
+// Lead is the lead of one shard: a boltfile.CommitLog of its file.
+type Lead struct {
+	node  *Node
+	shard string
+	term  uint64
+	log   *engine
+}
+
+// Close lets go of the engine; the file that has the log is closed before.
+func (l *Lead) Close() { l.log.close() }
+
+// Term grows with every change of leader.
+func (l *Lead) Term() uint64 { return l.term }
+
+// Await waits until this node leads the shard, and the file at path is as the newest entry left it. follows, if set, is
+// told of the leader that is waited for, whenever that is another one. It returns ctx's error when that ends; everything else is
+// tried again.
+func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options, follows func(leader string)) (*Lead, error) {
+	log, err := newEngine(n.o.DSN, n.o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	said, failed := "", ""
+	for {
+		l, leader, err := n.tryLead(ctx, name, path, o, log)
+		switch {
+		case ctx.Err() != nil:
+			log.close()
+			return nil, ctx.Err()
+		case l != nil:
+			return l, nil
+		case errors.Is(err, errNoLease): // which Run has a word about
+		case err != nil && err.Error() != failed:
+			failed = err.Error()
+			n.o.Log.Warn("the shard cannot be led yet", "shard", name, "err", err)
+		case err == nil && leader != said:
+			failed, said = "", leader
+			if follows(leader); leader != "" {
+				n.o.Log.Info("another node leads; this one waits", "shard", name, "leader", leader)
+			}
+		}
+		if err := sleep(ctx, lookEvery); err != nil {
+			log.close()
+			return nil, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// errNoLease: no renewal was confirmed yet, or lately.
+var errNoLease = errors.New("this node has no lease")
+
+// tryLead takes the lead if nobody has it, and it is this node's turn. leader is who has it otherwise.
+func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Options, log *engine) (l *Lead, leader string, err error) {
+	if !n.Alive() {
+		return nil, "", errNoLease
+	}
+	s, err := n.seen(ctx, name)
+	if err != nil || s.alive && s.leader != n.me() {
+		return nil, s.leader, err
+	}
+	turn, err := n.turn(ctx, name)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := sleep(ctx, time.Duration(turn)*lookEvery); err != nil {
+		return nil, "", err
+	}
+	// The file is brought near before the lead is taken: nobody serves while a leader fills it.
+	if err := n.fill(ctx, name, path, o, s); err != nil {
+		return nil, "", err
+	}
+	a, err := n.look.exec(ctx, leadSQL, name, n.me(), s.term)
+	if err != nil || len(a.cells) == 0 { // another one was quicker
+		return nil, "", err
+	}
+	term, err1 := number(a.cells[0][0])
+	top, err2 := number(a.cells[0][1])
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, "", err
+	}
+	led := shard{term: term, top: top, chain: slices.Clone(a.cells[0][2])}
+	if err := n.fill(ctx, name, path, o, led); err != nil {
+		return nil, "", err
+	}
+	n.leading.Store(true)
+	n.o.Log.Info("this node leads", "shard", name, "term", term, "entries", top)
+	return &Lead{node: n, shard: name, term: term, log: log}, "", nil
+}
+
+// seen is the shard's row, which is made if it is missing.
+func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
+	a, err := n.look.exec(ctx, lookSQL, name)
+	if err != nil {
+		return s, err
+	}
+	if len(a.cells) == 0 {
+		_, err := n.look.exec(ctx, makeSQL, name)
+		return s, err
+	}
+	c := a.cells[0]
+	term, err1 := number(c[0])
+	top, err2 := number(c[1])
+	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), alive: string(c[4]) == "true"}, errors.Join(err1, err2)
+}
+
+// turn is this node's place among the living in the shard's order, which is each shard's own: so a node that dies does not
+// leave all it led to one other.
+func (n *Node) turn(ctx context.Context, name string) (int, error) {
+	a, err := n.look.exec(ctx, nodesSQL)
+	if err != nil {
+		return 0, err
+	}
+	var nodes []string
+	for _, row := range a.cells {
+		nodes = append(nodes, string(row[0]))
+	}
+	rank := func(node string) string {
+		sum := sha256.Sum256([]byte(name + "\x00" + node))
+		return string(sum[:])
+	}
+	slices.SortFunc(nodes, func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
+	return max(slices.Index(nodes, n.o.Node), 0), nil
+}
+
+// Append implements boltfile.CommitLog. It is never cancelled, since the engine would confirm a wait that was cancelled: a
+// process whose lease ends meanwhile ends with it.
+func (l *Lead) Append(p boltfile.Place, entry []byte) error {
+	ctx := context.Background()
+	for try := 1; ; try++ {
+		if !l.node.Alive() {
+			return ErrFenced
+		}
+		a, err := l.log.exec(ctx, appendSQL, l.shard, p.N, l.term, entry, p.Chain[:])
+		if err == nil && a.rows == 1 {
+			return nil
+		}
+		if err != nil && try == 1 {
+			l.node.o.Log.Warn("whether the engine has an entry is not known; it is asked", "shard", l.shard, "n", p.N, "err", err)
+		}
+		has, lookErr := l.has(ctx, p.N)
+		switch {
+		case lookErr != nil:
+			_ = sleep(ctx, 200*time.Millisecond)
+		case has:
+			return nil
+		case err == nil:
+			return fmt.Errorf("shard %s: %w", l.shard, ErrFenced)
+		}
+	}
+}
+
+// has reports whether the log has this leader's entry n, for good: the renewal before is the barrier.
+func (l *Lead) has(ctx context.Context, n uint64) (bool, error) {
+	if err := l.node.renew(ctx); err != nil {
+		return false, err
+	}
+	a, err := l.log.exec(ctx, storedSQL, l.shard, n)
+	if err != nil || len(a.cells) == 0 {
+		return false, err
+	}
+	term, err := number(a.cells[0][0])
+	return term == l.term, err
+}

@@ -1,0 +1,404 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
+)
+
+// postgres is a PostgreSQL of this test alone, on a port of its own.
+type postgres struct {
+	t    *testing.T
+	bin  string
+	dir  string
+	port int
+	as   *syscall.SysProcAttr
+}
+
+// startPostgres makes one of Debian's packages and starts it; settings are lines of its configuration.
+func startPostgres(t *testing.T, settings string) *postgres {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if !long.Pick(false, true) || len(found) == 0 {
+		t.Skip("it wants go test -tags long, and a PostgreSQL: apt-get install postgresql")
+	}
+	p := &postgres{t: t, bin: filepath.Dir(found[len(found)-1])}
+	dir, err := os.MkdirTemp("", "hermes-connector-postgres-") // t.TempDir is closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.dir = dir
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if os.Getuid() == 0 { // which PostgreSQL refuses
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			t.Skip("it wants the user postgres, which Debian's package makes")
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		p.as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+		if err := os.Chown(dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.port = l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
+	p.run("initdb", "-D", dir+"/data", "-A", "trust", "-U", "postgres", "--no-sync")
+	conf := fmt.Sprintf("listen_addresses = '127.0.0.1'\nport = %d\nunix_socket_directories = ''\nfsync = off\n%s\n", p.port, settings)
+	f, err := os.OpenFile(dir+"/data/postgresql.conf", os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(conf)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	t.Cleanup(func() { p.command("pg_ctl", "-D", dir+"/data", "-m", "immediate", "-w", "stop").Run() })
+	return p
+}
+
+func (p *postgres) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(p.bin, name), args...)
+	cmd.SysProcAttr, cmd.Dir = p.as, p.dir
+	return cmd
+}
+
+func (p *postgres) run(name string, args ...string) {
+	p.t.Helper()
+	if out, err := p.command(name, args...).CombinedOutput(); err != nil {
+		p.t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+func (p *postgres) start() {
+	p.t.Helper()
+	p.run("pg_ctl", "-D", p.dir+"/data", "-l", p.dir+"/log", "-w", "start")
+}
+
+// crash has it stop as a power cut would, and start again.
+func (p *postgres) crash() {
+	p.t.Helper()
+	p.run("pg_ctl", "-D", p.dir+"/data", "-m", "immediate", "-w", "stop")
+	p.start()
+}
+
+func (p *postgres) dsn() string { return p.dsnAt(p.port) }
+
+func (p *postgres) dsnAt(port int) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
+}
+
+// sql runs a statement as the operator, who waits for no standby.
+func (p *postgres) sql(statement string) string {
+	p.t.Helper()
+	cmd := exec.Command("psql", "-X", "-A", "-t", "-d", p.dsn(), "-c", statement)
+	cmd.Env = append(os.Environ(), "PGOPTIONS=-c synchronous_commit=off")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", statement, err, out)
+	}
+	return string(out)
+}
+
+// process is one run of a node, with its database.
+type process struct {
+	t    *testing.T
+	node *Node
+	path string
+	lead *Lead
+	db   *store.DB
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	err  error // of Run
+}
+
+const testLease = 6 * time.Second
+
+// starts runs a node in dir, without leading.
+func starts(t *testing.T, dsn, name, dir string) *process {
+	t.Helper()
+	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: testLease, Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	p := &process{t: t, node: n, path: filepath.Join(dir, "connector.db"), stop: stop}
+	p.wg.Go(func() { p.err = n.Run(ctx) })
+	t.Cleanup(func() { p.dies(); n.Close() })
+	return p
+}
+
+// leads waits until p leads, and opens its database.
+func (p *process) leads() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), time.Minute)
+	defer cancel()
+	var err error
+	if p.lead, err = p.node.Await(ctx, "main", p.path, store.Options{}.File(), func(string) {}); err != nil {
+		p.t.Fatal(err)
+	}
+	if p.db, err = store.Open(p.path, store.Options{CommitLog: &boltfile.Log{To: p.lead, Term: p.lead.Term()}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// dies ends p as kill -9 does: nothing is released.
+func (p *process) dies() {
+	p.stop()
+	p.wg.Wait()
+	if p.db != nil {
+		_ = p.db.Close()
+		p.lead.Close()
+		p.db = nil
+	}
+}
+
+// ends ends p in order.
+func (p *process) ends() {
+	p.t.Helper()
+	p.stop()
+	p.wg.Wait()
+	if err := p.db.Close(); err != nil {
+		p.t.Error(err)
+	}
+	p.db = nil
+	p.lead.Close()
+	if err := p.node.Release(context.WithoutCancel(p.t.Context())); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p *process) put(k string) error {
+	return p.db.PutBlob(context.WithoutCancel(p.t.Context()), k, []byte(k))
+}
+
+// has compares what the database has with what was confirmed.
+func (p *process) has(confirmed []string) {
+	p.t.Helper()
+	for _, k := range confirmed {
+		if b, ok, err := p.db.Blob(p.t.Context(), k); err != nil || !ok || string(b) != k {
+			p.t.Errorf("%s: %q, %v, %v", k, b, ok, err)
+		}
+	}
+}
+
+// fills puts n records named after what, and returns those that were confirmed.
+func (p *process) fills(what string, n int) (confirmed []string) {
+	p.t.Helper()
+	for i := range n {
+		k := fmt.Sprintf("%s%03d", what, i)
+		if err := p.put(k); err != nil {
+			p.t.Fatal(err)
+		}
+		confirmed = append(confirmed, k)
+	}
+	return confirmed
+}
+
+// TestAnotherNodeLeads: what was confirmed is there on whichever node leads next, also after one that did not let go, and
+// that one stores nothing more.
+func TestAnotherNodeLeads(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	dirA, dirB := t.TempDir(), t.TempDir()
+	a := starts(t, pg.dsn(), "a", dirA)
+	a.leads()
+	confirmed := a.fills("first", 40)
+	// a stands still, and does not know that its lease is over.
+	a.stop()
+	a.wg.Wait()
+	a.node.until.Store(1 << 62)
+	b := starts(t, pg.dsn(), "b", dirB)
+	b.leads()
+	b.has(confirmed)
+	if err := a.put("late"); !errors.Is(err, ErrFenced) || !errors.Is(err, store.ErrFailed) {
+		t.Errorf("the former leader: %v", err)
+	}
+	if err := a.put("later"); !errors.Is(err, store.ErrFailed) {
+		t.Errorf("the former leader goes on: %v", err)
+	}
+	a.dies()
+	confirmed = append(confirmed, b.fills("second", 40)...)
+	b.ends()
+	again := starts(t, pg.dsn(), "c", dirA)
+	began := time.Now()
+	again.leads()
+	if took := time.Since(began); took > testLease {
+		t.Errorf("after an orderly end another node waited %v", took)
+	}
+	again.has(confirmed)
+	if kept, _ := filepath.Glob(filepath.Join(dirA, "*.set-aside-*")); len(kept) != 0 {
+		t.Errorf("a file that was only behind is set aside: %v", kept)
+	}
+	if _, ok, _ := again.db.Blob(t.Context(), "late"); ok {
+		t.Error("what was refused is there")
+	}
+}
+
+// TestAFileOfAnotherStory: a file that the log does not continue is kept under another name, and the node has the log's.
+func TestAFileOfAnotherStory(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.leads()
+	confirmed := a.fills("ours", 5)
+	a.ends()
+	dir := t.TempDir()
+	alone, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
+	if err == nil {
+		err = errors.Join(alone.PutBlob(t.Context(), "own", nil), alone.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := starts(t, pg.dsn(), "b", dir)
+	b.leads()
+	b.has(confirmed)
+	if _, ok, _ := b.db.Blob(t.Context(), "own"); ok {
+		t.Error("it has what it had alone")
+	}
+	if kept, _ := filepath.Glob(filepath.Join(dir, "*.set-aside-*")); len(kept) != 1 {
+		t.Errorf("kept: %v", kept)
+	}
+}
+
+// TestASnapshotInThePlaceOfTheLog: a new node is filled from the newest snapshot and the log behind it; the log before the
+// last but one is gone.
+func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.leads()
+	confirmed := a.fills("one", 30)
+	if err := a.db.PutBlob(t.Context(), "large", make([]byte, 700_000)); err != nil { // over several parts
+		t.Fatal(err)
+	}
+	for _, what := range []string{"two", "three"} {
+		if err := a.lead.snapshot(t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return a.db.Copy(ctx, w) }); err != nil {
+			t.Fatal(err)
+		}
+		confirmed = append(confirmed, a.fills(what, 30)...)
+	}
+	a.ends()
+	if n := pg.sql(`SELECT count(*) FROM hermes_connector.log WHERE n < 20`); n != "0\n" {
+		t.Errorf("%s old entries are left", n)
+	}
+	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b.leads()
+	b.has(confirmed)
+	if large, ok, err := b.db.Blob(t.Context(), "large"); len(large) != 700_000 || !ok || err != nil {
+		t.Errorf("%d bytes, %v, %v", len(large), ok, err)
+	}
+}
+
+// TestTheEngineRestarts: what was confirmed before and after is there, each once, and writers wait meanwhile.
+func TestTheEngineRestarts(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "fsync = on")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.node.o.Lease = time.Minute // the engine is back before its end, however slow the machine
+	a.leads()
+	var confirmed []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := range 300 {
+			if k := fmt.Sprintf("k%03d", n); a.put(k) == nil {
+				confirmed = append(confirmed, k)
+			}
+		}
+	}()
+	for range 2 {
+		pg.crash()
+	}
+	<-done
+	if len(confirmed) != 300 {
+		t.Errorf("%d of 300 were confirmed", len(confirmed))
+	}
+	a.ends()
+	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b.leads()
+	b.has(confirmed)
+}
+
+// TestACancelledWaitForAStandby: the engine confirms it, with a warning. It counts as unknown, and the lease, whose renewal
+// waits for the same standby, ends.
+func TestACancelledWaitForAStandby(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.leads()
+	a.fills("k", 3)
+	pg.sql(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
+	pg.sql(`SELECT pg_reload_conf()`)
+	put, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		err := error(nil)
+		for n := 0; err == nil && n < 10_000; n++ { // until the engine has read its settings
+			err = a.put(fmt.Sprint("w", n))
+		}
+		put <- err
+	}()
+	go func() { a.wg.Wait(); close(ended) }()
+	cancelled := false
+	for running := true; running; {
+		select {
+		case err := <-put:
+			t.Fatalf("answered, cancelled %v: %v", cancelled, err)
+		case <-ended:
+			running = false
+		case <-time.After(50 * time.Millisecond):
+			// Its own statement that waits for the standby, nobody else's.
+			if pg.sql(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE 'WITH ok%'`) != "" {
+				cancelled = true
+			}
+		}
+	}
+	if !cancelled || !errors.Is(a.err, ErrFenced) || a.node.Alive() {
+		t.Errorf("cancelled %v, alive %v: %v", cancelled, a.node.Alive(), a.err)
+	}
+	pg.sql(`ALTER SYSTEM SET synchronous_standby_names = ''`) // lets go of what hangs
+	pg.sql(`SELECT pg_reload_conf()`)
+	<-put
+}
+
+// TestTheWayToTheEngineBreaks: connections that end at any byte leave no answered write out, and none twice.
+func TestTheWayToTheEngineBreaks(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	way := newBreaking(t, pg.port)
+	a := starts(t, pg.dsnAt(way.port), "a", t.TempDir())
+	a.leads()
+	way.breaks.Store(true)
+	confirmed := a.fills("k", 60)
+	way.breaks.Store(false)
+	if way.broke.Load() < 5 {
+		t.Fatalf("only %d connections broke", way.broke.Load())
+	}
+	a.ends()
+	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b.leads()
+	b.has(confirmed)
+}
