@@ -37,11 +37,11 @@ var mayImport = map[string]string{
 	"platforms/httpcall":         "relay relay/finding platforms",
 	"platforms/sender":           "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff", // calls within a limiter
 	"platforms/markdown":         "",
-	"store/files":                "",               // the lowest: whoever makes a file
-	"store/boltfile":             "store/files",    // knows no record, so no id either
-	"store/boltfile/logtest":     "store/boltfile", // a log in memory, for tests
+	"store/files":                "",                                 // the lowest: whoever makes a file
+	"store/boltfile":             "store/files",                      // knows no record, so no id either
+	"store/boltfile/logtest":     "store/boltfile",                   // a log in memory, for tests
 	"store/cluster":              "relay store/boltfile store/files", // one log on several machines; knows no record
-	"store/table":                "store/boltfile", // records, whatever they say
+	"store/table":                "store/boltfile",                   // records, whatever they say
 	"store/table/tabletest":      "store/boltfile store/table",
 	"store/dedupe":               "relay store/boltfile store/table",
 	"store/audit":                "relay store/boltfile store/table",
