@@ -235,9 +235,9 @@ func (h *Hub) Count(c count.Counter) { h.counters.Add(c, 1) }
 // Decisions are the newest verdicts, oldest first.
 func (h *Hub) Decisions() []gate.Decision { return h.decisions.List() }
 
-// Forget takes out of them what a person wrote to i, and to nobody.
+// Forget forgets what a person wrote to i, and to nobody, and what programs told them in its name.
 func (h *Hub) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
-	h.decisions.Forget(i, p, u)
+	h.in.Forget(i, p, u)
 }
 
 // MayClaim reports whether the instance may be granted a chat; see inbound.Inbound.
@@ -245,9 +245,14 @@ func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Platform
 	return h.in.MayClaim(ctx, i, p, scope, chat)
 }
 
-// Tell has a bot write to a person in the name of an instance that they are linked to; see outbound.Outbound.
-func (h *Hub) Tell(ctx context.Context, t relay.TenantID, i relay.InstanceID, c relay.Chat, text string) (relay.Result, error) {
-	return h.out.Tell(ctx, t, i, c, text)
+// Tell has a bot write to a person, in a program's words and in the name of the instance that they are linked to, which reads that with
+// their next message; see outbound.Outbound.
+func (h *Hub) Tell(ctx context.Context, to store.Binding, c relay.Chat, program, text string) (relay.Result, error) {
+	res, err := h.out.Tell(ctx, to.Tenant, to.Instance, c, program+": "+text)
+	if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.NotSent {
+		h.in.Told(to, c.Bot, program, text)
+	}
+	return res, err
 }
 
 // Reply changes what people are told.

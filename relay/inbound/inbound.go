@@ -126,6 +126,7 @@ type Inbound struct {
 	replies atomic.Pointer[Replies]
 	runs    runs
 	presses presses
+	told    told
 	judges  judges
 }
 

@@ -1,0 +1,122 @@
+package inbound
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	// toldFor is how long it is remembered what a program told a person who says nothing.
+	toldFor = 24 * time.Hour
+	// maxReaders is of how many people.
+	maxReaders = 512
+)
+
+// told remembers, in memory alone, what programs told people in direct messages, for the instance in whose name they did: the next
+// message there brings it as context. The zero value is ready. Its methods may be called from any goroutine.
+type told struct {
+	mu     sync.Mutex // guards the field below
+	people map[reader][]remark
+}
+
+// reader is a person, in their direct messages with a bot, and the instance that they talk to there.
+type reader struct {
+	instance relay.InstanceID
+	bot      relay.Bot
+	user     relay.UserID
+}
+
+// remark is something that a person was told.
+type remark struct {
+	at      time.Time
+	line    relay.ContextLine
+	brought bool // a message that was pushed has it
+}
+
+// add remembers a line, and forgets what is too old or too much.
+func (d *told) add(r reader, l relay.ContextLine, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.people == nil {
+		d.people = make(map[reader][]remark)
+	}
+	var longest reader // whoever has been silent for longest
+	for o, all := range d.people {
+		all = slices.DeleteFunc(all, func(m remark) bool { return now.Sub(m.at) > toldFor })
+		if d.people[o] = all; len(all) == 0 {
+			delete(d.people, o)
+		} else if first := d.people[longest]; len(first) == 0 || all[0].at.Before(first[0].at) {
+			longest = o
+		}
+	}
+	if len(d.people[r]) == 0 && len(d.people) >= maxReaders {
+		delete(d.people, longest)
+	}
+	all := append(d.people[r], remark{at: now, line: l})
+	d.people[r] = all[max(0, len(all)-maxContext):]
+}
+
+// any reports whether there is something to bring.
+func (d *told) any(r reader) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.people[r]) > 0
+}
+
+// bring is what a message brings that is about to be pushed.
+func (d *told) bring(r reader, now time.Time) (lines []relay.ContextLine) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for n := range d.people[r] {
+		if m := &d.people[r][n]; now.Sub(m.at) <= toldFor {
+			m.brought = true
+			lines = append(lines, m.line)
+		}
+	}
+	return lines
+}
+
+// taken forgets what a message has brought that a gateway acknowledged.
+func (d *told) taken(r reader) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if all, there := d.people[r]; there {
+		if all = slices.DeleteFunc(all, func(m remark) bool { return m.brought }); len(all) == 0 {
+			delete(d.people, r)
+			return
+		}
+		d.people[r] = all
+	}
+}
+
+// forget forgets what a person was told in the name of an instance.
+func (d *told) forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for r := range d.people {
+		if r.instance == i && r.bot.Platform == p && r.user == u {
+			delete(d.people, r)
+		}
+	}
+}
+
+// Told remembers what a program told a person through a bot, in the name of the instance that they are linked to.
+func (in *Inbound) Told(to store.Binding, b relay.Bot, program, text string) {
+	in.told.add(reader{to.Instance, b, to.User}, relay.ContextLine{UserName: program, Text: text}, time.Now())
+}
+
+// Taken notes that the gateway of an instance has acknowledged an event.
+func (in *Inbound) Taken(i relay.InstanceID, of store.About) {
+	in.decisions.Taken(i, of, time.Now())
+	in.told.taken(reader{i, of.Bot, of.User})
+}
+
+// Forget forgets what a person wrote to an instance, or to nobody, and what they were told in its name.
+func (in *Inbound) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
+	in.decisions.Forget(i, p, u)
+	in.told.forget(i, p, u)
+}
