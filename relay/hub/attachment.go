@@ -347,7 +347,8 @@ func (s *attachment) Ack(ctx context.Context, id relay.BufferID) (counted bool, 
 
 // taken tells the network that the gateway has taken an event.
 func (s *attachment) taken(ctx context.Context, of store.About) {
-	s.hub.in.Taken(s.peer.Instance, of)
+	s.hub.decisions.Taken(s.peer.Instance, of, time.Now())
+	s.hub.in.Told.Taken(s.peer.Instance, of)
 	s.active.Store(time.Now().UnixNano())
 	if s.hub.opts.Programs != nil && of.Bot.IsProgram() {
 		s.hub.opts.Programs.Taken(s.peer.Instance, of)

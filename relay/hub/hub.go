@@ -237,7 +237,8 @@ func (h *Hub) Decisions() []gate.Decision { return h.decisions.List() }
 
 // Forget forgets what a person wrote to i, and to nobody, and what programs told them in its name.
 func (h *Hub) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
-	h.in.Forget(i, p, u)
+	h.decisions.Forget(i, p, u)
+	h.in.Told.Forget(i, p, u)
 }
 
 // MayClaim reports whether the instance may be granted a chat; see inbound.Inbound.
@@ -250,7 +251,7 @@ func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Platform
 func (h *Hub) Tell(ctx context.Context, to store.Binding, c relay.Chat, program, text string) (relay.Result, error) {
 	res, err := h.out.Tell(ctx, to.Tenant, to.Instance, c, program+": "+text)
 	if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.NotSent {
-		h.in.Told(to, c.Bot, program, text)
+		h.in.Told.Add(to, c.Bot, program, text, time.Now())
 	}
 	return res, err
 }

@@ -42,8 +42,8 @@ func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool
 // now. What cannot be learned is told as an error of the context: the event does not fail for it.
 func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *relay.Event) {
 	if ev.Source.ChatType == relay.ChatDM {
-		if who := (reader{i, ev.Bot, ev.Source.UserID}); in.told.any(who) && in.wantsContext(ctx, i, *ev) {
-			ev.Context = newest(in.told.bring(who, time.Now()), maxContext, maxContextBytes)
+		if who := (reader{i, ev.Bot, ev.Source.UserID}); in.Told.any(who) && in.wantsContext(ctx, i, *ev) {
+			ev.Context = newest(in.Told.bring(who, time.Now()), maxContext, maxContextBytes)
 		}
 		return
 	}

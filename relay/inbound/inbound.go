@@ -109,6 +109,9 @@ type Options struct {
 
 // Inbound takes events to lanes. Its methods may be called from any goroutine.
 type Inbound struct {
+	// Told is what programs told people.
+	Told Told
+
 	db           *store.DB
 	facts        *facts.Facts
 	desk         *link.Desk
@@ -126,7 +129,6 @@ type Inbound struct {
 	replies atomic.Pointer[Replies]
 	runs    runs
 	presses presses
-	told    told
 	judges  judges
 }
 

@@ -151,7 +151,7 @@ func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits boo
 	}
 	_, remembers := in.bots.Bot(ev.Bot).(platforms.Historian)
 	if ev.Source.ChatType == relay.ChatDM {
-		remembers = in.told.any(reader{c.instance.ID, ev.Bot, ev.Source.UserID})
+		remembers = in.Told.any(reader{c.instance.ID, ev.Bot, ev.Source.UserID})
 	}
 	if remembers {
 		j.context = j.context || bringsContext(ev, c.instance.Relevance[ev.Source.Platform].Context, c.grant, c.bound)

@@ -16,9 +16,9 @@ const (
 	maxReaders = 512
 )
 
-// told remembers, in memory alone, what programs told people in direct messages, for the instance in whose name they did: the next
+// Told remembers, in memory alone, what programs told people in direct messages, for the instance in whose name they did: the next
 // message there brings it as context. The zero value is ready. Its methods may be called from any goroutine.
-type told struct {
+type Told struct {
 	mu     sync.Mutex // guards the field below
 	people map[reader][]remark
 }
@@ -37,8 +37,10 @@ type remark struct {
 	brought bool // a message that was pushed has it
 }
 
-// add remembers a line, and forgets what is too old or too much.
-func (d *told) add(r reader, l relay.ContextLine, now time.Time) {
+// Add remembers what a program told a person through b, in the name of the instance that they are linked to; it forgets what is too
+// old or too much.
+func (d *Told) Add(to store.Binding, b relay.Bot, program, text string, now time.Time) {
+	r := reader{to.Instance, b, to.User}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.people == nil {
@@ -56,19 +58,19 @@ func (d *told) add(r reader, l relay.ContextLine, now time.Time) {
 	if len(d.people[r]) == 0 && len(d.people) >= maxReaders {
 		delete(d.people, longest)
 	}
-	all := append(d.people[r], remark{at: now, line: l})
+	all := append(d.people[r], remark{at: now, line: relay.ContextLine{UserName: program, Text: text}})
 	d.people[r] = all[max(0, len(all)-maxContext):]
 }
 
 // any reports whether there is something to bring.
-func (d *told) any(r reader) bool {
+func (d *Told) any(r reader) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.people[r]) > 0
 }
 
 // bring is what a message brings that is about to be pushed.
-func (d *told) bring(r reader, now time.Time) (lines []relay.ContextLine) {
+func (d *Told) bring(r reader, now time.Time) (lines []relay.ContextLine) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for n := range d.people[r] {
@@ -80,8 +82,9 @@ func (d *told) bring(r reader, now time.Time) (lines []relay.ContextLine) {
 	return lines
 }
 
-// taken forgets what a message has brought that a gateway acknowledged.
-func (d *told) taken(r reader) {
+// Taken forgets what an event has brought that the gateway of the instance acknowledged.
+func (d *Told) Taken(i relay.InstanceID, of store.About) {
+	r := reader{i, of.Bot, of.User}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if all, there := d.people[r]; there {
@@ -93,8 +96,8 @@ func (d *told) taken(r reader) {
 	}
 }
 
-// forget forgets what a person was told in the name of an instance.
-func (d *told) forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
+// Forget forgets what a person was told in the name of an instance.
+func (d *Told) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for r := range d.people {
@@ -102,21 +105,4 @@ func (d *told) forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
 			delete(d.people, r)
 		}
 	}
-}
-
-// Told remembers what a program told a person through a bot, in the name of the instance that they are linked to.
-func (in *Inbound) Told(to store.Binding, b relay.Bot, program, text string) {
-	in.told.add(reader{to.Instance, b, to.User}, relay.ContextLine{UserName: program, Text: text}, time.Now())
-}
-
-// Taken notes that the gateway of an instance has acknowledged an event.
-func (in *Inbound) Taken(i relay.InstanceID, of store.About) {
-	in.decisions.Taken(i, of, time.Now())
-	in.told.taken(reader{i, of.Bot, of.User})
-}
-
-// Forget forgets what a person wrote to an instance, or to nobody, and what they were told in its name.
-func (in *Inbound) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
-	in.decisions.Forget(i, p, u)
-	in.told.forget(i, p, u)
 }
