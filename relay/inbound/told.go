@@ -59,7 +59,14 @@ func (d *Told) Add(to store.Binding, b relay.Bot, program, text string, now time
 		delete(d.people, longest)
 	}
 	all := append(d.people[r], remark{at: now, line: relay.ContextLine{UserName: program, Text: text}})
-	d.people[r] = all[max(0, len(all)-maxContext):]
+	bytes := maxContextBytes
+	for n := len(all) - 1; n >= 0; n-- { // what is beyond that no message brings
+		if bytes -= len(all[n].line.Text) + len(program); bytes < 0 || len(all)-n > maxContext {
+			all = slices.Delete(all, 0, n+1)
+			break
+		}
+	}
+	d.people[r] = all
 }
 
 // any reports whether there is something to bring.
