@@ -69,12 +69,14 @@ type Files interface {
 	Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error)
 }
 
-// Programs is told what becomes of what programs handed over; *agents.Bot. It must not block.
+// Programs is told what becomes of what programs handed over; *agents.Bot. It must not block, but for reads of the database.
 type Programs interface {
 	// Pushed: the event is about to go down the session that serves the instance.
 	Pushed(relay.InstanceID, store.About)
 	// Taken: the gateway has acknowledged it, and it has left the lane.
 	Taken(relay.InstanceID, store.About)
+	// Owed reports whether what was taken last in the chat, before then and not long ago, has no final answer.
+	Owed(chat relay.ChatID, before time.Time) bool
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
