@@ -208,7 +208,8 @@ const dmKey = "agent:main:telegram:dm:"
 type peer struct {
 	t     *testing.T
 	in    io.WriteCloser
-	mu    sync.Mutex
+	out   sync.Mutex // held to write
+	mu    sync.Mutex // guards the fields below
 	ids   int
 	waits map[int]chan reply
 	notes []note
@@ -268,8 +269,8 @@ func (p *peer) read(out io.Reader) {
 }
 
 func (p *peer) write(line string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.out.Lock()
+	defer p.out.Unlock()
 	_, _ = io.WriteString(p.in, line+"\n") // the server may be gone
 }
 
