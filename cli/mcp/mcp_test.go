@@ -70,6 +70,11 @@ func TestWait(t *testing.T) {
 	}
 	r.ask("tools/call", object{"name": "events_wait", "arguments": object{"session_key": "none", "timeout_ms": 300000}})
 	r.stop() // ends it
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waits[4] == nil {
+		t.Error("a call that was cancelled is answered")
+	}
 }
 
 // TestSend: what becomes of a message, and what a key does.

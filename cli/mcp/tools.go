@@ -292,8 +292,8 @@ func (s *Server) attachmentsFetch(_ context.Context, c call) (answer, error) {
 }
 
 // waiting are the oldest events that are not confirmed, as they are returned, and how many more there are. They are noted as
-// returned.
-func (s *Server) waiting(c call, most int64) (out []event, hermes []hermesEvent, more int, err error) {
+// returned, unless nobody waits for them any more.
+func (s *Server) waiting(ctx context.Context, c call, most int64) (out []event, hermes []hermesEvent, more int, err error) {
 	all := c.spool.Waiting(c.arguments.text("session_key"))
 	out, hermes = []event{}, []hermesEvent{}
 	var cursors []spool.Cursor
@@ -304,6 +304,9 @@ func (s *Server) waiting(c call, most int64) (out []event, hermes []hermesEvent,
 			break
 		}
 		out, hermes, cursors = append(out, e), append(hermes, h), append(cursors, m.Cursor)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, 0, err
 	}
 	return out, hermes, len(all) - len(out), c.spool.Poll(cursors...)
 }
@@ -317,11 +320,11 @@ func (c call) confirm() error {
 	return err
 }
 
-func (s *Server) eventsPoll(_ context.Context, c call) (answer, error) {
+func (s *Server) eventsPoll(ctx context.Context, c call) (answer, error) {
 	if err := c.confirm(); err != nil {
 		return answer{}, err
 	}
-	out, hermes, more, err := s.waiting(c, c.number("limit"))
+	out, hermes, more, err := s.waiting(ctx, c, c.number("limit"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -345,8 +348,8 @@ func (s *Server) eventsWait(ctx context.Context, c call) (answer, error) {
 	began, told := time.Now(), time.Now()
 	for {
 		changed := c.spool.Changed()
-		out, hermes, _, err := s.waiting(c, 1)
-		if err != nil {
+		out, hermes, _, err := s.waiting(ctx, c, 1)
+		if err != nil && ctx.Err() == nil {
 			return answer{}, err
 		}
 		if len(out) > 0 {

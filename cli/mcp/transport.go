@@ -39,12 +39,15 @@ type stdio struct {
 	close  sync.Once
 
 	writing sync.Mutex
+
+	mu    sync.Mutex          // guards calls
+	calls map[jsonrpc.ID]bool // those that run; true: the client wants no answer any more
 }
 
 func newStdio(in io.Reader, out io.Writer) *stdio {
 	return &stdio{
 		in: in, out: out, own: func(string, json.RawMessage) bool { return false },
-		lines: make(chan []byte), ended: make(chan struct{}), ready: make(chan struct{}), closed: make(chan struct{}),
+		lines: make(chan []byte), ended: make(chan struct{}), ready: make(chan struct{}), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool),
 	}
 }
 
@@ -120,11 +123,43 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if ok && r.Method != "initialize" && r.Method != "server/discover" && r.Method != "ping" {
 			s.begun.Do(func() { close(s.ready) })
 		}
-		if ok && !r.IsCall() && s.own(r.Method, r.Params) {
+		switch {
+		case ok && r.IsCall():
+			s.mu.Lock()
+			s.calls[r.ID] = false
+			s.mu.Unlock()
+		case ok && r.Method == cancelledMethod:
+			s.cancelled(r.Params)
+		case ok && s.own(r.Method, r.Params):
 			continue
 		}
 		return m, nil
 	}
+}
+
+// cancelledMethod is how a client says that it waits no longer. It gets no answer then, though the library has one.
+const cancelledMethod = "notifications/cancelled"
+
+func (s *stdio) cancelled(params json.RawMessage) {
+	var p struct {
+		RequestID any `json:"requestId"`
+	}
+	_ = json.Unmarshal(params, &p) // without an id, it is none
+	id, err := jsonrpc.MakeID(p.RequestID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, runs := s.calls[id]; runs && err == nil {
+		s.calls[id] = true
+	}
+}
+
+// over reports whether a call that is answered was cancelled.
+func (s *stdio) over(id jsonrpc.ID) (cancelled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cancelled = s.calls[id]
+	delete(s.calls, id)
+	return cancelled
 }
 
 // decodeMessage reads a line; nil is one that was too long. Batches, which the protocol had in one version only, are none of ours.
@@ -146,8 +181,11 @@ func (s *stdio) refuse(code int, why error) error {
 	return s.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`, code, why.Error()))
 }
 
-// Write sends a message.
+// Write sends a message, unless it answers a call that was cancelled.
 func (s *stdio) Write(_ context.Context, m jsonrpc.Message) error {
+	if r, ok := m.(*jsonrpc.Response); ok && s.over(r.ID) {
+		return nil
+	}
 	raw, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return fmt.Errorf("a message to the client: %w", err)
