@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -107,16 +108,13 @@ func (p *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform:         Name,
 		Label:            "Slack",
-		MaxMessageLength: maxText,
+		MaxMessageLength: dialect.MaxText,
 		LenUnit:          relay.LenChars,
 		MarkdownDialect:  "slack",
 		SupportsThreads:  true,
 		Emoji:            "💼",
 	}
 }
-
-// maxText is what a gateway may put into one message; longer texts are cut into messages of at most 4,000.
-const maxText = 39000
 
 var (
 	appTokenForm = regexp.MustCompile(`^xapp-1-(A[A-Z0-9]+)-[0-9]+-[A-Za-z0-9]+$`)

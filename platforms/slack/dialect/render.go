@@ -1,0 +1,132 @@
+// Package dialect turns the CommonMark that models write into Slack's mrkdwn, and cuts it into messages. It is pure.
+//
+// Invariants:
+//
+//  1. What comes out addresses nobody: each "<" begins a link of http, https or mailto, and each other one, each ">" but
+//     a quotation's and each "&" is an entity. That holds for each part, too.
+//  2. Nothing that was said is lost.
+package dialect
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+)
+
+const (
+	quoteMark = "> "
+	fence     = "```"
+	// joint is a blank of no width. mrkdwn has no escapes: beside a letter it lets a mark count, between two marks it
+	// keeps them from counting.
+	joint = "\u200b"
+)
+
+// form is Slack's. Models write CommonMark with GitHub's tables, strikethrough, bare links and task lists.
+var form = markdown.Form{
+	Parser: goldmark.New(goldmark.WithExtensions(
+		markdown.Tables{}, extension.Strikethrough, extension.Linkify, extension.TaskList,
+	)).Parser(),
+	Length: utf8.RuneCountInString,
+	Marker: func(list *ast.List, number int) string {
+		if list.IsOrdered() {
+			return fmt.Sprintf("%d%c ", number, list.Marker)
+		}
+		return "• "
+	},
+	Blank: func(prefix string) string {
+		if strings.HasPrefix(prefix, quoteMark) {
+			return quoteMark
+		}
+		return ""
+	},
+	Escape: func(s string, code bool) string {
+		if code {
+			return withoutFences(Escape(s))
+		}
+		return literal(s)
+	},
+}
+
+// Clean makes source what the parser wants and Slack takes: without NUL.
+func Clean(source string) string {
+	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
+}
+
+// Render turns clean CommonMark into mrkdwn. What would come to nothing stands as it was written.
+func Render(source string) string { return renderWithin(source, markdown.Bounds{}) }
+
+// renderWithin is Render with no more of source parsed at once than b allows.
+func renderWithin(source string, b markdown.Bounds) string {
+	r := renderer{markdown.NewWriter(source, &form, b)}
+	if out := r.Document(r); strings.TrimSpace(strings.ReplaceAll(out, joint, "")) != "" {
+		return out
+	}
+	return literal(source)
+}
+
+var entities = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// Escape is s so that Slack shows it to the letter, but for the marks of formats.
+func Escape(s string) string { return entities.Replace(s) }
+
+// literal is plain text of which nothing may count as markup: neither fences, nor what looks like a format or a quotation.
+func literal(s string) string {
+	s = withoutFences(Escape(s))
+	s = pair.ReplaceAllStringFunc(s, func(m string) string {
+		at := strings.IndexAny(m, "*_~`")
+		return m[:at+1] + joint + m[at+1:]
+	})
+	return quoted.ReplaceAllString(s, joint+"$1")
+}
+
+var (
+	// pair begins where Slack would take a mark for the beginning of a format, if the same one stands behind it on the line.
+	pair = regexp.MustCompile("(?:^|[^\\pL\\pN*_~`])(?:\\*[^\\s*][^\n*]*\\*|_[^\\s_][^\n_]*_|~[^\\s~][^\n~]*~|`[^\\s`][^\n`]*`)")
+	// quoted is a mark that makes a quotation of its line. Slack takes the entity for one, too.
+	quoted    = regexp.MustCompile(`(?m)^(&gt;)`)
+	longTicks = regexp.MustCompile("`{3,}")
+)
+
+// withoutFences parts runs of backticks, so that none makes a code block.
+func withoutFences(s string) string {
+	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
+		return strings.TrimSuffix(strings.ReplaceAll(run, "``", "``"+joint), joint)
+	})
+}
+
+// renderer is the markdown.Dialect of one document.
+type renderer struct{ *markdown.Writer }
+
+// Inlines implements markdown.Dialect.
+func (r renderer) Inlines(n ast.Node) { r.Write(inlines(r.Source, n)) }
+
+// Heading implements markdown.Dialect. Slack has none: they are bold.
+func (r renderer) Heading(n *ast.Heading) { r.Write(inlines(r.Source, n, bold)) }
+
+// Quote implements markdown.Dialect. Slack quotes whole lines, and has no quotation inside another: there the marks are text.
+func (r renderer) Quote(body func()) {
+	switch {
+	case r.Prefix() != "":
+		r.Indented(Escape(quoteMark), Escape(quoteMark), body)
+	case r.Begins():
+		r.Indented("", quoteMark, body)
+	default:
+		r.Indented(quoteMark, quoteMark, body)
+	}
+}
+
+// Code implements markdown.Dialect: a block has no language, and no prefix.
+func (r renderer) Code(_ string, body func()) {
+	r.Verbatim("", func() {
+		r.Write(fence + "\n")
+		body()
+		r.Write("\n" + fence)
+	})
+}

@@ -1,0 +1,144 @@
+package dialect
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+)
+
+const (
+	// MaxText is how many characters a message has here. Slack takes 40,000, and shows more than this badly.
+	MaxText = 4000
+	// MaxSection is how many Slack takes in one section, which a message with buttons is made of.
+	MaxSection = 3000
+)
+
+// Split cuts mrkdwn that Render made into parts of at most limit characters. A code block that is cut ends with its part
+// and begins again with the next; so does a quotation. Only blanks are lost, at the cuts.
+func Split(text string, limit int) []string {
+	s := splitter{markdown.Splitter[rune]{
+		Text: []rune(text), Limit: limit, Blocks: codeBlocks(text),
+		Decode: func(letters []rune) string { return string(letters) }, Length: utf8.RuneCountInString,
+	}}
+	var parts []string
+	for start, end := range s.Parts(&s) {
+		if part := s.part(start, end); strings.Trim(part, joint+" \n") != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// splitter is the markdown.Cuts of one text.
+type splitter struct{ markdown.Splitter[rune] }
+
+// codeBlocks are the code blocks of text: only Render writes lines that are fences.
+func codeBlocks(text string) (blocks []markdown.CodeBlock) {
+	at, open := 0, -1
+	for text := range strings.SplitSeq(text, "\n") {
+		size := utf8.RuneCountInString(text)
+		switch {
+		case text != fence:
+		case open < 0:
+			open = at
+		default:
+			blocks = append(blocks, markdown.CodeBlock{
+				Begin: open, From: open + len(fence) + 1, To: at - 1, End: at + size, Open: fence + "\n", Close: "\n" + fence,
+			})
+			open = -1
+		}
+		at += size + 1
+	}
+	return blocks
+}
+
+// lead is what the part that begins at start needs before its text.
+func (s *splitter) lead(start int) string {
+	if b := s.CodeAt(start); b != nil {
+		return b.Open
+	}
+	line := start
+	for line > 0 && s.Text[line-1] != '\n' {
+		line--
+	}
+	if begin := line + len(quoteMark); begin <= start && string(s.Text[line:begin]) == quoteMark {
+		return quoteMark
+	}
+	return ""
+}
+
+// part is the text from start to end.
+func (s *splitter) part(start, end int) string {
+	text := s.lead(start) + string(s.Text[start:end])
+	if b := s.CodeAt(end); b != nil {
+		return text + b.Close
+	}
+	return strings.TrimRightFunc(text, unicode.IsSpace)
+}
+
+// Reach implements markdown.Cuts.
+func (s *splitter) Reach(start int) int {
+	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
+}
+
+// span is a range of runes.
+type span struct{ from, to int }
+
+// inline finds what means something only as a whole: links and entities first, then formats.
+var inline = regexp.MustCompile("<[^>\n]*>|&[a-z]+;|`[^`\n]+`|\\*[^*\n]+\\*|_[^_\n]+_|~[^~\n]+~")
+
+// Words implements markdown.Cuts. It looks no further than it must: a text may hold a hundred thousand links.
+func (s *splitter) Words(start, end int) func(int) bool {
+	whole := s.wholes(start, end)
+	return func(i int) bool { return !tears(whole, i) }
+}
+
+func (s *splitter) wholes(from, to int) []span {
+	text := string(s.Text[from:min(to+s.Limit/2, len(s.Text))])
+	var out []span
+	at, runes := 0, from
+	for _, m := range inline.FindAllStringIndex(text, -1) {
+		begin := runes + utf8.RuneCountInString(text[at:m[0]])
+		end := begin + utf8.RuneCountInString(text[m[0]:m[1]])
+		if end-begin <= s.Limit/2 {
+			out = append(out, span{begin, end})
+		}
+		at, runes = m[1], end
+	}
+	return out
+}
+
+// tears reports whether a cut at i would tear one of whole.
+func tears(whole []span, i int) bool {
+	k, _ := slices.BinarySearchFunc(whole, i, func(w span, i int) int {
+		if w.to <= i {
+			return -1
+		}
+		return 1
+	})
+	return k < len(whole) && whole[k].from < i
+}
+
+// Letters implements markdown.Cuts: an entity stays whole, and so does a link.
+func (s *splitter) Letters(start, i int) bool {
+	within := true // no entity has ended since
+	for j := i - 1; j >= max(start, i-maxLink); j-- {
+		switch c := s.Text[j]; {
+		case c == '>' || c == '\n':
+			return true
+		case c == '<':
+			return false
+		case c == ';':
+			within = false
+		case c == '&' && within && i-j < longestEntity:
+			return false
+		}
+	}
+	return true
+}
+
+const longestEntity = len("&amp;")
