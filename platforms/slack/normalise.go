@@ -18,11 +18,10 @@ type normaliser struct {
 
 // self is who the bot is at Slack, by its own word.
 type self struct {
-	Team   string `json:"team,omitempty"`    // the workspace
-	User   string `json:"user,omitempty"`    // the bot as one of its people
-	Bot    string `json:"bot,omitempty"`     // as an integration
-	Handle string `json:"handle,omitempty"`  // its name, without "@"
-	Domain string `json:"address,omitempty"` // of the workspace
+	Team   string `json:"team,omitempty"`   // the workspace
+	User   string `json:"user,omitempty"`   // the bot as one of its people
+	Bot    string `json:"bot,omitempty"`    // as an integration
+	Handle string `json:"handle,omitempty"` // its name, without "@"
 }
 
 // names are what ids are called.
