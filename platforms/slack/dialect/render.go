@@ -9,7 +9,6 @@ package dialect
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -18,14 +17,6 @@ import (
 	"github.com/yuin/goldmark/extension"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-)
-
-const (
-	quoteMark = "> "
-	fence     = "```"
-	// joint is a blank of no width. mrkdwn has no escapes: beside a letter it lets a mark count, between two marks it
-	// keeps them from counting.
-	joint = "\u200b"
 )
 
 // form is Slack's. Models write CommonMark with GitHub's tables, strikethrough, bare links and task lists.
@@ -54,11 +45,6 @@ var form = markdown.Form{
 	},
 }
 
-// Clean makes source what the parser wants and Slack takes: without NUL.
-func Clean(source string) string {
-	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
-}
-
 // Render turns clean CommonMark into mrkdwn. What would come to nothing stands as it was written.
 func Render(source string) string { return renderWithin(source, markdown.Bounds{}) }
 
@@ -69,36 +55,6 @@ func renderWithin(source string, b markdown.Bounds) string {
 		return out
 	}
 	return literal(source)
-}
-
-var entities = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-
-// Escape is s so that Slack shows it to the letter, but for the marks of formats.
-func Escape(s string) string { return entities.Replace(s) }
-
-// literal is plain text of which nothing may count as markup: neither fences, nor what looks like a format or a quotation.
-func literal(s string) string {
-	s = withoutFences(Escape(s))
-	s = pair.ReplaceAllStringFunc(s, func(m string) string {
-		at := strings.IndexAny(m, "*_~`")
-		return m[:at+1] + joint + m[at+1:]
-	})
-	return quoted.ReplaceAllString(s, joint+"$1")
-}
-
-var (
-	// pair begins where Slack would take a mark for the beginning of a format, if the same one stands behind it on the line.
-	pair = regexp.MustCompile("(?:^|[^\\pL\\pN*_~`])(?:\\*[^\\s*][^\n*]*\\*|_[^\\s_][^\n_]*_|~[^\\s~][^\n~]*~|`[^\\s`][^\n`]*`)")
-	// quoted is a mark that makes a quotation of its line. Slack takes the entity for one, too.
-	quoted    = regexp.MustCompile(`(?m)^(&gt;)`)
-	longTicks = regexp.MustCompile("`{3,}")
-)
-
-// withoutFences parts runs of backticks, so that none makes a code block.
-func withoutFences(s string) string {
-	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
-		return strings.TrimSuffix(strings.ReplaceAll(run, "``", "``"+joint), joint)
-	})
 }
 
 // renderer is the markdown.Dialect of one document.

@@ -10,13 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-const (
-	// MaxText is how many characters a message has here. Slack takes 40,000, and shows more than this badly.
-	MaxText = 4000
-	// MaxSection is how many Slack takes in one section, which a message with buttons is made of.
-	MaxSection = 3000
-)
-
 // Split cuts mrkdwn that Render made into parts of at most limit characters. A code block that is cut ends with its part
 // and begins again with the next; so does a quotation. Only blanks are lost, at the cuts.
 func Split(text string, limit int) []string {
