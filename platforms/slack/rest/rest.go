@@ -109,14 +109,14 @@ var (
 )
 
 // refused is the Fault of a call that Slack answered with a word.
-func (c *Client) refused(method string, a httpcall.Answer, said slack.SlackResponse) *httpcall.Fault {
-	f := &httpcall.Fault{What: method, Status: a.Status, Sent: httpcall.Refused, Message: c.calls.Scrub(said.Error)}
+func (c *Client) refused(method string, a httpcall.Answer, said slack.SlackResponse, secrets ...string) *httpcall.Fault {
+	f := &httpcall.Fault{What: method, Status: a.Status, Sent: httpcall.Refused, Message: c.calls.Scrub(said.Error, secrets...)}
 	switch {
-	case slices.Contains(unclear, said.Error) || a.Status >= 500:
-		f.Sent, f.Status = httpcall.Maybe, max(a.Status, http.StatusInternalServerError)
 	case slices.Contains(waits, said.Error):
 		f.Status = http.StatusTooManyRequests
 		f.RetryAfter, _ = httpcall.Seconds(a.Header.Get("Retry-After"))
+	case slices.Contains(unclear, said.Error) || a.Status >= 500:
+		f.Sent, f.Status = httpcall.Maybe, max(a.Status, http.StatusInternalServerError)
 	case said.Needed != "":
 		f.Message += ": " + c.calls.Scrub(said.Needed)
 	}
@@ -169,7 +169,7 @@ func (c *Client) Respond(ctx context.Context, address relay.Secret, body any) er
 	case a.Status == http.StatusOK && said.Ok:
 		return nil
 	case said.Error != "":
-		return c.refused(what, a, said)
+		return c.refused(what, a, said, address.RevealString())
 	}
 	return noAnswer(what, a)
 }
