@@ -29,7 +29,8 @@ import (
 // The tokens and ids of the fake workspace.
 const (
 	testToken    = "xoxb-7000001-7000002-hunter2hunter2hunter2"
-	testAppToken = "xapp-1-A0TESTAPP-7000003-0123456789abcdef0123456789abcdef"
+	testApp      = "A0TESTAPP"
+	testAppToken = "xapp-1-" + testApp + "-7000003-0123456789abcdef0123456789abcdef"
 	testTeam     = "T0TEAM"
 	testBotUser  = "U0BOT"
 	testBotID    = "B0BOT"
@@ -46,6 +47,10 @@ type fakeMessage struct {
 	Blocks    []json.RawMessage `json:"blocks,omitempty"`
 	Files     []string          `json:"-"`
 	Reactions []string          `json:"-"` // of the bot
+	Shown     []map[string]any  `json:"files,omitempty"`
+	Parent    string            `json:"parent_user_id,omitempty"`
+	Replies   int               `json:"reply_count,omitempty"`
+	Latest    string            `json:"latest_reply,omitempty"`
 }
 
 // shown is what a client of Slack's shows: the blocks if there are some.
@@ -139,13 +144,14 @@ type fakeAPI struct {
 	answers  map[string]*fakeAnswers
 	calls    []fakeCall
 	received []platformtest.Received
-	fetched  []string             // texts of which Slack may fetch the links
-	statuses []string             // that were set in threads
-	refuses  map[string][]string  // words for the next calls of a method; a number is a 429 with that many seconds
-	closed   map[string]time.Time // a method's penalty
-	breaks   map[string]bool      // the next call of a method is carried out, and not answered
-	inside   int                  // calls within a penalty
-	lastTS   int
+	fetched  []string                         // texts of which Slack may fetch the links
+	statuses []string                         // that were set in threads
+	refuses  map[string][]string              // words for the next calls of a method; a number is a 429 with that many seconds
+	closed   map[string]time.Time             // a method's penalty
+	breaks   map[string]bool                  // the next call of a method is carried out, and not answered
+	inside   int                              // calls within a penalty
+	lastTS   int64                            // in microseconds
+	added    func(*fakeChannel, *fakeMessage) // told of each message; nil: nobody is
 	// more are further methods; they hold mu.
 	more map[string]func(form url.Values) any
 }
@@ -590,9 +596,18 @@ func readable(text string) string {
 
 // add gives a message its timestamp, and lets it stand in the channel.
 func (f *fakeAPI) add(ch *fakeChannel, m *fakeMessage) {
-	f.lastTS++
-	m.TS, m.Type = fmt.Sprintf("17000%05d.%06d", f.lastTS, f.lastTS), "message"
+	at := time.Now().UnixMicro()
+	f.lastTS = max(f.lastTS+1, at)
+	m.TS, m.Type = fmt.Sprintf("%d.%06d", f.lastTS/1_000_000, f.lastTS%1_000_000), "message"
+	if root := f.message(ch, m.ThreadTS); root != nil {
+		m.Parent = root.User
+		root.ThreadTS, root.Latest = root.TS, m.TS
+		root.Replies++
+	}
 	ch.messages = append(ch.messages, m)
+	if f.added != nil {
+		f.added(ch, m)
+	}
 }
 
 func (f *fakeAPI) message(ch *fakeChannel, ts string) *fakeMessage {

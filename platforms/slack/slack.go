@@ -22,7 +22,9 @@ import (
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -62,16 +64,48 @@ func keys() []platforms.Key {
 	}
 }
 
+// What a Slack bot can do.
+var (
+	_ platforms.Bot            = (*Bot)(nil)
+	_ platforms.Editor         = (*Bot)(nil)
+	_ platforms.Typer          = (*Bot)(nil)
+	_ platforms.Reacter        = (*Bot)(nil)
+	_ platforms.Deleter        = (*Bot)(nil)
+	_ platforms.ChatInformer   = (*Bot)(nil)
+	_ platforms.Limited        = (*Bot)(nil)
+	_ platforms.Prompter       = (*Bot)(nil)
+	_ platforms.MediaSender    = (*Bot)(nil)
+	_ platforms.MediaFetcher   = (*Bot)(nil)
+	_ platforms.Responder      = (*Bot)(nil)
+	_ platforms.Historian      = (*Bot)(nil)
+	_ platforms.Roster         = (*Bot)(nil)
+	_ platforms.Manager        = (*Bot)(nil)
+	_ platforms.Locator        = (*Bot)(nil)
+	_ platforms.DirectChats    = (*Bot)(nil)
+	_ platforms.MessageEventer = (*Bot)(nil)
+	_ platforms.AuthorTeller   = (*Bot)(nil)
+	_ platforms.CommandKnower  = (*Bot)(nil)
+)
+
 // Bot is one app in one workspace.
 type Bot struct {
 	// Set once, by open.
 	bot    relay.Bot
-	base   string // of the API, as configured
+	token  relay.Secret // of the bot
+	base   string       // of the API, as configured
 	opts   platforms.Settings
 	log    *slog.Logger
 	status *status.Tracker
+	memory *memory
+	app    *rest.Client // of the app's own token, for sockets
+	// Connections of their own: what hangs there holds no message up.
+	sockets *httpcall.Client
+	files   *httpcall.Client
+	asides  chan aside // capacity maxWhispers
 
-	*writer // what it says
+	*writer                // what it says
+	*roster                // who sees and who manages what
+	platforms.CommandNames // what is a gateway's command
 }
 
 func open(o platforms.Options) (*Bot, error) {
@@ -88,14 +122,26 @@ func open(o platforms.Options) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bot{
-		bot:    relay.Bot{Platform: Name, ID: appID(o.Secrets[secretApp])},
-		base:   o.APIBase,
-		opts:   opts,
-		log:    o.Log,
-		status: status.New(""),
-		writer: newWriter(o, opts),
-	}, nil
+	app := o.Secrets[secretApp]
+	p := &Bot{
+		bot:     relay.Bot{Platform: Name, ID: appID(app)},
+		token:   o.Token,
+		base:    o.APIBase,
+		opts:    opts,
+		log:     o.Log,
+		status:  status.New(""),
+		memory:  new(memory),
+		app:     rest.New(app, o.APIBase, o.Transport),
+		sockets: httpcall.New(app, o.Transport, 0),
+		files:   httpcall.New(o.Token, o.Transport, 0),
+		asides:  make(chan aside, maxWhispers),
+		writer:  newWriter(o, opts),
+	}
+	p.roster = &roster{
+		workspace: newWorkspace(p.writer.rest), platform: Name,
+		team: func() relay.ScopeID { return relay.ScopeID(p.memory.read().Self.Team) },
+	}
+	return p, nil
 }
 
 // ID implements platforms.Bot. The app token names the app.
