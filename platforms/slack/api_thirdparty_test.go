@@ -36,7 +36,8 @@ func (w apiWorld) stands() (out []string) {
 	for _, m := range w.channels["C0GROUP"].messages {
 		line := readable(m.shown()) + " [" + strings.Join(m.Reactions, " ") + "]"
 		if m.ThreadTS != "" {
-			line += " in " + m.ThreadTS
+			root := w.message(w.channels["C0GROUP"], m.ThreadTS)
+			line += " under " + root.Text
 		}
 		for _, id := range m.Files {
 			line += " " + w.files[id].name + " " + string(w.files[id].content)
