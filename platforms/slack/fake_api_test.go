@@ -150,6 +150,8 @@ type fakeAPI struct {
 	closed   map[string]time.Time             // a method's penalty
 	breaks   map[string]bool                  // the next call of a method is carried out, and not answered
 	inside   int                              // calls within a penalty
+	counts   bool                             // rates are kept to
+	exceeded int                              // calls beyond a rate
 	lastTS   int64                            // in microseconds
 	added    func(*fakeChannel, *fakeMessage) // told of each message; nil: nobody is
 	// more are further methods; they hold mu.
@@ -277,16 +279,22 @@ func (f *fakeAPI) method(w http.ResponseWriter, r *http.Request, method string) 
 		}
 		answer(out)
 	}
+	if method == rest.PostMessage { // whose limit is each channel's
+		method += " " + form.Get("channel")
+	}
+	f.count(method)
 	if time.Now().Before(f.closed[method]) {
 		f.inside++
 		w.Header().Set("Retry-After", strconv.Itoa(int(time.Until(f.closed[method]).Seconds())+1))
 		w.WriteHeader(http.StatusTooManyRequests)
 		return
 	}
+	limit := method
+	method, _, _ = strings.Cut(method, " ")
 	if next := f.refuses[method]; len(next) > 0 {
 		f.refuses[method] = next[1:]
 		if s, err := strconv.Atoi(next[0]); err == nil {
-			f.closed[method] = time.Now().Add(time.Duration(s) * time.Second)
+			f.closed[limit] = time.Now().Add(time.Duration(s) * time.Second)
 			w.Header().Set("Retry-After", next[0])
 			w.WriteHeader(http.StatusTooManyRequests)
 			refuse("ratelimited", nil)
@@ -333,6 +341,35 @@ func (f *fakeAPI) method(w http.ResponseWriter, r *http.Request, method string) 
 		answer(out)
 	default:
 		answer(out)
+	}
+}
+
+// fakeTiers are the rates that Slack keeps to, each in a minute, if counts is set.
+var fakeTiers = map[string]int{
+	rest.Update: 50, rest.Delete: 50, rest.AddReaction: 50, rest.RemoveReaction: 20, rest.ChannelInfo: 50, rest.UserInfo: 100, rest.FileInfo: 100,
+}
+
+// count counts the call that came last. limit is what it counts for. mu is held.
+func (f *fakeAPI) count(limit string) {
+	if !f.counts {
+		return
+	}
+	method, channel, posts := strings.Cut(limit, " ")
+	n, within := fakeTiers[method], time.Minute
+	if posts {
+		n, within = 1, time.Second
+	}
+	came := 0
+	for _, c := range slices.Backward(f.calls) {
+		if time.Since(c.at) >= within {
+			break
+		}
+		if c.method == method && (!posts || c.form.Get("channel") == channel) {
+			came++
+		}
+	}
+	if n > 0 && came > n {
+		f.exceeded++
 	}
 }
 
@@ -735,7 +772,7 @@ func (f *fakeAPI) upload(w http.ResponseWriter, r *http.Request, id string) {
 	switch {
 	case err != nil:
 		http.Error(w, "bad form", http.StatusBadRequest)
-	case file == nil || r.Method != http.MethodPost || r.Header.Get("Authorization") != "":
+	case file == nil || r.Method != http.MethodPost:
 		http.NotFound(w, r)
 	case len(raw) != file.length:
 		http.Error(w, "length", http.StatusBadRequest)

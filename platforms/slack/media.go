@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/slack-go/slack"
@@ -156,5 +155,5 @@ func (w *writer) sharedAs(ctx context.Context, chat relay.ChatID, file string) r
 			break
 		}
 	}
-	return relay.MessageID(strings.ToUpper(file))
+	return relay.MessageID(file)
 }

@@ -20,13 +20,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
+// optionsFor open a bot at an API.
+func optionsFor(base string) platforms.Options {
+	return platforms.Options{
+		Token: relay.NewSecret([]byte(testToken)), Secrets: map[string]relay.Secret{secretApp: relay.NewSecret([]byte(testAppToken))},
+		APIBase: base, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
 // openOn makes a bot of the fake's, without a network between them.
 func openOn(t testing.TB, f *fakeAPI, values map[string]string) *Bot {
 	t.Helper()
-	p, err := open(platforms.Options{
-		Token: relay.NewSecret([]byte(testToken)), Secrets: map[string]relay.Secret{secretApp: relay.NewSecret([]byte(testAppToken))},
-		APIBase: f.base, Transport: f, Values: values, Log: slog.New(slog.DiscardHandler),
-	})
+	o := optionsFor(f.base)
+	o.Transport, o.Values = f, values
+	p, err := open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
