@@ -58,9 +58,9 @@ var mayImport = map[string]string{
 	"platforms/inbox":            "relay platforms platforms/backoff",
 	"platforms/platformtest":     "relay platforms platforms/backoff testdata/long", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,                  // never the store, the hub or one another
-	"platforms/slack":            "relay platforms " + kit + " platforms/slack/*",
+	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/slack/*",
 	"platforms/slack/dialect":    "platforms/markdown",
-	"platforms/slack/*":          "relay platforms/httpcall platforms/ratelimit",
+	"platforms/slack/*":          "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket",
 	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",
