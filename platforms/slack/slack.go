@@ -16,6 +16,7 @@
 package slack
 
 import (
+	_ "embed" // of the manifest
 	"errors"
 	"log/slog"
 	"regexp"
@@ -51,8 +52,19 @@ var Network = platforms.Network{
 		{Name: secretApp, Help: "the app's token for its socket, which begins with xapp-", Check: checkAppToken},
 	},
 	CheckID: checkID,
+	Guide:   guide,
 	Open:    func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
+
+// manifest is how Slack makes an app that has all that a bot of ours needs.
+//
+//go:embed manifest.yaml
+var manifest string
+
+// guide is what a person does at Slack.
+var guide = "On https://api.slack.com/apps choose Create New App, From a manifest, your workspace, and paste this:\n\n" + manifest +
+	"\nUnder Install App install the app: there is its Bot User OAuth Token, xoxb-…, which is asked for first. " +
+	"Under Basic Information, App-Level Tokens, make one with the scope connections:write: xapp-…, which is asked for next."
 
 func keys() []platforms.Key {
 	return []platforms.Key{
