@@ -40,6 +40,7 @@ var mayImport = map[string]string{
 	"platforms/socket":           "",
 	"store/files":                "",               // the lowest: whoever makes a file
 	"store/boltfile":             "store/files",    // knows no record, so no id either
+	"store/boltfile/logtest":     "store/boltfile", // a log in memory, for tests
 	"store/table":                "store/boltfile", // records, whatever they say
 	"store/table/tabletest":      "store/boltfile store/table",
 	"store/dedupe":               "relay store/boltfile store/table",
@@ -58,9 +59,9 @@ var mayImport = map[string]string{
 	"platforms/inbox":            "relay platforms platforms/backoff",
 	"platforms/platformtest":     "relay platforms platforms/backoff testdata/long", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,                  // never the store, the hub or one another
-	"platforms/slack":            "relay platforms " + kit + " platforms/slack/*",
+	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/slack/*",
 	"platforms/slack/dialect":    "platforms/markdown",
-	"platforms/slack/*":          "relay platforms/httpcall platforms/ratelimit",
+	"platforms/slack/*":          "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket",
 	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",

@@ -443,6 +443,7 @@ func (f *fakeAPI) carryOut(method string, form url.Values) any {
 	case ch == nil:
 		return word("channel_not_found")
 	case method == rest.ChannelInfo:
+		f.received = append(f.received, platformtest.Received{Op: relay.OpGetChatInfo, Chat: relay.ChatID(ch.ID)})
 		return map[string]any{"channel": f.channelJSON(ch)}
 	case !slices.Contains(ch.Members, testBotUser):
 		if ch.Private || ch.IM {
@@ -622,7 +623,11 @@ func (f *fakeAPI) post(form url.Values) any {
 	}
 	m := &fakeMessage{ThreadTS: thread, User: testBotUser, BotID: testBotID, Text: form.Get("text"), Blocks: blocks}
 	f.add(ch, m)
-	f.received = append(f.received, platformtest.Received{Op: relay.OpSend, Chat: relay.ChatID(ch.ID), Text: readable(m.shown())})
+	op := relay.OpSend
+	if len(m.buttons()) > 0 {
+		op = relay.OpPrompt
+	}
+	f.received = append(f.received, platformtest.Received{Op: op, Chat: relay.ChatID(ch.ID), Text: readable(m.shown())})
 	return map[string]any{"channel": ch.ID, "ts": m.TS, "message": m}
 }
 

@@ -28,6 +28,7 @@ func newHarness(t testing.TB) *harness {
 	h.forgets = true
 	h.root = h.personSays("U0ANN", "C0GROUP", "", "the beginning of a thread")
 	h.forgets = false
+	h.channels["C0GROUP"].Private = true // Bob would see a public one
 	return h
 }
 
@@ -35,10 +36,10 @@ func newHarness(t testing.TB) *harness {
 var quick = map[string]string{keyRetryWait: "5ms", keyRetryMax: "50ms"}
 
 func (h *harness) Open() (platforms.Bot, error) {
-	return Network.Open(platforms.Options{
+	return openAt(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), Secrets: map[string]relay.Secret{secretApp: relay.NewSecret([]byte(testAppToken))},
 		APIBase: h.base, Values: quick, Log: h.log.Logger(),
-	})
+	}, pace{})
 }
 
 var (
@@ -91,6 +92,9 @@ func (h *harness) Received() []platformtest.Received {
 	defer h.mu.Unlock()
 	return slices.Clone(h.received)
 }
+
+// Lacks tells the suite what Slack is without.
+func (h *harness) Lacks() platformtest.Lacks { return platformtest.Lacks{Hush: true} }
 
 func (h *harness) Credential() string { return testToken }
 func (h *harness) Logged() string     { return h.log.String() }

@@ -108,7 +108,10 @@ type Bot struct {
 	platforms.CommandNames // what is a gateway's command
 }
 
-func open(o platforms.Options) (*Bot, error) {
+func open(o platforms.Options) (*Bot, error) { return openAt(o, slacks) }
+
+// openAt is open for an API that takes calls as often as at says.
+func openAt(o platforms.Options, at pace) (*Bot, error) {
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
@@ -131,11 +134,11 @@ func open(o platforms.Options) (*Bot, error) {
 		log:     o.Log,
 		status:  status.New(""),
 		memory:  new(memory),
-		app:     rest.New(app, o.APIBase, o.Transport),
+		app:     rest.New(app, o.APIBase, o.Transport, nil),
 		sockets: httpcall.New(app, o.Transport, 0),
 		files:   httpcall.New(o.Token, o.Transport, 0),
 		asides:  make(chan aside, maxWhispers),
-		writer:  newWriter(o, opts),
+		writer:  newWriter(o, opts, at),
 	}
 	p.roster = &roster{
 		workspace: newWorkspace(p.writer.rest), platform: Name,

@@ -44,14 +44,20 @@ type writer struct {
 	cutting sync.Mutex // held while a long text becomes a letter
 }
 
-// postRate is Slack's for what is posted in a channel: one message a second, with "short bursts".
-var postRate = ratelimit.Rate{Every: time.Second, Burst: 1}
+// pace is how often Slack is called.
+type pace struct {
+	post    ratelimit.Rate // in a channel
+	methods rest.PerMinute
+}
 
-func newWriter(o platforms.Options, opts platforms.Settings) *writer {
+// slacks is what Slack takes: one message a second in a channel, with "short bursts".
+var slacks = pace{ratelimit.Rate{Every: time.Second, Burst: 1}, rest.Slack}
+
+func newWriter(o platforms.Options, opts platforms.Settings, at pace) *writer {
 	return &writer{
-		rest: rest.New(o.Token, o.APIBase, o.Transport),
+		rest: rest.New(o.Token, o.APIBase, o.Transport, at.methods),
 		// Package rest keeps to the rates of methods. The limiter keeps the order within a chat and its own rate.
-		turns:    sender.New(ratelimit.Rates{Chat: postRate}, explained, checkChat),
+		turns:    sender.New(ratelimit.Rates{Chat: at.post}, explained, checkChat),
 		previews: opts.Previews(),
 	}
 }

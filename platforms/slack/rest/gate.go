@@ -31,10 +31,13 @@ const (
 	OpenSocket     = "apps.connections.open"
 )
 
-// perMinute is how often an app may call a method in one workspace, by Slack's page "Rate limits": tier 2 is 20, 3 is 50, 4
+// PerMinute is how often methods may be called; what is not in it, as often as one likes.
+type PerMinute map[string]int
+
+// Slack is how often an app may call a method in one workspace, by Slack's page "Rate limits": tier 2 is 20, 3 is 50, 4
 // is 100. What is not here has a rate of another kind (PostMessage: one a second and channel, which package sender keeps),
 // or is called seldom.
-var perMinute = map[string]int{
+var Slack = PerMinute{
 	Update: 50, Delete: 50, AddReaction: 50, RemoveReaction: 20, ChannelInfo: 50, ChannelHistory: 50, ThreadReplies: 50,
 	ChannelMembers: 100, UserInfo: 100, FileInfo: 100, UploadURL: 100, CompleteUpload: 100, SetStatus: 600,
 }
@@ -54,18 +57,20 @@ func rates(n int) ratelimit.Rates {
 
 // gates keep methods from being called too often. A penalty of a method is one of the whole app: that is how Slack counts.
 type gates struct {
+	rates PerMinute // set once
+
 	mu sync.Mutex // guards of
 	of map[string]*ratelimit.Limiter
 }
 
-func newGates() *gates { return &gates{of: make(map[string]*ratelimit.Limiter)} }
+func newGates(r PerMinute) *gates { return &gates{rates: r, of: make(map[string]*ratelimit.Limiter)} }
 
 func (g *gates) gate(method string) *ratelimit.Limiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.of[method]
 	if l == nil {
-		l = ratelimit.New(rates(perMinute[method]))
+		l = ratelimit.New(rates(g.rates[method]))
 		g.of[method] = l
 	}
 	return l

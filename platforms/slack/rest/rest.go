@@ -43,10 +43,11 @@ type Client struct {
 }
 
 // New makes a client of the API at base, or of Slack's own if that is empty. rt, when not nil, carries everything.
-func New(token relay.Secret, base string, rt http.RoundTripper) *Client {
+// Methods are called as often as r says.
+func New(token relay.Secret, base string, rt http.RoundTripper, r PerMinute) *Client {
 	return &Client{
 		token: token, base: strings.TrimRight(cmp.Or(base, slack.APIURL), "/") + "/",
-		calls: httpcall.New(token, rt, maxAnswer), gates: newGates(),
+		calls: httpcall.New(token, rt, maxAnswer), gates: newGates(r),
 	}
 }
 

@@ -24,7 +24,7 @@ const token = "xoxb-1-2-hunter2hunter2"
 
 // served makes a client whose calls h answers, without a network.
 func served(h http.HandlerFunc) *Client {
-	return New(relay.NewSecret([]byte(token)), "https://slack.test/api", roundTripper(h))
+	return New(relay.NewSecret([]byte(token)), "https://slack.test/api", roundTripper(h), Slack)
 }
 
 type roundTripper http.HandlerFunc
@@ -118,7 +118,7 @@ func TestWhoGetsTheToken(t *testing.T) {
 
 // TestRates: no more calls of a method in any minute than Slack says, and most of them.
 func TestRates(t *testing.T) {
-	for method, n := range perMinute {
+	for method, n := range Slack {
 		synctest.Test(t, func(t *testing.T) {
 			var at []time.Time
 			c := served(func(w http.ResponseWriter, _ *http.Request) {
@@ -249,7 +249,7 @@ func TestMessage(t *testing.T) {
 
 // TestNeverSent: what did not leave is told as that.
 func TestNeverSent(t *testing.T) {
-	c := New(relay.NewSecret([]byte(token)), "http://127.0.0.1:1/api", nil)
+	c := New(relay.NewSecret([]byte(token)), "http://127.0.0.1:1/api", nil, Slack)
 	err := c.Call(t.Context(), PostMessage, nil, nil)
 	if f := httpcall.FaultOf(err); f.Sent != httpcall.Never {
 		t.Errorf("%+v", f)

@@ -92,7 +92,9 @@ func (c *conn) Take(_ context.Context, raw []byte, whole bool) error {
 		if c.connections == 0 {
 			c.connections = max(s.Connections, 1)
 			c.Beat(pingEvery, nil, func(ctx context.Context, _ bool) error { return c.Ping(ctx) })
+			gap := c.to.standing.Add(1) == 1 // no other one stands
 			close(c.greeted)
+			return c.to.Handler.Up(gap) // before the first envelope
 		}
 	case kindDisconnect:
 		if s.Reason == reasonDisabled {

@@ -54,9 +54,9 @@ var ErrFull = errors.New("more came than the disk takes")
 type Handler interface {
 	// Relax waits until the Handler can take envelopes. It returns false when ctx ended first.
 	Relax(ctx context.Context) bool
-	// Up is called when a socket stands. gap: none did before, so that something may be missing.
+	// Up is called when a socket stands, before what comes on it. gap: none stood before, so that something may be missing.
 	Up(gap bool) error
-	// Envelope takes one. It must not wait; its error ends the connection.
+	// Envelope takes one. Neither must wait; their errors end the connection.
 	Envelope(e Envelope) error
 }
 
@@ -77,8 +77,9 @@ type Options struct {
 // Mode is one Run.
 type Mode struct {
 	Options
-	wg   sync.WaitGroup
-	open atomic.Int32 // sockets of ours
+	wg       sync.WaitGroup
+	open     atomic.Int32 // sockets of ours
+	standing atomic.Int32 // those that Slack has greeted
 
 	// Of Run's goroutine.
 	ever      bool // a socket stood
@@ -112,14 +113,11 @@ func (m *Mode) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		gap := cur == nil || cur.over()
 		if cur != nil {
 			cur.retire()
 		}
 		cur = next
-		if err := m.stands(cur, gap); err != nil {
-			cur.HangUp(err)
-		}
+		m.stands(cur)
 		began := time.Now()
 		err = m.await(ctx, cur)
 		if time.Since(began) >= steady {
@@ -170,6 +168,9 @@ func (m *Mode) connect(ctx context.Context) (*conn, error) {
 		defer close(c.ended)
 		defer m.open.Add(-1)
 		c.err = sock.Serve(ctx, c)
+		if c.connections > 0 {
+			m.standing.Add(-1)
+		}
 	})
 	select {
 	case <-c.greeted:
@@ -180,7 +181,7 @@ func (m *Mode) connect(ctx context.Context) (*conn, error) {
 }
 
 // stands notes that a socket stands.
-func (m *Mode) stands(c *conn, gap bool) error {
+func (m *Mode) stands(c *conn) {
 	m.ever = true
 	m.suspicion++
 	if c.connections <= int(m.open.Load()) {
@@ -191,9 +192,8 @@ func (m *Mode) stands(c *conn, gap bool) error {
 		m.Log.Warn("another program has a socket of this app", "sockets", c.connections)
 	} else {
 		m.Status.Set(platforms.Connected, "")
-		m.Log.Info("slack socket stands", "gap", gap)
+		m.Log.Info("slack socket stands")
 	}
-	return m.Up(gap)
 }
 
 // check is when a new socket is to show whether another program still has one; never when nothing hints at that.
