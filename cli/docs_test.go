@@ -129,7 +129,7 @@ func TestReadmeInAClone(t *testing.T) {
 var revealers = strings.Fields(`
 	cli/setup/bot.go cli/setup/install.go cli/web/login.go cli/webhook.go platforms/discord/callbacks.go platforms/discord/discord.go
 	platforms/discord/forward.go platforms/discord/gateway/gateway.go platforms/discord/interaction.go
-	platforms/discord/respond.go platforms/discord/rest/rest.go platforms/httpcall/httpcall.go platforms/slack/rest/rest.go platforms/slack/slack.go platforms/sms/receive.go
+	platforms/discord/respond.go platforms/discord/rest/rest.go platforms/httpcall/httpcall.go platforms/slack/fetch.go platforms/slack/rest/rest.go platforms/slack/slack.go platforms/sms/receive.go
 	platforms/sms/send.go platforms/sms/sms.go platforms/telegram/client.go platforms/telegram/hook.go
 	platforms/telegram/telegram.go platforms/webhook/sign.go platforms/wecom/client.go platforms/wecom/crypt.go
 	platforms/wecom/receive.go platforms/wecom/wecom.go relay/agents/caller.go relay/manage/enroll.go relay/manage/provision.go relay/notify/hook.go relay/token/bearer.go`)

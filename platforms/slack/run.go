@@ -110,27 +110,16 @@ func (p *Bot) ticket(ctx context.Context) (string, error) {
 	}
 	p.memory.change(func(s *state) { s.Self = self })
 	p.status.SetName(self.Handle)
-	var socket struct {
-		URL string `json:"url"`
+	address, err := p.app.Ticket(ctx)
+	if rest.BadCredentials(err) {
+		return "", fmt.Errorf("%w: Slack does not accept the app token (%w); make one on the app's page under Basic Information, App-Level Tokens", relay.ErrBadCredentials, err)
 	}
-	if err := p.app.Call(ctx, rest.OpenSocket, nil, &socket); err != nil {
-		if rest.BadCredentials(err) {
-			return "", fmt.Errorf("%w: Slack does not accept the app token (%w); make one on the app's page under Basic Information, App-Level Tokens", relay.ErrBadCredentials, err)
-		}
-		return "", err
-	}
-	return socket.URL, nil
+	return address, err
 }
 
 // introduce asks Slack who the bot is.
 func (p *Bot) introduce(ctx context.Context) (self, error) {
-	var me struct {
-		Team   string `json:"team_id"`
-		User   string `json:"user_id"`
-		Bot    string `json:"bot_id"`
-		Handle string `json:"user"`
-	}
-	err := p.rest.Call(ctx, rest.AuthTest, nil, &me)
+	me, err := p.writer.rest.Who(ctx)
 	switch {
 	case rest.BadCredentials(err):
 		return self{}, fmt.Errorf("%w: Slack does not accept the bot's token (%w); the app's page shows it under Install App", relay.ErrBadCredentials, err)

@@ -85,6 +85,8 @@ var (
 	_ platforms.MessageEventer = (*Bot)(nil)
 	_ platforms.AuthorTeller   = (*Bot)(nil)
 	_ platforms.CommandKnower  = (*Bot)(nil)
+	_ platforms.Examiner       = (*Bot)(nil)
+	_ platforms.Stander        = (*Bot)(nil)
 )
 
 // Bot is one app in one workspace.

@@ -27,6 +27,7 @@ const (
 	ChannelHistory = "conversations.history"
 	ThreadReplies  = "conversations.replies"
 	UserInfo       = "users.info"
+	BotInfo        = "bots.info"
 	AuthTest       = "auth.test"
 	OpenSocket     = "apps.connections.open"
 )

@@ -63,38 +63,39 @@ func (c *Client) Call(ctx context.Context, method string, params url.Values, out
 	if err := c.enter(ctx, method); err != nil {
 		return err
 	}
-	err := c.call(ctx, method, params, out)
+	_, err := c.call(ctx, method, params, out)
 	c.heed(method, err)
 	return err
 }
 
-func (c *Client) call(ctx context.Context, method string, params url.Values, out any) error {
+// call is Call at once. What there is of an answer comes with an error, too.
+func (c *Client) call(ctx context.Context, method string, params url.Values, out any) (a httpcall.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+method, strings.NewReader(params.Encode()))
 	if err != nil {
-		return &httpcall.Fault{What: method, Sent: httpcall.Never, Message: "api_base makes no request"}
+		return a, &httpcall.Fault{What: method, Sent: httpcall.Never, Message: "api_base makes no request"}
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Authorization", "Bearer "+c.token.RevealString())
 	a, fault := c.calls.Do(req, method)
 	if fault != nil {
-		return fault
+		return a, fault
 	}
 	var said slack.SlackResponse
 	if json.Unmarshal(a.Body, &said) != nil || !said.Ok && said.Error == "" {
-		return noAnswer(method, a)
+		return a, noAnswer(method, a)
 	}
 	if !said.Ok {
-		return c.refused(method, a, said)
+		return a, c.refused(method, a, said)
 	}
 	if out == nil {
-		return nil
+		return a, nil
 	}
 	if err := httpcall.Decode(a.Body, out); err != nil {
-		return &httpcall.Fault{What: method, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
+		return a, &httpcall.Fault{What: method, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
 	}
-	return nil
+	return a, nil
 }
 
 // What Slack's words mean that are no refusal for good.
