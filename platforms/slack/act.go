@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/platforms/sender"
@@ -23,7 +22,7 @@ func (w *writer) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	if err := w.turns.WaitOpen(ctx, chat); err != nil {
 		return err
 	}
-	w.rest.Opens(ctx, rest.Update, editWait)
+	_ = w.rest.WaitOpen(ctx, rest.Update, editWait) // what is no edit need not wait longer
 	return nil
 }
 
@@ -46,8 +45,10 @@ func (w *writer) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 		return relay.Result{}, err
 	}
 	l.thread = threadOf(a.Meta)
-	if sender.Unfinished(a.Content) && !w.rest.Opens(ctx, rest.Update, editWait) {
-		return relay.Result{}, platforms.NotSent(editWait, nil)
+	if sender.Unfinished(a.Content) {
+		if err := w.rest.WaitOpen(ctx, rest.Update, editWait); err != nil { // gateways edit less often then
+			return relay.Result{}, relay.Penalty(max(relay.Explain(err).RetryAfter, editWait), err)
+		}
 	}
 	return w.turns.Edit(ctx, a, l, func(ctx context.Context, t *sender.Turn) error {
 		params := w.say(a.Chat, l.parts[0])
@@ -99,8 +100,8 @@ func (w *writer) React(ctx context.Context, a relay.React) (relay.Result, error)
 		return relay.Result{}, err
 	}
 	t.Leave() // a reaction has no place in the chat's order either
-	if !w.rest.Opens(ctx, method, reactWait) {
-		return relay.Result{}, sender.Dropped(platforms.NotSent(reactWait, nil))
+	if err := w.rest.WaitOpen(ctx, method, reactWait); err != nil {
+		return relay.Result{}, sender.Dropped(err)
 	}
 	err = w.again(ctx, t, method, url.Values{"channel": {string(a.Chat)}, "timestamp": {string(a.Message)}, "name": {name}}, nil)
 	switch {
@@ -136,7 +137,7 @@ func (w *writer) Typing(ctx context.Context, a relay.Typing) (relay.Result, erro
 		status = oneLine(*a.Phrase)
 		status = string([]rune(status)[:min(len([]rune(status)), maxStatus)])
 	}
-	if thread == "" || !w.turns.Limiter.Due(a.Chat, "status in "+thread+" "+status, statusLasts) || !w.rest.Opens(ctx, rest.SetStatus, 0) {
+	if thread == "" || !w.turns.Limiter.Due(a.Chat, "status in "+thread+" "+status, statusLasts) || w.rest.WaitOpen(ctx, rest.SetStatus, 0) != nil {
 		return relay.Result{}, nil
 	}
 	err = w.again(ctx, t, rest.SetStatus, url.Values{"channel_id": {string(a.Chat)}, "thread_ts": {thread}, "status": {status}}, nil)

@@ -1,15 +1,15 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 
-	"github.com/rivo/uniseg"
 	"github.com/slack-go/slack"
 
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
@@ -43,7 +43,7 @@ func buttonsOf(a relay.Prompt) *slack.ActionBlock {
 	block := slack.NewActionBlock("")
 	for n, o := range a.Options {
 		b := slack.NewButtonBlockElement(fmt.Sprint("hp", n), relay.PromptData(a.PromptID, o.ID),
-			slack.NewTextBlockObject(slack.PlainTextType, labelFor(o), true, false))
+			slack.NewTextBlockObject(slack.PlainTextType, cmp.Or(markdown.Label(dialect.Clean(o.Label), maxLabel), o.ID), true, false))
 		switch o.Style {
 		case "primary", "success":
 			b.Style = slack.StylePrimary
@@ -53,27 +53,6 @@ func buttonsOf(a relay.Prompt) *slack.ActionBlock {
 		block.Elements.ElementSet = append(block.Elements.ElementSet, b)
 	}
 	return block
-}
-
-// labelFor is an option's label on one line, with an ellipsis where it is too long. No character is cut in two, as people
-// see them. Slack takes no empty one.
-func labelFor(o relay.PromptOption) string {
-	label := oneLine(dialect.Clean(o.Label))
-	if label == "" {
-		return o.ID
-	}
-	if len([]rune(label)) <= maxLabel {
-		return label
-	}
-	var cut strings.Builder
-	n := 0
-	for letters := uniseg.NewGraphemes(label); letters.Next(); {
-		if n += len(letters.Runes()); n > maxLabel-1 {
-			break
-		}
-		cut.WriteString(letters.Str())
-	}
-	return strings.TrimSpace(cut.String()) + "…"
 }
 
 // Unprompt implements platforms.Prompter. Slack wants the text again, and gives it as it was said. A message that is gone has

@@ -308,6 +308,12 @@ func TestPenaltyOfAMethod(t *testing.T) {
 				t.Errorf("%q", words)
 			}
 		}
+		time.Sleep(25 * time.Second) // fifteen are left, which a finished text would wait
+		began := time.Now()
+		_, err = p.Edit(withinAction(t), relay.Edit{Chat: "C0GROUP", Message: own.MessageID, Content: "two ▉"})
+		if ae := relay.Explain(err); ae == nil || ae.RetryAfter < 10*time.Second || time.Since(began) > editWait {
+			t.Errorf("an unfinished text waited %v, and says %v", time.Since(began), err)
+		}
 		if f.inside > 0 || len(f.called(rest.AddReaction)) != 1 {
 			t.Errorf("%d calls inside a penalty", f.inside)
 		}

@@ -259,6 +259,10 @@ func TestLongAnswers(t *testing.T) {
 			}
 		}
 	}
+	for _, words := range []int{100, 800} { // the second is too long for a link
+		link := "[" + strings.Repeat("word ", words) + "](https://example.org/) "
+		checkParts(t, Render(strings.Repeat(link, 10)), MaxSection)
+	}
 	monster := strings.Repeat("![a](b) \n", markdown.MaxMarkup)
 	if out := Render(monster + "\n<!here>"); !strings.Contains(out, "&lt;!here&gt;") {
 		t.Error("what is too much for the parser is not escaped behind it")

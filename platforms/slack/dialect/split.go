@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -78,42 +77,13 @@ func (s *splitter) Reach(start int) int {
 	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
 }
 
-// span is a range of runes.
-type span struct{ from, to int }
-
 // inline finds what means something only as a whole: links and entities first, then formats.
 var inline = regexp.MustCompile("<[^>\n]*>|&[a-z]+;|`[^`\n]+`|\\*[^*\n]+\\*|_[^_\n]+_|~[^~\n]+~")
 
-// Words implements markdown.Cuts. It looks no further than it must: a text may hold a hundred thousand links.
+// Words implements markdown.Cuts.
 func (s *splitter) Words(start, end int) func(int) bool {
-	whole := s.wholes(start, end)
-	return func(i int) bool { return !tears(whole, i) }
-}
-
-func (s *splitter) wholes(from, to int) []span {
-	text := string(s.Text[from:min(to+s.Limit/2, len(s.Text))])
-	var out []span
-	at, runes := 0, from
-	for _, m := range inline.FindAllStringIndex(text, -1) {
-		begin := runes + utf8.RuneCountInString(text[at:m[0]])
-		end := begin + utf8.RuneCountInString(text[m[0]:m[1]])
-		if end-begin <= s.Limit/2 {
-			out = append(out, span{begin, end})
-		}
-		at, runes = m[1], end
-	}
-	return out
-}
-
-// tears reports whether a cut at i would tear one of whole.
-func tears(whole []span, i int) bool {
-	k, _ := slices.BinarySearchFunc(whole, i, func(w span, i int) int {
-		if w.to <= i {
-			return -1
-		}
-		return 1
-	})
-	return k < len(whole) && whole[k].from < i
+	whole := s.Wholes(inline, start, end)
+	return func(i int) bool { return !whole.Torn(i) }
 }
 
 // Letters implements markdown.Cuts: an entity stays whole, and so does a link.

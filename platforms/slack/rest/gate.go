@@ -111,7 +111,7 @@ func (g *gates) heed(method string, err error) {
 	}
 }
 
-// Opens waits until the method could be called, for patience at most, and reports whether it could.
-func (g *gates) Opens(ctx context.Context, method string, patience time.Duration) bool {
-	return g.gate(method).WaitOpen(ctx, "", patience) == nil
+// WaitOpen waits until the method could be called, for patience at most. Its error is an *relay.ActionError, not sent.
+func (g *gates) WaitOpen(ctx context.Context, method string, patience time.Duration) error {
+	return g.gate(method).WaitOpen(ctx, "", patience)
 }

@@ -177,7 +177,7 @@ func TestPenalties(t *testing.T) {
 		if _, err := c.Channel(short, "C1"); err != nil {
 			t.Error(err)
 		}
-		if c.Opens(short, UserInfo, 0) || !c.Opens(short, ChannelInfo, 0) {
+		if c.WaitOpen(short, UserInfo, 0) == nil || c.WaitOpen(short, ChannelInfo, 0) != nil {
 			t.Error("the wrong gate is open")
 		}
 		if _, err := c.User(t.Context(), "U1"); err != nil { // waits
