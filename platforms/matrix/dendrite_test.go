@@ -108,18 +108,6 @@ func (h *homeserver) kill() {
 	_ = h.cmd.Wait()
 }
 
-// until looks again and again, a minute at most, for what another process does in its own time.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for range 600 {
-		if is() {
-			return
-		}
-		<-time.After(100 * time.Millisecond)
-	}
-	t.Fatalf("never: %s", what)
-}
-
 // account is somebody at the homeserver, by bare calls.
 type account struct {
 	h           *homeserver

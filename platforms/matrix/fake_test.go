@@ -86,6 +86,7 @@ type fakeServer struct {
 	changed chan struct{} // closed and replaced on any change
 	drops   int
 	filters map[string]string
+	muted   time.Time // until then the bot may send nothing
 }
 
 func newFake() *fakeServer {
@@ -294,6 +295,12 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.strange = append(f.strange, "with a body that is no JSON object: "+c.what)
 	}
 	c.failed = bad.status != 0 || bad.lose
+	if user == botUser && c.what == "send" && time.Now().Before(f.muted) {
+		f.strange = append(f.strange, "to send something within a penalty")
+	}
+	if bad.retry > 0 {
+		f.muted = time.Now().Add(time.Duration(bad.retry) * time.Millisecond)
+	}
 	if user == botUser || !known {
 		f.calls = append(f.calls, c)
 	}

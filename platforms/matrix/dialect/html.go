@@ -26,12 +26,14 @@ const maxDepth = 90
 // clients drop for safety (raw HTML, pictures of the web, addresses of strange schemes), becomes text or a link.
 var form = goldmark.New(
 	goldmark.WithExtensions(
-		markdown.Tables{}, extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone)),
-		extension.Strikethrough, extension.Linkify, extension.TaskList,
+		markdown.Tables{}, extension.Strikethrough, extension.Linkify, extension.TaskList,
 	),
 	goldmark.WithRendererOptions(
-		gmhtml.WithHardWraps(),
-		renderer.WithNodeRenderers(util.Prioritized(writer{}, 100)),
+		gmhtml.WithHardWraps(), gmhtml.WithXHTML(),
+		renderer.WithNodeRenderers(
+			util.Prioritized(writer{}, 100),
+			util.Prioritized(extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignNone)), 100),
+		),
 	),
 )
 
@@ -50,7 +52,7 @@ func HTML(source string) string {
 	if inner, one := strings.CutPrefix(text, "<p>"); one && strings.Count(text, "<p>") == 1 && strings.HasSuffix(text, "</p>") {
 		text = strings.TrimSuffix(inner, "</p>")
 	}
-	bare := strings.ReplaceAll(strings.ReplaceAll(text, "<br>\n", "\n"), "</p>\n<p>", "\n\n")
+	bare := strings.ReplaceAll(strings.ReplaceAll(text, "<br />\n", "\n"), "</p>\n<p>", "\n\n")
 	if text == "" || html.UnescapeString(strings.NewReplacer("<p>", "", "</p>", "").Replace(bare)) == source {
 		return ""
 	}
@@ -110,7 +112,7 @@ func (writer) htmlBlock(out util.BufWriter, src []byte, node ast.Node, entering 
 		text.Write(n.ClosureLine.Value(src))
 	}
 	words := html.EscapeString(strings.TrimRight(text.String(), "\n"))
-	_, _ = out.WriteString("<p>" + strings.ReplaceAll(words, "\n", "<br>\n") + "</p>\n")
+	_, _ = out.WriteString("<p>" + strings.ReplaceAll(words, "\n", "<br />\n") + "</p>\n")
 	return ast.WalkContinue, nil
 }
 

@@ -50,7 +50,7 @@ func blocks(source string, limit int) (out []markdown.CodeBlock) {
 		bare := strings.TrimSpace(line)
 		length := utf8.RuneCountInString(line)
 		switch mark := fenceOf(bare); {
-		case open == nil && mark != "" && strings.HasSuffix(line, "\n") && len(line) < limit/4:
+		case open == nil && mark != "" && strings.HasSuffix(line, "\n") && len(line)+len(mark) < limit/2:
 			open, fence = &markdown.CodeBlock{Begin: at, From: at + length, Open: line, Close: "\n" + mark}, mark
 		case open != nil && strings.HasPrefix(bare, fence) && strings.Trim(bare, fence[:1]) == "":
 			open.To, open.End = max(at-1, open.From), at+utf8.RuneCountInString(strings.TrimRightFunc(line, unicode.IsSpace))
