@@ -4,6 +4,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
+	"github.com/hermes-connector/hermes-connector/platforms/signal"
 	"github.com/hermes-connector/hermes-connector/platforms/sms"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
 	"github.com/hermes-connector/hermes-connector/platforms/webhook"
@@ -18,6 +19,7 @@ func configurable() []platforms.Network {
 	return []platforms.Network{
 		discord.Network,
 		telegram.Network,
+		signal.Network,
 		sms.Network,
 		wecom.Network,
 		webhook.Network,
