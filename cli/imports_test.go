@@ -39,6 +39,7 @@ var mayImport = map[string]string{
 	"platforms/markdown":         "",
 	"store/files":                "",               // the lowest: whoever makes a file
 	"store/boltfile":             "store/files",    // knows no record, so no id either
+	"store/boltfile/logtest":     "store/boltfile", // a log in memory, for tests
 	"store/table":                "store/boltfile", // records, whatever they say
 	"store/table/tabletest":      "store/boltfile store/table",
 	"store/dedupe":               "relay store/boltfile store/table",

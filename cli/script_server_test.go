@@ -94,7 +94,7 @@ func connectedIn(dir string, env, args []string) (said []byte, ok bool) {
 // environ is the script's environment for a child that the script's own exec does not start.
 func environ(ts *testscript.TestScript) []string {
 	env := []string{}
-	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR", "RUNTIME_DIRECTORY", "NOTIFY_SOCKET", "XDG_CONFIG_HOME"} {
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR", "RUNTIME_DIRECTORY", "NOTIFY_SOCKET", "XDG_CONFIG_HOME", "GORACE"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

@@ -41,6 +41,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("RUNTIME_DIRECTORY", filepath.Join(e.WorkDir, "run")) // no server but its own is found
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Setenv("TELEGRAM_TEST_API", filepath.Join(os.Getenv(partnersEnv), "telegram-test-api"))
 			now := time.Now().UTC()
 			e.Setenv("NIGHT", now.Add(-time.Hour).Format("15:04")+"-"+now.Add(12*time.Hour).Format("15:04")) // hours that have begun

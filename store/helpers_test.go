@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/boltfile/logtest"
 	"github.com/hermes-connector/hermes-connector/store/history"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
@@ -63,9 +64,18 @@ func openTest(t testing.TB, o Options) *DB {
 	return db
 }
 
-// reopen opens path and checks it when the test ends.
+// logs are the logs of the databases that reopen made, by path.
+var logs sync.Map
+
+// reopen opens path and checks it when the test ends. What it makes has a log.
 func reopen(t testing.TB, path string, o Options) *DB {
 	t.Helper()
+	if _, err := os.Stat(path); o.CommitLog == nil && err != nil {
+		logs.Store(path, &logtest.Log{})
+	}
+	if l, ok := logs.Load(path); ok && o.CommitLog == nil {
+		o.CommitLog = &boltfile.Log{To: l.(*logtest.Log), Term: 1}
+	}
 	db, err := Open(path, o)
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +114,9 @@ func closeChecked(t testing.TB, db *DB) {
 	}
 	if err := db.Close(); err != nil {
 		t.Error(err)
+	}
+	if l, ok := logs.Load(db.path); ok && db.records.File.Err() == nil {
+		l.(*logtest.Log).Check(t, db.path, Options{}.File())
 	}
 }
 

@@ -36,7 +36,7 @@ const PageSize = 4096
 // probeTime is how long Probe waits for the writer.
 const probeTime = 5 * time.Second
 
-// Options of a file. All are to be set, but BeforeSync.
+// Options of a file. All are to be set, but BeforeSync and CommitLog.
 type Options struct {
 	MaxSize     int64         // in bytes; what grows is refused with ErrFull from four fifths of it on
 	LockTimeout time.Duration // how long Open waits for another process to let go of the file
@@ -48,7 +48,9 @@ type Options struct {
 	// BeforeSync, if set, is called when all of a commit is written and nothing of it synced. Tests cut
 	// the power there.
 	BeforeSync func()
-	Format     Format
+	// CommitLog, if set, is where every commit is stored besides the file.
+	CommitLog *Log
+	Format    Format
 }
 
 // Format is what the owner of the records knows.
@@ -100,6 +102,7 @@ type File struct {
 
 	// The writer's own.
 	digest   Digest // of the newest commit
+	place    Place  // in the log
 	lastOps  int
 	lastTook time.Duration
 	diskFull bool          // what grows is refused
@@ -201,6 +204,11 @@ func (f *File) start(got Found) error {
 	}
 	f.bolt.NoSync = true // from here on store syncs
 	f.shown <- struct{}{}
+	if f.o.CommitLog != nil {
+		if err := f.enterLog(); err != nil {
+			return err
+		}
+	}
 	go f.run()
 	return nil
 }

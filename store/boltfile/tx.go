@@ -13,8 +13,10 @@ type Writer struct {
 	// Changes counts the changes so far, those included that are yet to be made: who has some in hand adds one.
 	Changes int
 	// Note, if set, is called with the bucket of every change.
-	Note  func(bucket string)
-	delta Digest // what the changes so far do to the file's
+	Note      func(bucket string)
+	delta     Digest // what the changes so far do to the file's
+	recording bool   // they are recorded
+	recorded  []byte // for the log
 }
 
 // Edit is the transaction x of somebody who has the file to themselves, for Update or before it.
@@ -27,6 +29,7 @@ type change struct {
 	value  []byte // nil: key goes, or without a key the bucket with all that is in it
 	append bool   // in key order: pages are filled to the brim
 	number uint64 // not 0: the bucket's running number; with neither key nor value
+	made   bool   // of the bucket itself: it is there; only in a log
 }
 
 // PutSealed stores an envelope under k.
@@ -62,12 +65,15 @@ func (w *Writer) change(c change) error {
 	if w.Note != nil {
 		w.Note(c.bucket)
 	}
+	if w.recording {
+		w.record(c)
+	}
 	b, err := w.Bucket([]byte(c.bucket)), error(nil)
 	if b == nil {
 		b, err = w.CreateBucketIfNotExists([]byte(c.bucket))
 	}
 	switch {
-	case err != nil:
+	case err != nil, c.made:
 	case c.number != 0:
 		w.delta = w.delta.numbered(c.bucket, b.Sequence(), c.number)
 		err = b.SetSequence(c.number)

@@ -118,7 +118,7 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // not before Begin, which would panic with its locks held
 	defer b.Rollback()                                       // does nothing after a commit
-	t := &Writer{Tx: b}
+	t := &Writer{Tx: b, recording: f.o.CommitLog != nil}
 	shared := f.o.Format.Begin(t)
 	var refused error // to what grows
 	switch {
@@ -145,20 +145,35 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 		shared.Done(false)
 		return -1, nil
 	}
-	digest := Digest{N: f.digest.N + t.delta.N, Sum: f.digest.Sum + t.delta.Sum}
-	if err := putDigest(b, digest); err != nil {
+	if err := f.finish(t, false); err != nil {
 		return -1, err
 	}
-	if err := f.store(b); err != nil {
-		return -1, err
-	}
-	f.digest = digest
 	shared.Done(true)
 	return -1, nil
 }
 
-// store commits b and syncs it. Nobody begins to read meanwhile, for bbolt shows readers a commit before its sync.
-func (f *File) store(b *bolt.Tx) (err error) {
+// finish puts what every commit has besides its changes, and stores it. base: t recorded the whole file.
+func (f *File) finish(t *Writer, base bool) (err error) {
+	var entry []byte
+	place := f.place
+	if f.o.CommitLog != nil {
+		if place, entry, err = f.o.CommitLog.entry(t, f.digest, base); err != nil {
+			return err
+		}
+	}
+	digest := Digest{N: f.digest.N + t.delta.N, Sum: f.digest.Sum + t.delta.Sum}
+	if err := putDigest(t.Tx, digest); err != nil {
+		return err
+	}
+	if err := f.store(t.Tx, place.N, entry); err != nil {
+		return err
+	}
+	f.digest, f.place = digest, place
+	return nil
+}
+
+// store commits b and syncs it, and meanwhile appends entry n to the log, if there is one. Nobody begins to read meanwhile, for bbolt shows readers a commit before its sync.
+func (f *File) store(b *bolt.Tx, n uint64, entry []byte) (err error) {
 	id := b.ID()
 	<-f.shown
 	defer func() {
@@ -173,15 +188,30 @@ func (f *File) store(b *bolt.Tx) (err error) {
 	if f.o.BeforeSync != nil {
 		f.o.BeforeSync()
 	}
-	if err := f.bolt.Sync(); err != nil {
+	appended := make(chan error, 1)
+	if entry == nil {
+		appended <- nil
+	} else {
+		go func() { appended <- f.o.CommitLog.To.Append(n, entry) }()
+	}
+	if err := errors.Join(named("sync", f.bolt.Sync()), named("log", <-appended)); err != nil {
 		// What was not synced may look sound for as long as it is in memory, also to the next process: it must
-		// not build on that. Whether this reaches the disk does not matter.
+		// not build on that. Whether this reaches the disk does not matter. What the log has of it, the next leader
+		// replays.
 		_ = retract(f.file, int64(id%2)*PageSize+pageHeader)
-		return fmt.Errorf("sync: %w", err)
+		return err
 	}
 	f.synced.Store(int64(id))
 	f.commits.Add(1)
 	return nil
+}
+
+// named is err with what in front of it, if there is one.
+func named(what string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
 }
 
 // begin is bolt's Begin, which reads both meta pages through its mapping with its locks held: a fault

@@ -1,0 +1,362 @@
+package boltfile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+
+	"github.com/hermes-connector/hermes-connector/store/files"
+	bolt "go.etcd.io/bbolt"
+)
+
+// A file may have a log: every commit is stored there, too, before anybody is told of it. Whoever replays the log into
+// an empty file has the same records and running numbers. An entry of the log is
+//
+//	1 byte    version of the form
+//	1 byte    1: it is a base, the whole file, and what was there before goes; else 0
+//	4 bytes   Log.Schema
+//	56 bytes  the place: term, n, chain, and the digest of all records but this one
+//	…         the changes, in order
+//	4 bytes   CRC-32C over all of that
+//
+// The place is also a record of the file, so a file alone says which entry it ends with, and whether anything was
+// changed in it since by whoever had it to themselves: a migration, damage set aside, a restore. Then its next entry is
+// a base.
+const (
+	entryVersion = 1
+	entryHead    = 6
+	placeSize    = 8 + 8 + sha256.Size/2 + 8 + 8 // half of a SHA-256 is chain enough between nodes that trust each other
+	placeKey     = "applied"
+)
+
+// CommitLog is where commits are stored besides the file.
+type CommitLog interface {
+	// Append stores entry as the one after n-1, and returns nil when it is as safe as the log makes things. After an
+	// error nobody knows whether it is stored. The entry is not to be kept or changed.
+	Append(n uint64, entry []byte) error
+}
+
+// Log is a file's log, as its leader knows it.
+type Log struct {
+	To     CommitLog
+	Term   uint64 // grows with every change of leader
+	Schema uint32 // of the records
+}
+
+// Place is where in a log a file stands.
+type Place struct {
+	Term, N uint64                // the leader's term, and the number, of the entry the file ends with; numbers begin with 1
+	Chain   [sha256.Size / 2]byte // over that entry's changes, and all before it
+	Records int                   // how many there are then, but for the place
+	Sum     uint64                // of their hashes
+}
+
+func (p Place) append(b []byte) []byte {
+	n := binary.BigEndian
+	b = append(n.AppendUint64(n.AppendUint64(b, p.Term), p.N), p.Chain[:]...)
+	return n.AppendUint64(n.AppendUint64(b, uint64(p.Records)), p.Sum)
+}
+
+func parsePlace(b []byte) (p Place) {
+	n := binary.BigEndian
+	p.Term, p.N = n.Uint64(b), n.Uint64(b[8:])
+	b = b[16+copy(p.Chain[:], b[16:]):]
+	p.Records, p.Sum = int(n.Uint64(b)), n.Uint64(b[8:])
+	return p
+}
+
+// PlaceOf is where the file of t stands; the zero Place when it never had a log.
+func PlaceOf(t *bolt.Tx) (p Place, err error) {
+	value := placeValue(t)
+	if value == nil {
+		return p, nil
+	}
+	payload, err := Unseal([]byte(placeKey), value)
+	if err == nil && len(payload) != placeSize {
+		err = errors.New("it has another size")
+	}
+	if err != nil {
+		return p, DamagedRecord(MetaBucket, []byte(placeKey), err)
+	}
+	return parsePlace(payload), nil
+}
+
+func placeValue(t *bolt.Tx) []byte {
+	if meta := t.Bucket([]byte(MetaBucket)); meta != nil {
+		return meta.Get([]byte(placeKey))
+	}
+	return nil
+}
+
+// besidesPlace is d, the digest of t, without the record of its place.
+func besidesPlace(d Digest, t *bolt.Tx) Digest {
+	if value := placeValue(t); value != nil {
+		return d.without([]byte(placeKey), value)
+	}
+	return d
+}
+
+// next is the place after a commit with these changes, which leaves records with the digest d.
+func (p Place) next(term uint64, changes []byte, d Digest) Place {
+	h := sha256.New()
+	_, _ = h.Write(p.Chain[:])
+	_, _ = h.Write(changes)
+	next := Place{Term: term, N: p.N + 1, Records: d.N, Sum: d.Sum}
+	copy(next.Chain[:], h.Sum(nil))
+	return next
+}
+
+// entry ends the transaction w for the log, and is what is to be appended to it. before is the file's digest as the
+// commit before has it. base: w.recorded is the whole file.
+func (l Log) entry(w *Writer, before Digest, base bool) (Place, []byte, error) {
+	was, err := PlaceOf(w.Tx)
+	if err != nil {
+		return was, nil, err
+	}
+	now := Digest{N: before.N + w.delta.N, Sum: before.Sum + w.delta.Sum}
+	p := was.next(l.Term, w.recorded, besidesPlace(now, w.Tx))
+	e := make([]byte, 0, entryHead+placeSize+len(w.recorded)+4)
+	e = append(e, entryVersion, 0)
+	if base {
+		e[1] = 1
+	}
+	e = append(p.append(binary.BigEndian.AppendUint32(e, l.Schema)), w.recorded...)
+	e = binary.BigEndian.AppendUint32(e, entrySum(e))
+	return p, e, w.putPlace(p)
+}
+
+func entrySum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+// putPlace stores p. It is in the entry's head, and not among its changes.
+func (w *Writer) putPlace(p Place) error {
+	w.recording = false
+	k := []byte(placeKey)
+	return w.PutSealed(MetaBucket, k, Seal(k, p.append(nil)))
+}
+
+// What a recorded change has: its bucket always does.
+const (
+	hasKey = 1 << iota
+	hasValue
+	inOrder
+	hasNumber
+	onlyMade // the bucket is to be there, and nothing else
+)
+
+// record appends c to what w does.
+func (w *Writer) record(c change) {
+	flags, u := byte(0), binary.AppendUvarint
+	for bit, is := range map[byte]bool{hasKey: c.key != nil, hasValue: c.value != nil, inOrder: c.append, hasNumber: c.number != 0, onlyMade: c.made} {
+		if is {
+			flags |= bit
+		}
+	}
+	b := append(w.recorded, flags)
+	b = append(u(b, uint64(len(c.bucket))), c.bucket...)
+	if c.key != nil {
+		b = append(u(b, uint64(len(c.key))), c.key...)
+	}
+	if c.value != nil {
+		b = append(u(b, uint64(len(c.value))), c.value...)
+	}
+	if c.number != 0 {
+		b = u(b, c.number)
+	}
+	w.recorded = b
+}
+
+// errEntry is of an entry that does not hold together.
+var errEntry = fmt.Errorf("%w: an entry of the log is not what was appended", ErrDamaged)
+
+// changes calls each for the recorded changes in b, until it fails.
+func changes(b []byte, each func(change) error) error {
+	for len(b) > 0 {
+		flags, c, ok := b[0], change{}, true
+		b = b[1:]
+		field := func() []byte {
+			n, size := binary.Uvarint(b)
+			if ok = ok && size > 0 && n <= uint64(len(b)-size); !ok {
+				return nil
+			}
+			v := b[size : size+int(n) : size+int(n)]
+			b = b[size+int(n):]
+			return v
+		}
+		c.bucket = string(field())
+		c.append, c.made = flags&inOrder != 0, flags&onlyMade != 0
+		if flags&hasKey != 0 {
+			c.key = field()
+		}
+		if flags&hasValue != 0 {
+			c.value = field()
+		}
+		if flags&hasNumber != 0 {
+			n, size := binary.Uvarint(b)
+			if ok = ok && size > 0; ok {
+				c.number, b = n, b[size:]
+			}
+		}
+		if !ok || c.bucket == "" || flags >= onlyMade<<1 {
+			return errEntry
+		}
+		if err := each(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Entry is an entry of a log, read.
+type Entry struct {
+	Place   Place // where a file is that has it
+	Schema  uint32
+	Base    bool // the file before it does not matter
+	changes []byte
+}
+
+// ParseEntry reads what Append was given. ErrDamaged: it was not that.
+func ParseEntry(b []byte) (e Entry, err error) {
+	if len(b) < entryHead+placeSize+4 || b[0] != entryVersion || b[1] > 1 {
+		return e, errEntry
+	}
+	body := b[:len(b)-4]
+	if entrySum(body) != binary.BigEndian.Uint32(b[len(body):]) {
+		return e, errEntry
+	}
+	return Entry{
+		Place: parsePlace(b[entryHead:]), Schema: binary.BigEndian.Uint32(b[2:]), Base: b[1] == 1, changes: body[entryHead+placeSize:],
+	}, nil
+}
+
+// ErrNotNext: the entry does not follow what the file has. The file is another one's, or entries are missing.
+var ErrNotNext = errors.New("the entry does not continue this file")
+
+// Replay applies e to the file b, which nobody else uses, in a transaction of its own. An error leaves b as it was:
+// ErrNotNext, ErrDamaged, or bbolt's.
+func Replay(b *bolt.DB, e Entry) error {
+	return b.Update(func(t *bolt.Tx) error {
+		was, err := PlaceOf(t)
+		if err != nil && !e.Base {
+			return err
+		}
+		var d Digest
+		switch {
+		case e.Base:
+			was.Chain = e.Place.Chain // nothing is known of what stood before it
+			err = dropAll(t)
+		case e.Place.N != was.N+1:
+			err = fmt.Errorf("%w: the file ends with entry %d, and this is %d", ErrNotNext, was.N, e.Place.N)
+		default:
+			d, err = storedDigest(t)
+		}
+		if err != nil {
+			return err
+		}
+		w := Edit(t)
+		if err := changes(e.changes, w.change); err != nil {
+			return err
+		}
+		d.N, d.Sum = d.N+w.delta.N, d.Sum+w.delta.Sum
+		besides := besidesPlace(d, t)
+		if next := was.next(e.Place.Term, e.changes, besides); !e.Base && next.Chain != e.Place.Chain {
+			return fmt.Errorf("%w: entry %d was made of another file", ErrNotNext, e.Place.N)
+		}
+		if besides.N != e.Place.Records || besides.Sum != e.Place.Sum {
+			return fmt.Errorf("%w: entry %d leaves other records than where it was made", ErrDamaged, e.Place.N)
+		}
+		w.delta = Digest{}
+		if err := w.putPlace(e.Place); err != nil {
+			return err
+		}
+		return putDigest(t, Digest{N: d.N + w.delta.N, Sum: d.Sum + w.delta.Sum})
+	})
+}
+
+// CatchUp brings the file at path, which nobody else uses, to the end of a log; a file that is not there is made. from
+// gives the entries from number n on, in order. An error leaves the file at the entry before the one that failed; with
+// ErrNotNext or ErrDamaged it can only be made anew.
+func CatchUp(path string, o Options, from func(n uint64) iter.Seq2[[]byte, error]) (at Place, err error) {
+	if files.Exists(path) {
+		if _, err := Adopt(path); err != nil {
+			return at, err
+		}
+	}
+	b, err := OpenBolt(path, o)
+	if err != nil {
+		return at, err
+	}
+	defer func() { err = errors.Join(err, b.Sync(), b.Close()) }()
+	b.NoSync = true // a file that a power cut leaves half replayed is found by its digest
+	if err := b.View(func(t *bolt.Tx) error { at, err = PlaceOf(t); return err }); err != nil {
+		return at, err
+	}
+	for raw, err := range from(at.N + 1) {
+		var e Entry
+		if err == nil {
+			e, err = ParseEntry(raw)
+		}
+		if err == nil {
+			err = Replay(b, e)
+		}
+		if err != nil {
+			return at, err
+		}
+		at = e.Place
+	}
+	return at, nil
+}
+
+func dropAll(t *bolt.Tx) error {
+	var names [][]byte
+	err := t.ForEach(func(name []byte, _ *bolt.Bucket) error {
+		names = append(names, bytes.Clone(name))
+		return nil
+	})
+	for _, name := range names {
+		err = errors.Join(err, t.DeleteBucket(name))
+	}
+	return err
+}
+
+// recordAll has w record the whole file, as it is.
+func (w *Writer) recordAll() error {
+	return w.ForEach(func(name []byte, b *bolt.Bucket) error {
+		bucket := string(name)
+		w.record(change{bucket: bucket, made: true})
+		if n := b.Sequence(); n != 0 {
+			w.record(change{bucket: bucket, number: n})
+		}
+		return b.ForEach(func(k, v []byte) error {
+			if !isDigest(bucket, k) && !(bucket == MetaBucket && string(k) == placeKey) {
+				w.record(change{bucket: bucket, key: k, value: v, append: true})
+			}
+			return nil
+		})
+	})
+}
+
+// enterLog appends the whole file to its log, unless it is as the newest entry left it.
+func (f *File) enterLog() error {
+	b, err := f.begin(true)
+	if err != nil {
+		return err
+	}
+	defer b.Rollback() // does nothing after a commit
+	p, err := PlaceOf(b)
+	if err != nil {
+		return err
+	}
+	if is := besidesPlace(f.digest, b); p.N > 0 && is.N == p.Records && is.Sum == p.Sum {
+		f.place = p
+		return nil
+	}
+	w := &Writer{Tx: b}
+	if err := w.recordAll(); err != nil {
+		return err
+	}
+	return f.finish(w, true)
+}

@@ -1,0 +1,124 @@
+// Package logtest is a log in memory for tests of boltfile's owners: what is replayed out of it must be the file.
+package logtest
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Log is a boltfile.CommitLog. The zero Log is empty. All methods: any goroutine.
+type Log struct {
+	// Fault, if set, is asked before an entry is stored, and its error returned: with stored the entry is in the log all the
+	// same. Set it before the file is opened.
+	Fault func(n uint64) (stored bool, err error)
+
+	mu      sync.Mutex
+	entries [][]byte // number 1 is the first
+}
+
+// Append stores entry. A number that is taken is one of a file that was put back by hand: it goes on from there.
+func (l *Log) Append(n uint64, entry []byte) error {
+	stored, err := true, error(nil)
+	if l.Fault != nil {
+		stored, err = l.Fault(n)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n == 0 || n > uint64(len(l.entries))+1 {
+		return fmt.Errorf("entry %d after %d", n, len(l.entries))
+	}
+	if stored {
+		l.entries = append(l.entries[:n-1], bytes.Clone(entry))
+	}
+	return err
+}
+
+// Len is how many entries there are.
+func (l *Log) Len() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(len(l.entries))
+}
+
+// To is l as it was when entry n was its newest.
+func (l *Log) To(n uint64) *Log {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Log{entries: slices.Clone(l.entries[:n])}
+}
+
+// From gives the entries from number n on.
+func (l *Log) From(n uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		l.mu.Lock()
+		rest := slices.Clone(l.entries[min(n-1, uint64(len(l.entries))):])
+		l.mu.Unlock()
+		for _, e := range rest {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Check replays the whole log into a file of its own, and compares that with the one at path, which nobody has open:
+// records, running numbers and buckets. o opens both.
+func (l *Log) Check(t testing.TB, path string, o boltfile.Options) {
+	t.Helper()
+	o.OpenFile = os.OpenFile
+	replayed := filepath.Join(t.TempDir(), "replayed.db")
+	if _, err := boltfile.CatchUp(replayed, o, l.From); err != nil {
+		t.Errorf("replay: %v", err)
+		return
+	}
+	want, err1 := All(path, o)
+	got, err2 := All(replayed, o)
+	if err1 != nil || err2 != nil {
+		t.Errorf("read: %v, %v", err1, err2)
+		return
+	}
+	for k, v := range want {
+		if g, ok := got[k]; !ok || g != v {
+			t.Errorf("replayed: %q is %q; it was %q", k, g, v)
+		}
+		delete(got, k)
+	}
+	for k := range got {
+		t.Errorf("replayed: %q is there, and was not", k)
+	}
+}
+
+// All is what the file at path holds, but for its digest, which names the commits of one file alone.
+func All(path string, o boltfile.Options) (all map[string]string, err error) {
+	b, err := boltfile.OpenBolt(path, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closed := b.Close(); err == nil {
+			err = closed
+		}
+	}()
+	all = make(map[string]string)
+	err = b.View(func(t *bolt.Tx) error {
+		return t.ForEach(func(name []byte, bk *bolt.Bucket) error {
+			all[string(name)] = fmt.Sprint("number ", bk.Sequence())
+			return bk.ForEach(func(k, v []byte) error {
+				if string(name) != boltfile.MetaBucket || string(k) != "digest" {
+					all[string(name)+"/"+string(k)] = string(v)
+				}
+				return nil
+			})
+		})
+	})
+	return all, err
+}
