@@ -40,6 +40,7 @@ func (h *harness) Open() (platforms.Bot, error) {
 	}
 	p.turns = sender.New(ratelimit.Rates{}, explained, checkChat)
 	p.wait = backoff.Backoff{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}
+	p.lastTry = 50 * time.Millisecond // which the suite's inboxes let pass
 	return p, nil
 }
 

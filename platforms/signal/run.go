@@ -2,8 +2,10 @@ package signal
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,8 +20,12 @@ import (
 const (
 	// silence is how long a stream may be still: the daemon writes a line every 15 s.
 	silence = 45 * time.Second
-	// maxLine bounds an event, in bytes.
-	maxLine = 16 << 20
+	// maxLine bounds an event, in bytes: a text has 64 KB at most.
+	maxLine = 1 << 20
+	// maxWaiting is how many events wait to be stored together. Then nothing is read.
+	maxWaiting = 64
+	// lastTry is how long what was read may take to be stored once the bot is to stop.
+	lastTry = 3 * time.Second
 )
 
 var (
@@ -57,25 +63,39 @@ func (l *runner) listen(ctx context.Context) error {
 	if err := l.load(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	open, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	still := time.AfterFunc(l.silence, func() { cancel(errSilent) })
 	defer still.Stop()
-	stream, err := l.daemon.events(ctx)
+	stream, err := l.daemon.events(open)
 	if err != nil {
 		return err
 	}
-	defer stream.Body.Close()
 	l.status.Set(platforms.Connected, "")
 	l.wait.Reset()
 	if l.said != "" {
 		l.log.Info("signal-cli sends events again")
 		l.said = ""
 	}
-	lines := bufio.NewScanner(stream.Body)
+	events, ended := make(chan string, maxWaiting), make(chan error, 1)
+	go func() {
+		defer close(events)
+		ended <- read(stream.Body, events, still, l.silence)
+	}()
+	for ev := range events {
+		l.take(ctx, gather(ev, events))
+	}
+	_ = stream.Body.Close()
+	return cmp.Or(context.Cause(open), <-ended, errEnded)
+}
+
+// read reads events until the stream ends, which it does when its context does. still is the clock that ends it when it is
+// silent; time in which nobody takes an event is not the stream's.
+func read(stream io.Reader, events chan<- string, still *time.Timer, silence time.Duration) error {
+	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxLine)
 	var data strings.Builder
-	for still.Reset(l.silence); lines.Scan(); still.Reset(l.silence) {
+	for still.Reset(silence); lines.Scan(); still.Reset(silence) {
 		line := lines.Text()
 		if part, ok := strings.CutPrefix(line, "data:"); ok {
 			data.WriteString(strings.TrimPrefix(part, " "))
@@ -84,19 +104,31 @@ func (l *runner) listen(ctx context.Context) error {
 		if line != "" || data.Len() == 0 {
 			continue // the event's name, or a sign of life
 		}
-		still.Stop() // what follows is the disk's affair
-		if !l.take(ctx, data.String()) {
-			return context.Cause(ctx)
-		}
+		still.Stop()
+		events <- data.String()
 		data.Reset()
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
 	}
 	if err := lines.Err(); err != nil {
 		return cut("events", err)
 	}
-	return errEnded
+	return nil
+}
+
+// gather adds to an event what else waits.
+func gather(first string, events <-chan string) []string {
+	all := []string{first}
+	for len(all) < maxWaiting {
+		select {
+		case ev, ok := <-events:
+			if !ok {
+				return all
+			}
+			all = append(all, ev)
+		default:
+			return all
+		}
+	}
+	return all
 }
 
 // events opens the stream.
@@ -122,15 +154,18 @@ func (d *daemon) events(ctx context.Context) (*http.Response, error) {
 	return nil, err
 }
 
-// take hands in one event, until it is taken, and returns true; false when ctx ended first.
-func (l *runner) take(ctx context.Context, data string) bool {
-	b, some := l.batch(data)
-	if !some {
-		return true
+// take hands in events, until they are taken. When ctx has ended, it tries once more: the daemon does not bring them again.
+func (l *runner) take(ctx context.Context, events []string) {
+	var b platforms.Batch
+	for _, ev := range events {
+		l.read(&b, ev)
+	}
+	if len(b.Events)+len(b.Roster)+len(b.Undecodable) == 0 {
+		return
 	}
 	l.status.EventReceived()
 	retry := l.Bot.wait
-	return retry.Keep(ctx, func() error {
+	taken := retry.Keep(ctx, func() error {
 		err := l.in.Accept(ctx, b)
 		if err == nil {
 			l.status.SetStuck("")
@@ -138,34 +173,42 @@ func (l *runner) take(ctx context.Context, data string) bool {
 		return err
 	}, func(err error, in time.Duration) {
 		l.status.SetStuck("what Signal sent cannot be stored; nothing more is read meanwhile")
-		l.log.Warn("signal event not stored; trying again", "in", in, "err", err)
+		l.log.Warn("signal events not stored; trying again", "events", len(b.Events), "in", in, "err", err)
 	})
+	if taken {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.lastTry)
+	defer cancel()
+	if err := l.in.Accept(ctx, b); err != nil {
+		l.log.Error("signal events lost: they could not be stored before the stop", "events", len(b.Events), "err", err)
+	}
 }
 
-// batch is what an event of the stream brings; false: nothing.
-func (l *runner) batch(data string) (b platforms.Batch, some bool) {
+// read adds to b what an event of the stream says.
+func (l *runner) read(b *platforms.Batch, data string) {
 	var r received
 	if err := httpcall.Decode([]byte(data), &r); err != nil {
 		l.log.Warn("signal event makes no sense; kept in quarantine", "err", err)
-		return platforms.Batch{Undecodable: []platforms.Undecodable{{Raw: []byte(data), Err: err}}}, true
+		b.Undecodable = append(b.Undecodable, platforms.Undecodable{Raw: []byte(data), Err: err})
+		return
 	}
 	if r.Account != "" && r.Account != l.account { // a daemon of one account does not look at ours
 		l.status.Set(platforms.Degraded, "the daemon at "+l.daemon.host()+" has another account than "+l.account)
-		return b, false
+		return
 	}
 	if r.Exception != nil {
 		l.log.Warn("signal-cli could not read a message", "type", relay.Shown(r.Exception.Type))
 	}
 	if r.Envelope == nil {
-		return b, false
+		return
 	}
 	if m := r.Envelope.Data; m != nil && m.Group != nil && m.Group.Type == "UPDATE" {
-		b.Roster = []platforms.RosterChange{{Chat: relay.ChatID("group:" + m.Group.ID)}}
+		b.Roster = append(b.Roster, platforms.RosterChange{Chat: relay.ChatID("group:" + m.Group.ID)})
 	}
 	if ev := l.event(r.Envelope); ev != nil {
-		b.Events = []relay.Event{*ev}
+		b.Events = append(b.Events, *ev)
 	}
-	return b, len(b.Events)+len(b.Roster) > 0
 }
 
 // trouble says in the status and the log why the stream ended, and pauses.

@@ -6,8 +6,8 @@
 //
 // Invariants, besides those of package platforms:
 //
-//  1. The daemon tells Signal that a message was delivered before we have it. One event is read at a time, and the next one
-//     only when it is stored, so that a crash loses what was on its way and no more. cli/help/signal.md says so.
+//  1. The daemon tells Signal that a message was delivered before we have it. What waits is stored together, and little waits,
+//     so that a crash loses what was on its way and no more; a stop loses nothing that was read. cli/help/signal.md says so.
 //  2. A message whose outcome is unknown is never sent again: Signal takes no key for it.
 //  3. A file goes as its bytes; the daemon is named no path.
 package signal
@@ -64,6 +64,7 @@ type Bot struct {
 	log     *slog.Logger
 	wait    backoff.Backoff // before the stream is opened again
 	silence time.Duration   // after which it is dead
+	lastTry time.Duration
 }
 
 var (
@@ -97,7 +98,7 @@ func open(o platforms.Options) (*Bot, error) {
 		bot: relay.Bot{Platform: Name, ID: relay.BotID(account[1:])}, account: account,
 		daemon: newDaemon(opts[keyDaemon], account, o.Transport),
 		turns:  sender.New(rates, explained, checkChat), status: status.New(account), said: newMemory(), log: o.Log,
-		wait: backoff.Backoff{First: time.Second, Max: time.Minute}, silence: silence,
+		wait: backoff.Backoff{First: time.Second, Max: time.Minute}, silence: silence, lastTry: lastTry,
 	}
 	p.people = people{daemon: p.daemon, byNumber: make(map[string]relay.UserID), names: make(map[relay.UserID]string)}
 	return p, nil
