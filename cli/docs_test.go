@@ -55,6 +55,7 @@ func TestPlatformsTopic(t *testing.T) {
 		"slack": "xoxb-1-2-abc", "wecom_callback": "secret", "webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "matrix": "syt_0123456789",
 	}
 	values := map[relay.PlatformID]map[string]string{
+		"signal":         {"account": "+4915112345678"},
 		"sms":            {"account_sid": "AC" + strings.Repeat("0", 32), "from": "+15005550006"},
 		"wecom_callback": {"corp_id": "ww0123456789abcdef", "agent_id": "1"},
 		"webhook":        {"name": "doorbell"},
