@@ -63,8 +63,9 @@ type core struct {
 	beside []func(context.Context) error
 }
 
-// newCore wires a server that listens on addr. g must refuse requests to addr.
-func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string) (*core, error) {
+// newCore wires a server that listens on addr. g must refuse requests to addr. leads is asked before a gateway is let in and
+// before a network is called.
+func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, leads func() bool) (*core, error) {
 	c := &core{db: db, bus: &bus.Local{}}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
@@ -88,6 +89,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Replies:  inbound.Replies(cfg.Replies),
 		Programs: programs,
 		Roster:   standings.Changed,
+		Leads:    leads,
 		Log:      log,
 	})
 	c.hooks = webhooks.New(bots, webhooks.Options{Log: log, Count: c.hub.Count})
@@ -145,7 +147,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	}
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures, Run: set.Run,
-		TLS: certificates, Hooks: c.hooks.Route, Routes: own,
+		TLS: certificates, Hooks: c.hooks.Route, Routes: own, Leads: leads,
 	})
 	return c, nil
 }

@@ -83,7 +83,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 
 	quiet := slog.New(slog.DiscardHandler)
 	cfg := &config.Config{DataDir: dir, Delivery: config.Delivery{Window: 1}, Vault: config.Vault{KeyFile: filepath.Join(dir, "vault.key")}}
-	db, v, err := openStore(ctx, cfg, true, quiet)
+	db, v, err := openStore(ctx, cfg, true, nil, quiet)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 		defer func() { _ = pages.Close() }() // closed already when it was served
 		bots = append(bots, local.NewWeb(local.NewRooms(), quiet))
 	}
-	core, err := newCore(cfg, db, v, bots, cfg.Guard(l.Addr().String()), quiet, l.Addr().String())
+	core, err := newCore(cfg, db, v, bots, cfg.Guard(l.Addr().String()), quiet, l.Addr().String(), nil)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

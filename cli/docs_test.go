@@ -134,7 +134,7 @@ var revealers = strings.Fields(`
 	platforms/discord/respond.go platforms/discord/rest/rest.go platforms/httpcall/httpcall.go platforms/slack/fetch.go platforms/slack/rest/rest.go platforms/slack/slack.go platforms/sms/receive.go
 	platforms/sms/send.go platforms/sms/sms.go platforms/telegram/client.go platforms/telegram/hook.go
 	platforms/telegram/telegram.go platforms/webhook/sign.go platforms/wecom/client.go platforms/wecom/crypt.go
-	platforms/wecom/receive.go platforms/wecom/wecom.go relay/agents/caller.go relay/manage/enroll.go relay/manage/provision.go relay/notify/hook.go relay/token/bearer.go`)
+	platforms/wecom/receive.go platforms/wecom/wecom.go relay/agents/caller.go relay/manage/enroll.go relay/manage/provision.go relay/notify/hook.go relay/token/bearer.go store/cluster/engine.go`)
 
 // TestRevealers: each of revealers reveals a secret, and nobody else does.
 func TestRevealers(t *testing.T) {

@@ -116,13 +116,13 @@ func TestReloadThatNobodyWaitsFor(t *testing.T) {
 	}
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	db, v, err := openStore(t.Context(), cfg, true, log)
+	db, v, err := openStore(t.Context(), cfg, true, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
 	g := cfg.Guard()
-	c, err := newCore(cfg, db, v, nil, g, log, "127.0.0.1:1")
+	c, err := newCore(cfg, db, v, nil, g, log, "127.0.0.1:1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (h *house) start() {
 		Identity: identity.Options{Mode: identity.None}, PublicURL: ourOrigin,
 	}
 	log := h.log.Logger()
-	db, v, err := openStore(h.t.Context(), cfg, true, log)
+	db, v, err := openStore(h.t.Context(), cfg, true, nil, log)
 	h.must(err)
 	var bots []platforms.Bot
 	for _, c := range h.callers {
@@ -100,7 +100,7 @@ func (h *house) start() {
 		bots = append(bots, &slowed{p.(called), h})
 	}
 	h.db, h.door, h.metrics = db, newPipes(), newPipes()
-	h.core, err = newCore(cfg, db, v, bots, cfg.Guard("192.0.2.1:8080"), log, "192.0.2.1:8080")
+	h.core, err = newCore(cfg, db, v, bots, cfg.Guard("192.0.2.1:8080"), log, "192.0.2.1:8080", nil)
 	h.must(err)
 	h.core.serveMetrics(h.metrics, log)
 	ctx, cancel := context.WithCancel(h.t.Context())

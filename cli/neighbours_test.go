@@ -140,14 +140,14 @@ func newStreet(t *testing.T) *street {
 		DataDir: dir, Delivery: config.Delivery{Window: 8}, Vault: config.Vault{KeyFile: filepath.Join(dir, "vault.key")},
 		Identity: identity.Options{Mode: identity.None}, Media: config.Media{MaxTotal: roomOf},
 	}
-	db, v, err := openStore(t.Context(), cfg, true, log)
+	db, v, err := openStore(t.Context(), cfg, true, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.db = db
 	chat := local.NewWeb(local.NewRooms(), log)
 	w.rooms = chat.Rooms()
-	if w.core, err = newCore(cfg, db, v, []platforms.Bot{w.tg.open(t, log), w.dc.open(t, log), chat}, cfg.Guard("192.0.2.1:8080"), log, "192.0.2.1:8080"); err != nil {
+	if w.core, err = newCore(cfg, db, v, []platforms.Bot{w.tg.open(t, log), w.dc.open(t, log), chat}, cfg.Guard("192.0.2.1:8080"), log, "192.0.2.1:8080", nil); err != nil {
 		t.Fatal(err)
 	}
 	w.core.waker = wake.New(db, db.Lanes, w.core.hub, pokes{w}, wake.Options{Log: log}) // the guard's client would use sockets

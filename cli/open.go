@@ -24,6 +24,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -37,19 +38,18 @@ func (w where) source() config.Source {
 }
 
 // openStore opens the database and the vault in it, and makes them at the first start. A server
-// has it compacted first, a single command does not take that time. The caller closes the database.
-func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.Logger) (*store.DB, *vault.Vault, error) {
+// has it compacted first, a single command does not take that time. commits is where every change goes, too; nil: nowhere.
+// The caller closes the database.
+func openStore(ctx context.Context, cfg *config.Config, server bool, commits *boltfile.Log, log *slog.Logger) (*store.DB, *vault.Vault, error) {
 	if err := ownData(cfg); err != nil {
 		return nil, nil, err
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}
-	db, err := store.Open(cfg.Database(), store.Options{
-		Limits:  bufferLimits(cfg),
-		Compact: server,
-		Log:     log,
-	})
+	o := storeOptions(cfg, server, log)
+	o.CommitLog = commits
+	db, err := store.Open(cfg.Database(), o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,6 +58,10 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	return db, v, nil
+}
+
+func storeOptions(cfg *config.Config, server bool, log *slog.Logger) store.Options {
+	return store.Options{Limits: bufferLimits(cfg), Compact: server, Log: log}
 }
 
 // bufferLimits are those of each gateway's buffer.
@@ -123,6 +127,9 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 		return f.client, func() error { return nil }, nil
 	}
 	cfg, nothing := f.cfg, func() error { return nil }
+	if cfg.Cluster.On() {
+		return nil, nil, errNotHere(cfg)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, nothing())
@@ -143,7 +150,7 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 		return nil, nil, err
 	}
 	// Opening the database sets aside what is damaged: if nobody is told now, no later start can tell.
-	db, v, err := openStore(ctx, cfg, false, a.warnings())
+	db, v, err := openStore(ctx, cfg, false, nil, a.warnings())
 	if errors.Is(err, store.ErrLocked) {
 		return nil, nil, fmt.Errorf("%w %s and does not answer on the admin socket: that process is starting, stopping or stuck; try again in a moment",
 			store.ErrLocked, cfg.Database())

@@ -43,6 +43,9 @@ the others are listed.`,
 		if err != nil {
 			return err
 		}
+		if cfg.Cluster.On() {
+			return errOneNode(cfg)
+		}
 		var got restoredHere
 		if got.Restored, err = a.restore(cmd.Context(), cfg, args[0], *identity, *salvage); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 func newServeCmd(a *app) *cobra.Command {
@@ -70,7 +71,16 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 			logStopped(ctx, log, err)
 		}
 	}()
-	db, v, err := openStore(ctx, cfg, true, log)
+	var member *membership
+	var commits *boltfile.Log
+	if cfg.Cluster.On() {
+		if member, err = s.join(ctx, cfg, log); err != nil {
+			return err
+		}
+		defer member.leave() // after the database is closed
+		commits = member.commitLog()
+	}
+	db, v, err := openStore(ctx, cfg, true, commits, log)
 	if err != nil {
 		return err
 	}
@@ -104,9 +114,12 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	if err != nil {
 		return err
 	}
-	core, err := newCore(cfg, db, v, bots, g, log, addr)
+	core, err := newCore(cfg, db, v, bots, g, log, addr, member.leads)
 	if err != nil {
 		return err
+	}
+	if member != nil {
+		core.beside = append(core.beside, member.run(db))
 	}
 	r := newReloader(cfg, bots, core, g, log)
 	r.stopping = ctx.Done()

@@ -64,6 +64,9 @@ With --lost there is no former key: secrets that nobody can read any more are re
 		if err != nil {
 			return err
 		}
+		if cfg.Cluster.On() {
+			return errOneNode(cfg)
+		}
 		got, err := a.rekey(cmd.Context(), cfg, key, *reseal || from.lost)
 		if err != nil {
 			return err

@@ -55,6 +55,7 @@ type Config struct {
 	Agents         bool // programs reach agents
 	Backup         Backup
 	Vault          Vault
+	Cluster        Cluster
 	Log            Log
 	// DataDirGiven: somebody wrote DataDir, or gave it as a flag; otherwise it is the default.
 	DataDirGiven bool
@@ -78,6 +79,16 @@ type TLS struct {
 
 // On reports whether the listener speaks https.
 func (t TLS) On() bool { return t.CertFile != "" }
+
+// Cluster names the PostgreSQL that several nodes share; the zero value: this machine is alone.
+type Cluster struct {
+	DSN   relay.Secret  // zero: there is none
+	Node  string        // this node's name, without "/"
+	Lease time.Duration // how long a leader is one without a sign of life; 5 s to 5 min
+}
+
+// On reports whether this is a node of a cluster.
+func (c Cluster) On() bool { return !c.DSN.IsZero() }
 
 // Log says what is logged, and how.
 type Log struct {

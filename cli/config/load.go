@@ -297,6 +297,9 @@ func (l *loader) defaults() {
 		}
 		return into(&l.cfg.DataDir, l.path(folder))(dir)
 	}, l.env["STATE_DIRECTORY"])
+	if name, err := os.Hostname(); err == nil && name != "" {
+		fill("cluster.node", into(&l.cfg.Cluster.Node, parseNode), name)
+	}
 	v := &l.cfg.Vault
 	fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
 	if v.Passphrase.IsZero() && v.Credential == "" {

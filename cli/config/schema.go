@@ -100,6 +100,9 @@ func (l *loader) declare() []setting {
 		{section: "notify", key: "format", want: text, def: string(notify.Text), help: "how the web hook is called: text, json or uptime-kuma", set: into(&c.Notify.Format, parseNotifyFormat)},
 		{section: "notify", key: "token_file", want: text, help: "a file with the token that the web hook wants", set: into(&c.Notify.Token, l.secretFile)},
 		{section: "notify", key: "token_env", want: text, help: "the variable that holds such a token", set: into(&c.Notify.Token, l.secretEnv)},
+		{section: "cluster", key: "dsn_file", want: text, help: "a file with the address of a PostgreSQL that several nodes share (postgres://…); not set: this machine is alone", set: into(&c.Cluster.DSN, l.secretFile)},
+		{section: "cluster", key: "node", want: text, help: "this node's name, which no other one has; default the machine's", set: into(&c.Cluster.Node, parseNode)},
+		{section: "cluster", key: "lease", want: text, def: "10s", help: "how long the others wait for a node that gives no sign of life, before one of them takes over", set: into(&c.Cluster.Lease, within(parseAge, 5*time.Second, 5*time.Minute, "want a span from 5s to 5m"))},
 		{section: "log", key: "level", want: text, def: "info", help: "what to log: debug, info, warn or error", set: into(&c.Log.Level, parseLevel)},
 		{section: "log", key: "format", want: text, def: "text", help: "how to log: text, or json (one object per line)", set: into(&c.Log.JSON, parseFormat)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
@@ -115,7 +118,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "outbox", "replies", "media", "metrics", "web", "agents", "notify", "log", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "outbox", "replies", "media", "metrics", "web", "agents", "notify", "cluster", "log", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its network.

@@ -48,6 +48,14 @@ func parseText(v string) (string, error) {
 	return v, nil
 }
 
+// parseNode reads the name of a node.
+func parseNode(v string) (string, error) {
+	if v == "" || len(v) > 64 || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == '/' || r > '~' }) {
+		return "", errors.New("want at most 64 printing ASCII characters without spaces and slashes")
+	}
+	return v, nil
+}
+
 var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
 // parseHeader reads the name of a header.

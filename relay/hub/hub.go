@@ -48,7 +48,9 @@ type Options struct {
 	// Files keeps what comes with events. Nil: nobody does, and events are delivered as if they had none.
 	Files Files
 	// Outbox is how long a final answer waits that no network takes now; 0: none does.
-	Outbox  time.Duration
+	Outbox time.Duration
+	// Leads is asked before a network is called for a gateway: whether this process may, still; nil: it always may.
+	Leads   func() bool
 	Replies inbound.Replies
 	// Programs is told what becomes of what programs handed over. Nil: nobody wants to know.
 	Programs Programs
@@ -109,7 +111,7 @@ func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Bot, o Optio
 	h.hosted.set(bots)
 	h.tasks = background.New(&h.counters, h.log)
 	h.out = outbound.New(outbound.Options{
-		DB: db, Facts: &h.facts, Bots: &h.hosted, Tasks: h.tasks, Counters: &h.counters, Seal: o.Seal, Files: o.Files, Keep: o.Outbox, Log: h.log,
+		DB: db, Facts: &h.facts, Bots: &h.hosted, Tasks: h.tasks, Counters: &h.counters, Seal: o.Seal, Files: o.Files, Keep: o.Outbox, Leads: o.Leads, Log: h.log,
 	})
 	h.in = inbound.New(inbound.Options{
 		DB: db, Facts: &h.facts, Desk: desk, Bots: &h.hosted, Gateways: h, Capabilities: h.out.Capabilities, Prompts: h.out.Prompts,

@@ -39,6 +39,7 @@ type Capabilities struct {
 	bots       Bots
 	tasks      *background.Queue
 	seal       Sealer // nil: none is kept
+	leads      func() bool
 	log        *slog.Logger
 	answerings answerings
 }

@@ -13,8 +13,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
+// errNotOurs: another node may act for these bots by now.
+var errNotOurs = relay.Later("another node of the connector has taken over", nil)
+
 // carryOut does what was allowed.
 func (who *Caller) carryOut(ctx context.Context, t target) (relay.Result, error) {
+	if !who.out.leads() {
+		return relay.Result{}, errNotOurs
+	}
 	p := t.bot
 	if res, done, err := who.out.Capabilities.Respond(ctx, who.instance, p, t.action); done || err != nil {
 		who.noteDone(ctx, p, t.action, t.action.Target(), res, err)

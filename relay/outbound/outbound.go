@@ -50,7 +50,9 @@ type Options struct {
 	Files    Files  // nil: no gateway sends any
 	// Keep is how long a final answer waits that no network takes now; 0: none does.
 	Keep time.Duration
-	Log  *slog.Logger
+	// Leads is asked before each call of a network: whether this process may make it, still; nil: it always may.
+	Leads func() bool
+	Log   *slog.Logger
 }
 
 // Outbound carries actions out. Its methods may be called from any goroutine.
@@ -61,6 +63,7 @@ type Outbound struct {
 	Queue        *Queue
 
 	db       *store.DB
+	leads    func() bool
 	facts    *facts.Facts
 	bots     Bots
 	counters *count.Totals
@@ -72,12 +75,15 @@ type Outbound struct {
 
 // New makes an Outbound. Nothing of it runs by itself.
 func New(o Options) *Outbound {
+	if o.Leads == nil {
+		o.Leads = func() bool { return true }
+	}
 	out := &Outbound{
-		Capabilities: &Capabilities{db: o.DB, bots: o.Bots, tasks: o.Tasks, seal: o.Seal, log: o.Log},
+		Capabilities: &Capabilities{db: o.DB, bots: o.Bots, tasks: o.Tasks, seal: o.Seal, leads: o.Leads, log: o.Log},
 		Prompts:      &Prompts{db: o.DB, bots: o.Bots, tasks: o.Tasks},
 		Commands:     &Commands{db: o.DB, bots: o.Bots},
 
-		db: o.DB, facts: o.Facts, bots: o.Bots, counters: o.Counters, files: o.Files, log: o.Log,
+		db: o.DB, leads: o.Leads, facts: o.Facts, bots: o.Bots, counters: o.Counters, files: o.Files, log: o.Log,
 	}
 	out.Queue = newQueue(out, o.Keep)
 	return out

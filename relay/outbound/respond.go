@@ -116,6 +116,9 @@ var errAnswered = errors.New("answered already")
 
 // wield has do answer through c. onlyFirst: if another answer was the first, the error is errAnswered.
 func (cs *Capabilities) wield(ctx context.Context, r platforms.Responder, c capability.Record, do answer, onlyFirst bool) (relay.Result, error) {
+	if !cs.leads() {
+		return relay.Result{}, errNotOurs
+	}
 	x := cs.answerings.of(c)
 	select {
 	case x.underWay <- struct{}{}:

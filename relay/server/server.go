@@ -58,6 +58,8 @@ type Options struct {
 	// Run is what /healthz says beside that all is well, so that whoever asks a public address knows whom they met; empty:
 	// nothing. It is no secret.
 	Run string
+	// Leads is asked before a gateway is let in: whether this process may serve it, still; nil: it always may.
+	Leads func() bool
 }
 
 // Server is the front door. Make one with New, run it once.
@@ -160,10 +162,11 @@ func (s *Server) refuse() {
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.stopping {
-		s.sessions.Add(1)
+	if s.stopping || s.o.Leads != nil && !s.o.Leads() {
+		return false
 	}
-	return !s.stopping
+	s.sessions.Add(1)
+	return true
 }
 
 // table is what this program serves.

@@ -34,8 +34,6 @@ import (
 const (
 	// margin is how long before its lease ends a node has ended.
 	margin = 2 * time.Second
-	// MinLease is the shortest lease that leaves time for a renewal that is late.
-	MinLease = 5 * time.Second
 	// lookEvery is the pause between two looks of a node that does not lead.
 	lookEvery = 2 * time.Second
 )
@@ -45,10 +43,10 @@ var ErrFenced = errors.New("another node leads now, or may")
 
 // Options of a node. All are to be set.
 type Options struct {
-	DSN     relay.Secret // of the engine, as libpq reads it: several hosts and target_session_attrs are heeded
-	Node    string       // its name; no other process has the same
-	Version string       // of this program
-	Lease   time.Duration
+	DSN     relay.Secret  // of the engine, as libpq reads it: several hosts and target_session_attrs are heeded
+	Node    string        // its name; no other process has the same
+	Version string        // of this program
+	Lease   time.Duration // at least 5 s, or a renewal that is a little late ends it
 	Log     *slog.Logger
 }
 

@@ -34,11 +34,9 @@ func (n *Node) fill(ctx context.Context, name, path string, o boltfile.Options, 
 		if why, err := n.strange(ctx, name, path, o, s); err != nil {
 			return err
 		} else if why != "" {
-			kept := path + ".set-aside-" + time.Now().UTC().Format("20060102T150405Z")
-			if err := os.Rename(path, kept); err != nil {
+			if err := n.setAside(path, why); err != nil {
 				return err
 			}
-			n.o.Log.Error("the database of this node is not what the log says: it is set aside, and filled anew", "why", why, "kept", kept)
 		}
 	}
 	if !files.Exists(path) {
@@ -48,11 +46,23 @@ func (n *Node) fill(ctx context.Context, name, path string, o boltfile.Options, 
 	}
 	at, err := boltfile.CatchUp(path, o, func(from uint64) iter.Seq2[[]byte, error] { return n.entries(ctx, name, from, s.top) })
 	switch {
+	case errors.Is(err, boltfile.ErrNotNext), errors.Is(err, boltfile.ErrDamaged): // somebody changed it besides the log
+		return errors.Join(err, n.setAside(path, err.Error())) // the next try fills it anew
 	case err != nil:
 		return fmt.Errorf("catch up: %w", err)
 	case at.N != s.top || !bytes.Equal(at.Chain[:], s.chain):
 		return fmt.Errorf("catch up: the file is at entry %d, the log at %d", at.N, s.top)
 	}
+	return nil
+}
+
+// setAside gives the file at path another name.
+func (n *Node) setAside(path, why string) error {
+	kept := path + ".set-aside-" + time.Now().UTC().Format("20060102T150405Z")
+	if err := os.Rename(path, kept); err != nil {
+		return err
+	}
+	n.o.Log.Error("the database of this node is not what the log says: it is set aside, and filled anew", "why", why, "kept", kept)
 	return nil
 }
 

@@ -48,10 +48,9 @@ func (l *Lead) Close() { l.log.close() }
 // Term grows with every change of leader.
 func (l *Lead) Term() uint64 { return l.term }
 
-// Await waits until this node leads the shard, and the file at path is as the newest entry left it. follows, if set, is
-// told of the leader that is waited for, whenever that is another one. It returns ctx's error when that ends; everything else is
-// tried again.
-func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options, follows func(leader string)) (*Lead, error) {
+// Await waits until this node leads the shard, and the file at path is as the newest entry left it. It returns
+// ctx's error when that ends; everything else is tried again.
+func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options) (*Lead, error) {
 	log, err := newEngine(n.o.DSN, n.o.Lease)
 	if err != nil {
 		return nil, err
@@ -71,7 +70,7 @@ func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options,
 			n.o.Log.Warn("the shard cannot be led yet", "shard", name, "err", err)
 		case err == nil && leader != said:
 			failed, said = "", leader
-			if follows(leader); leader != "" {
+			if leader != "" {
 				n.o.Log.Info("another node leads; this one waits", "shard", name, "leader", leader)
 			}
 		}

@@ -156,7 +156,7 @@ func (p *process) leads() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), time.Minute)
 	defer cancel()
 	var err error
-	if p.lead, err = p.node.Await(ctx, "main", p.path, store.Options{}.File(), func(string) {}); err != nil {
+	if p.lead, err = p.node.Await(ctx, "main", p.path, store.Options{}.File()); err != nil {
 		p.t.Fatal(err)
 	}
 	if p.db, err = store.Open(p.path, store.Options{CommitLog: &boltfile.Log{To: p.lead, Term: p.lead.Term()}}); err != nil {
@@ -281,6 +281,34 @@ func TestAFileOfAnotherStory(t *testing.T) {
 	}
 	if kept, _ := filepath.Glob(filepath.Join(dir, "*.set-aside-*")); len(kept) != 1 {
 		t.Errorf("kept: %v", kept)
+	}
+}
+
+// TestAFileThatWasChangedBesidesTheLog: it is found when the next entry does not fit, and filled anew.
+func TestAFileThatWasChangedBesidesTheLog(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	dir := t.TempDir()
+	a := starts(t, pg.dsn(), "a", dir)
+	a.leads()
+	confirmed := a.fills("k", 5)
+	a.ends()
+	alone, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
+	if err == nil {
+		err = errors.Join(alone.PutBlob(t.Context(), "own", nil), alone.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b.leads()
+	confirmed = append(confirmed, b.fills("more", 5)...)
+	b.ends()
+	again := starts(t, pg.dsn(), "c", dir)
+	again.leads()
+	again.has(confirmed)
+	if _, ok, _ := again.db.Blob(t.Context(), "own"); ok {
+		t.Error("it has what the log has not")
 	}
 }
 

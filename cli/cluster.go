@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
+	"github.com/hermes-connector/hermes-connector/relay/server"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
+)
+
+// shardName is the only shard's.
+const shardName = "main"
+
+// membership is this process's part in a cluster, which leads when join returns it.
+type membership struct {
+	node *cluster.Node
+	lead *cluster.Lead
+	end  context.CancelFunc
+	wg   sync.WaitGroup
+	log  *slog.Logger
+}
+
+// join waits until this process leads. Meanwhile it answers in the place of the server. When the lead may be lost later, the
+// process ends at once, as in a crash: another one may be leading.
+func (s *serving) join(ctx context.Context, cfg *config.Config, log *slog.Logger) (*membership, error) {
+	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
+		return nil, err
+	}
+	node, err := cluster.Join(cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	m := &membership{node: node, end: end, log: log}
+	m.wg.Go(func() {
+		if err := node.Run(running); err != nil {
+			log.Error("this process ends: it may no longer lead", "err", err)
+			os.Exit(exitFenced)
+		}
+	})
+	stopWaiting, err := answerMeanwhile(cfg, log)
+	if err == nil {
+		m.lead, err = node.Await(ctx, shardName, cfg.Database(), storeOptions(cfg, true, log).File())
+		err = errors.Join(err, stopWaiting())
+	}
+	if err != nil {
+		m.leave()
+		return nil, err
+	}
+	return m, nil
+}
+
+// leads reports whether what is done for the shard may be done by this process; a process that is alone always may.
+func (m *membership) leads() bool { return m == nil || m.node.Alive() }
+
+// exitFenced is the exit status of a process that may no longer lead. Whatever runs it starts it again.
+const exitFenced = 3
+
+// commitLog is the log of the shard's file.
+func (m *membership) commitLog() *boltfile.Log { return &boltfile.Log{To: m.lead, Term: m.lead.Term()} }
+
+// run stores snapshots of db in the engine until ctx ends.
+func (m *membership) run(db *store.DB) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return m.lead.Snapshots(ctx, func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return db.Copy(ctx, w) })
+	}
+}
+
+// leave gives up the lead, after the database was closed.
+func (m *membership) leave() {
+	m.end()
+	m.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := m.node.Release(ctx)
+	if m.lead != nil {
+		m.lead.Close()
+	}
+	m.node.Close()
+	if err != nil {
+		m.log.Warn("the lead was not given up: another node takes it when the lease ends", "err", err)
+	}
+}
+
+// answerMeanwhile has this process answer where the server will listen: it is alive, and not ready.
+func answerMeanwhile(cfg *config.Config, log *slog.Logger) (stop func() error, err error) {
+	l, err := netaddr.Listen(cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	srv := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/healthz" {
+				_, _ = io.WriteString(w, "ok\n")
+				return
+			}
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "this node does not lead", http.StatusServiceUnavailable)
+		}),
+	}
+	if cfg.TLS.On() {
+		certificates, err := server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, log)
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l = tls.NewListener(l, certificates)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	return func() error {
+		err := srv.Close()
+		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+		return err
+	}, nil
+}
+
+// errNotHere refuses a command at a node whose server does not lead, or does not run: what it would change, or read, is
+// elsewhere.
+func errNotHere(cfg *config.Config) error {
+	return fmt.Errorf("node %s belongs to a cluster, and its server does not lead: run this at the node where /readyz answers 200", cfg.Cluster.Node)
+}
+
+// errOneNode refuses a command that changes a database file while no server runs: the others would not have the change.
+func errOneNode(cfg *config.Config) error {
+	return fmt.Errorf("node %s belongs to a cluster, and this would change its own copy alone: what the cluster has would undo it", cfg.Cluster.Node)
+}
