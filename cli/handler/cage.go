@@ -32,7 +32,7 @@ const (
 // guarded starts what follows with somebody beside it who ends their group when the runner is killed. Bwrap dies with its parent, but
 // killed while it makes a cage it leaves a process of that group behind that waits for ever. Shells set variables of their own.
 var guarded = []string{
-	"/bin/sh", "-c", fmt.Sprintf(`{ read -r _; kill -9 0; } <&%d >/dev/null 2>&1 & exec /usr/bin/env -i "$@" %[1]d<&-`, guardFile), "sh",
+	"/bin/sh", "-c", fmt.Sprintf(`{ read -r _; kill -9 0; } <&%d %d>&- >/dev/null 2>&1 & exec /usr/bin/env -i "$@" %[1]d<&-`, guardFile, infoFile), "sh",
 }
 
 // The limits of a run. Of time it may use as much as it may take.

@@ -208,6 +208,15 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// TestABwrapThatFails is known as soon as it ends: nobody holds on to the file in which it would have said who is in the cage.
+func TestABwrapThatFails(t *testing.T) {
+	dir := folder(t, map[string]string{"bwrap": "#!/bin/sh\necho no >&2; exit 1\n"})
+	r := Tools{bwrap: filepath.Join(dir, "bwrap")}.run(t.Context(), &Handler{Run: []string{"/usr/bin/true"}, Timeout: time.Second}, "", dir, nil)
+	if r.cause != "exit status 1" || r.said != "no" {
+		t.Errorf("cause %q, said %q", r.cause, r.said)
+	}
+}
+
 // TestTheReadmesBackup: what README shows works, with other folders.
 func TestTheReadmesBackup(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
