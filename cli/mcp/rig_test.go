@@ -43,6 +43,7 @@ type connector struct {
 	files   map[string]string
 	asked   map[string]int // files
 	refuse  bool           // every credential
+	down    bool           // nobody is let in
 	// answer is what an action gets; nil: all is sent. drop: the connection ends instead.
 	answer  func(n int, a relay.Action) (r wire.OutboundResult, drop bool)
 	changed chan struct{}
@@ -67,6 +68,13 @@ func newConnector(t *testing.T) *connector {
 				return
 			}
 			_, _ = io.WriteString(w, text)
+			return
+		}
+		c.mu.Lock()
+		down := c.down
+		c.mu.Unlock()
+		if down {
+			http.Error(w, "down", http.StatusServiceUnavailable)
 			return
 		}
 		conn, err := websocket.Accept(w, r, nil)
