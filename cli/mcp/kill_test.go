@@ -203,9 +203,9 @@ func TestASpoolThatCannotBeWritten(t *testing.T) {
 func TestTheClientGoes(t *testing.T) {
 	c := newConnector(t)
 	p := spawn(t, c, spoolDir(t), "")
-	p.tool("events_poll", nil)
-	c.until(t, "the connection", func() bool { return c.link != nil })
-	p.ask("tools/call", object{"name": "events_wait", "arguments": object{"timeout_ms": 300000}})
+	c.say(t.Context(), dm(1, "7", "x"))
+	c.until(t, "the acknowledgement", func() bool { return len(c.acked) == 1 })
+	p.ask("tools/call", object{"name": "events_wait", "arguments": object{"session_key": "none", "timeout_ms": 300000}})
 	if err := errors.Join(p.in.Close(), p.cmd.Wait()); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
