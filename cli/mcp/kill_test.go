@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -210,4 +211,36 @@ func TestTheClientGoes(t *testing.T) {
 		t.Errorf("it ends with %v", err)
 	}
 	c.until(t, "the farewell", func() bool { return c.idles == 1 })
+}
+
+// TestAClientThatReadsNothing: it keeps nobody: messages are taken over, and the process ends with it.
+func TestAClientThatReadsNothing(t *testing.T) {
+	c := newConnector(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), asServer+"="+spoolDir(t)+" "+c.url)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 { // a pipe holds 64 KiB
+		c.say(t.Context(), dm(i, "7", strings.Repeat("x", 100<<10)))
+	}
+	c.until(t, "the acknowledgement of all", func() bool { return len(c.waiting) == 0 })
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
 }
