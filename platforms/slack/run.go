@@ -55,7 +55,7 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	feeds.Go(func() { f.run(feeding) })
 
 	err := socketmode.New(socketmode.Options{
-		Ticket: p.ticket, HTTP: p.sockets.HTTP, Plain: strings.HasPrefix(p.base, "http:"), Wait: p.opts.Duration(keyAnswerWait),
+		Ticket: p.ticket, HTTP: p.sockets.HTTP, Plain: strings.HasPrefix(p.base, "http:"), Wait: p.opts.Duration(keyAnswerWait), Check: p.check,
 		Retry: p.retries(), Status: p.status, Log: p.log, Handler: r,
 	}).Run(ctx)
 	stopFeeding()
