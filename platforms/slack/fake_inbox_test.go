@@ -199,3 +199,9 @@ func noSecrets(t testing.TB, h *harness, in *fakeInbox, more ...string) {
 		}
 	}
 }
+
+// jsonOf is v as JSON.
+func jsonOf(v any) string {
+	raw, _ := json.Marshal(v) // of strings and numbers: cannot fail
+	return string(raw)
+}
