@@ -205,3 +205,14 @@ func jsonOf(v any) string {
 	raw, _ := json.Marshal(v) // of strings and numbers: cannot fail
 	return string(raw)
 }
+
+// alone waits until the fake has noticed that no socket stands any more: what is said before, it gives the next one.
+func (h *harness) alone(t testing.TB) {
+	t.Helper()
+	await(t, func() string {
+		if _, sockets := h.unsettled(); sockets > 0 {
+			return fmt.Sprintf("%d sockets still stand", sockets)
+		}
+		return ""
+	})
+}

@@ -266,7 +266,7 @@ func (f *feeder) hand(ctx context.Context, d draft) bool {
 	}
 	for _, i := range d.items {
 		if !i.atOnce() {
-			i.envelope.Ack()
+			i.envelope.Ack(context.WithoutCancel(ctx)) // it is stored, even if this is the end
 		}
 	}
 	f.queue.done(d.items)

@@ -142,11 +142,11 @@ func (r *runner) Up(gap bool) error {
 }
 
 // Envelope implements socketmode.Handler. A press and a command are acknowledged before anything that could wait.
-func (r *runner) Envelope(e socketmode.Envelope) error {
+func (r *runner) Envelope(ctx context.Context, e socketmode.Envelope) error {
 	r.status.EventReceived()
 	i := item{envelope: e, at: time.Now()}
 	if i.atOnce() {
-		e.Ack()
+		e.Ack(ctx)
 	}
 	return r.put(i)
 }

@@ -26,6 +26,7 @@ func TestCatchUp(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
+	h.alone(t)
 	h.personSays("U0ANN", "C0GROUP", "", "missed one")
 	h.personSays("U0ANN", "C0GROUP", asked, "missed in a known thread")
 	h.personSays("U0ANN", "C0GROUP", h.root, "missed in an old thread")
@@ -66,6 +67,7 @@ func TestCatchUpHasBounds(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
+	h.alone(t)
 	for n := range maxMissed + 50 {
 		h.personSays("U0ANN", "C0GROUP", "", fmt.Sprint("line ", n))
 	}
@@ -178,6 +180,7 @@ func TestPressesOutliveAStop(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
+	h.alone(t)
 	in.await(t, "wait for me")
 }
 

@@ -56,7 +56,7 @@ type Handler interface {
 	// Up is called when a socket stands, before what comes on it. gap: none stood before, so that something may be missing.
 	Up(gap bool) error
 	// Envelope takes one. Neither must wait; their errors end the connection.
-	Envelope(e Envelope) error
+	Envelope(ctx context.Context, e Envelope) error
 }
 
 // Options are what a Mode needs.
