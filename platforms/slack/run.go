@@ -126,7 +126,7 @@ func (p *Bot) introduce(ctx context.Context) (self, error) {
 	case err != nil:
 		return self{}, err
 	case me.Team == "" || me.User == "":
-		return self{}, errors.New("Slack does not say who the bot is")
+		return self{}, errors.New("no word on who the bot is")
 	}
 	return self{Team: me.Team, User: me.User, Bot: me.Bot, Handle: me.Handle}, nil
 }

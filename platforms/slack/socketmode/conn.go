@@ -27,7 +27,7 @@ const (
 // Why this side ended a connection.
 var (
 	errNonsense = errors.New("what came makes no sense")
-	errDisabled = errors.New("Socket Mode is switched off")
+	errDisabled = errors.New("the app takes no sockets: Socket Mode is switched off")
 	errRetired  = errors.New("the next socket stands")
 )
 
