@@ -19,7 +19,7 @@ const (
 	// twice for that is recognised by its event id.
 	clockSlack = time.Minute
 	// lastWrite bounds the write of the state at the end.
-	lastWrite = 5 * time.Second
+	lastWrite = 2 * time.Second
 )
 
 // feeder hands the items of the queue to the inbox, in order. Only it calls Accept and stores the state.
