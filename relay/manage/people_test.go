@@ -43,10 +43,10 @@ func TestLinkSaysWhereToWriteABang(t *testing.T) {
 	knower := struct {
 		*bird
 		*platforms.CommandNames
-	}{newBird("owl", "1"), new(platforms.CommandNames)}
+	}{newBird("raven", "1"), new(platforms.CommandNames)}
 	w := newWorld(t, nil, knower, newBird("pigeon", "1"))
 	w.enroll(t, "home")
-	for platform, want := range map[relay.PlatformID][]relay.PlatformID{"": {"owl"}, "owl": {"owl"}, "pigeon": nil} {
+	for platform, want := range map[relay.PlatformID][]relay.PlatformID{"": {"raven"}, "raven": {"raven"}, "pigeon": nil} {
 		l, err := w.Link(t.Context(), system, manage.LinkFor{Name: "home", Platform: platform})
 		if diff := cmp.Diff(want, l.Bang); diff != "" || err != nil {
 			t.Errorf("for %q: %v (-want +got):\n%s", platform, err, diff)
