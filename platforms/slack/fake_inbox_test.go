@@ -216,3 +216,14 @@ func (h *harness) alone(t testing.TB) {
 		return ""
 	})
 }
+
+// settled waits until every envelope is acknowledged.
+func (h *harness) settled(t testing.TB) {
+	t.Helper()
+	await(t, func() string {
+		if n, _ := h.unsettled(); n > 0 {
+			return fmt.Sprintf("%d envelopes are not acknowledged", n)
+		}
+		return ""
+	})
+}

@@ -43,12 +43,7 @@ func TestCatchUp(t *testing.T) {
 	if ev := in.event(t, "missed in a known thread"); ev.Source.ThreadID != relay.ThreadID(asked) || !ev.Traits.Addressed {
 		t.Errorf("a missed reply: %+v", ev)
 	}
-	await(t, func() string {
-		if n, _ := h.unsettled(); n > 0 {
-			return fmt.Sprintf("%d envelopes are not acknowledged", n)
-		}
-		return ""
-	})
+	h.settled(t)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inside > 0 {
@@ -141,12 +136,7 @@ func TestAcknowledgements(t *testing.T) {
 	})
 	close(release)
 	in.await(t, "a message", "/yes", "/new and more")
-	await(t, func() string {
-		if n, _ := h.unsettled(); n > 0 {
-			return fmt.Sprintf("%d envelopes are not acknowledged", n)
-		}
-		return ""
-	})
+	h.settled(t)
 	ev := in.event(t, "/new and more")
 	in.mu.Lock()
 	defer in.mu.Unlock()
