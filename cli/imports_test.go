@@ -96,12 +96,14 @@ var mayImport = map[string]string{
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
-	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
+	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/mcp/spool cli/web/*",
 	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox store/history",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/client":          "relay relay/token relay/wire platforms/backoff", // a gateway's end of the wire
 	"cli/echo":            "relay relay/wire cli/client",
-	"cli/handler":         "cli/client cli/config platforms/backoff relay relay/sessionkey relay/wire store/files", // scripts behind chat commands
+	"cli/handler":         "cli/client cli/config platforms/backoff relay relay/sessionkey relay/wire store/files",    // scripts behind chat commands
+	"cli/mcp":             "cli/client cli/mcp/spool platforms/backoff relay relay/sessionkey relay/sniff relay/wire", // a gateway whose agent is an MCP client
+	"cli/mcp/spool":       "relay store/files",                                                                        // knows neither the wire nor MCP
 	"cli/qr":              "",
 	"cli/web/page":        "relay relay/finding relay/login store/audit",
 	"cli/web/status":      "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
@@ -110,7 +112,7 @@ var mayImport = map[string]string{
 	".":                   "cli",
 	"cli/web/chat":        "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/netaddr",
+	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/mcp/spool cli/netaddr",
 	"cli/netaddr":         "",
 	"cli/terminal":        "relay",
 	"cli/proxy":           "", // what nginx and its like read
