@@ -37,6 +37,7 @@ var mayImport = map[string]string{
 	"platforms/httpcall":         "relay relay/finding platforms",
 	"platforms/sender":           "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff", // calls within a limiter
 	"platforms/markdown":         "",
+	"platforms/socket":           "",
 	"store/files":                "",               // the lowest: whoever makes a file
 	"store/boltfile":             "store/files",    // knows no record, so no id either
 	"store/boltfile/logtest":     "store/boltfile", // a log in memory, for tests
@@ -58,13 +59,16 @@ var mayImport = map[string]string{
 	"platforms/inbox":            "relay platforms platforms/backoff",
 	"platforms/platformtest":     "relay platforms platforms/backoff testdata/long", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,                  // never the store, the hub or one another
+	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/slack/*",
+	"platforms/slack/dialect":    "platforms/markdown",
+	"platforms/slack/*":          "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket",
 	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",
 	"platforms/matrix":           "relay relay/finding platforms " + kit + " platforms/matrix/*",
 	"platforms/matrix/dialect":   "platforms/markdown",
-	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/discord/*", // parts of one network
+	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket platforms/discord/*", // parts of one network
 	"relay/link":                 "relay relay/gate store store/audit store/callers",
 	"relay/login":                "relay store store/audit",
 	"relay/token":                "relay store store/audit store/rekey",

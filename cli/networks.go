@@ -5,6 +5,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/platforms/matrix"
+	"github.com/hermes-connector/hermes-connector/platforms/slack"
 	"github.com/hermes-connector/hermes-connector/platforms/sms"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
 	"github.com/hermes-connector/hermes-connector/platforms/webhook"
@@ -19,6 +20,7 @@ func configurable() []platforms.Network {
 	return []platforms.Network{
 		discord.Network,
 		telegram.Network,
+		slack.Network,
 		matrix.Network,
 		sms.Network,
 		wecom.Network,

@@ -16,12 +16,16 @@
 package slack
 
 import (
+	_ "embed" // of the manifest
 	"errors"
 	"log/slog"
 	"regexp"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -48,8 +52,19 @@ var Network = platforms.Network{
 		{Name: secretApp, Help: "the app's token for its socket, which begins with xapp-", Check: checkAppToken},
 	},
 	CheckID: checkID,
+	Guide:   guide,
 	Open:    func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
+
+// manifest is how Slack makes an app that has all that a bot of ours needs.
+//
+//go:embed manifest.yaml
+var manifest string
+
+// guide is what a person does at Slack.
+var guide = "On https://api.slack.com/apps choose Create New App, From a manifest, your workspace, and paste this:\n\n" + manifest +
+	"\nUnder Install App install the app: there is its Bot User OAuth Token, xoxb-…, which is asked for first. " +
+	"Under Basic Information, App-Level Tokens, make one with the scope connections:write: xapp-…, which is asked for next."
 
 func keys() []platforms.Key {
 	return []platforms.Key{
@@ -61,19 +76,56 @@ func keys() []platforms.Key {
 	}
 }
 
+// What a Slack bot can do.
+var (
+	_ platforms.Bot            = (*Bot)(nil)
+	_ platforms.Editor         = (*Bot)(nil)
+	_ platforms.Typer          = (*Bot)(nil)
+	_ platforms.Reacter        = (*Bot)(nil)
+	_ platforms.Deleter        = (*Bot)(nil)
+	_ platforms.ChatInformer   = (*Bot)(nil)
+	_ platforms.Limited        = (*Bot)(nil)
+	_ platforms.Prompter       = (*Bot)(nil)
+	_ platforms.MediaSender    = (*Bot)(nil)
+	_ platforms.MediaFetcher   = (*Bot)(nil)
+	_ platforms.Responder      = (*Bot)(nil)
+	_ platforms.Historian      = (*Bot)(nil)
+	_ platforms.Roster         = (*Bot)(nil)
+	_ platforms.Manager        = (*Bot)(nil)
+	_ platforms.Locator        = (*Bot)(nil)
+	_ platforms.DirectChats    = (*Bot)(nil)
+	_ platforms.MessageEventer = (*Bot)(nil)
+	_ platforms.AuthorTeller   = (*Bot)(nil)
+	_ platforms.CommandKnower  = (*Bot)(nil)
+	_ platforms.Examiner       = (*Bot)(nil)
+	_ platforms.Stander        = (*Bot)(nil)
+)
+
 // Bot is one app in one workspace.
 type Bot struct {
 	// Set once, by open.
 	bot    relay.Bot
-	base   string // of the API, as configured
+	token  relay.Secret // of the bot
+	base   string       // of the API, as configured
 	opts   platforms.Settings
 	log    *slog.Logger
 	status *status.Tracker
+	memory *memory
+	app    *rest.Client // of the app's own token, for sockets
+	// Connections of their own: what hangs there holds no message up.
+	sockets *httpcall.Client
+	files   *httpcall.Client
+	asides  chan aside // capacity maxWhispers
 
-	*writer // what it says
+	*writer                // what it says
+	*roster                // who sees and who manages what
+	platforms.CommandNames // what is a gateway's command
 }
 
-func open(o platforms.Options) (*Bot, error) {
+func open(o platforms.Options) (*Bot, error) { return openAt(o, slacks) }
+
+// openAt is open for an API that takes calls as often as at says.
+func openAt(o platforms.Options, at pace) (*Bot, error) {
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
@@ -87,14 +139,26 @@ func open(o platforms.Options) (*Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bot{
-		bot:    relay.Bot{Platform: Name, ID: appID(o.Secrets[secretApp])},
-		base:   o.APIBase,
-		opts:   opts,
-		log:    o.Log,
-		status: status.New(""),
-		writer: newWriter(o, opts),
-	}, nil
+	app := o.Secrets[secretApp]
+	p := &Bot{
+		bot:     relay.Bot{Platform: Name, ID: appID(app)},
+		token:   o.Token,
+		base:    o.APIBase,
+		opts:    opts,
+		log:     o.Log,
+		status:  status.New(""),
+		memory:  new(memory),
+		app:     rest.New(app, o.APIBase, o.Transport, nil),
+		sockets: httpcall.New(app, o.Transport, 0),
+		files:   httpcall.New(o.Token, o.Transport, 0),
+		asides:  make(chan aside, maxWhispers),
+		writer:  newWriter(o, opts, at),
+	}
+	p.roster = &roster{
+		workspace: newWorkspace(p.writer.rest), platform: Name,
+		team: func() relay.ScopeID { return relay.ScopeID(p.memory.read().Self.Team) },
+	}
+	return p, nil
 }
 
 // ID implements platforms.Bot. The app token names the app.
@@ -107,16 +171,13 @@ func (p *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform:         Name,
 		Label:            "Slack",
-		MaxMessageLength: maxText,
+		MaxMessageLength: dialect.MaxText,
 		LenUnit:          relay.LenChars,
 		MarkdownDialect:  "slack",
 		SupportsThreads:  true,
 		Emoji:            "💼",
 	}
 }
-
-// maxText is what a gateway may put into one message; longer texts are cut into messages of at most 4,000.
-const maxText = 39000
 
 var (
 	appTokenForm = regexp.MustCompile(`^xapp-1-(A[A-Z0-9]+)-[0-9]+-[A-Za-z0-9]+$`)
