@@ -52,9 +52,10 @@ func TestPlatformsTopic(t *testing.T) {
 	secret := func(s string) relay.Secret { return relay.NewSecret([]byte(s)) }
 	tokens := map[relay.PlatformID]string{
 		"telegram": "1:x", "discord": "MTIzNDU2Nzg5.abcdef.ghijklmnopqrstuvwxyz", "sms": strings.Repeat("0", 32),
-		"slack": "xoxb-1-2-abc", "matrix": "syt_0123456789", "wecom_callback": "secret", "webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		"slack": "xoxb-1-2-abc", "wecom_callback": "secret", "webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "matrix": "syt_0123456789",
 	}
 	values := map[relay.PlatformID]map[string]string{
+		"signal":         {"account": "+4915112345678"},
 		"sms":            {"account_sid": "AC" + strings.Repeat("0", 32), "from": "+15005550006"},
 		"wecom_callback": {"corp_id": "ww0123456789abcdef", "agent_id": "1"},
 		"webhook":        {"name": "doorbell"},

@@ -69,6 +69,7 @@ var mayImport = map[string]string{
 	"platforms/matrix":           "relay relay/finding platforms " + kit + " platforms/matrix/*",
 	"platforms/matrix/dialect":   "platforms/markdown",
 	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket platforms/discord/*", // parts of one network
+	"platforms/signal":           "relay relay/finding platforms " + kit,
 	"relay/link":                 "relay relay/gate store store/audit store/callers",
 	"relay/login":                "relay store store/audit",
 	"relay/token":                "relay store store/audit store/rekey",

@@ -5,6 +5,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/platforms/matrix"
+	"github.com/hermes-connector/hermes-connector/platforms/signal"
 	"github.com/hermes-connector/hermes-connector/platforms/slack"
 	"github.com/hermes-connector/hermes-connector/platforms/sms"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
@@ -22,6 +23,7 @@ func configurable() []platforms.Network {
 		telegram.Network,
 		slack.Network,
 		matrix.Network,
+		signal.Network,
 		sms.Network,
 		wecom.Network,
 		webhook.Network,

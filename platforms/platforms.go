@@ -167,11 +167,16 @@ type Network struct {
 	// CheckID reports why a text cannot be the id of a user or a chat, in words for whoever typed it. Nil:
 	// every text can.
 	CheckID func(string) error
+	// IsHandle reports whether a text that is no id names a person as "@" and the name of their account would. Nil: none
+	// does.
+	IsHandle func(string) bool
 	// Unscoped: no chat of it lies in a scope.
 	Unscoped bool
 	// Guide says where a person makes a bot and finds its token, for setup. Empty: more than a token is needed, and setup
 	// does not ask for it.
 	Guide string
+	// Topic is the help topic that shows the [[bots]] table of one without a Guide.
+	Topic string
 	// Own: people talk on this program's own pages, and are linked there without being asked; no [[bots]] table makes the bot.
 	Own bool
 	// Open makes a bot from checked options. It does no I/O.

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 			q.options = append(q.options, option{string(n.Name), n.Label})
 		}
 		if string(n.Name) == s.Platform && n.Guide == "" {
-			return bot, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check checks it", n.Name)}
+			return bot, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help %s shows it, and hermes-connector check checks it", n.Name, cmp.Or(n.Topic, "webhooks"))}
 		}
 	}
 	if s.lines != nil && len(q.options) > 0 {

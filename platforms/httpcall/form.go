@@ -3,6 +3,7 @@ package httpcall
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -53,18 +54,60 @@ func (f Form) Request(ctx context.Context, url string) (*http.Request, error) {
 		head.WriteString(field.Value + "\r\n")
 	}
 	part(f.File.Field, `; filename="`+headerSafe.Replace(f.File.Name)+`"`, f.File.Type)
-	tail := "\r\n--" + boundary + "--\r\n"
+	file := func() io.Reader { return io.NewSectionReader(f.File.Content, 0, f.File.Size) }
+	up := &upload{file: file, head: head.String(), tail: "\r\n--" + boundary + "--\r\n", size: f.File.Size}
+	return up.request(ctx, url, "multipart/form-data; boundary="+boundary)
+}
 
-	up := &upload{form: f, head: head.String(), tail: tail}
+// Enclosed is a body in which a file stands in base64 between two texts, such as those of a JSON object. Its request is
+// like a Form's.
+type Enclosed struct {
+	Head, Tail string
+	Content    io.ReaderAt
+	Size       int64 // of the file, in bytes
+}
+
+// Request is a POST of e as JSON.
+func (e Enclosed) Request(ctx context.Context, url string) (*http.Request, error) {
+	file := func() io.Reader { return &encoded{from: io.NewSectionReader(e.Content, 0, e.Size)} }
+	up := &upload{file: file, head: e.Head, tail: e.Tail, size: (e.Size + 2) / 3 * 4}
+	return up.request(ctx, url, "application/json")
+}
+
+// encoded reads a file in base64.
+type encoded struct {
+	from io.Reader
+	raw  [3 << 10]byte
+	text []byte // not read yet
+}
+
+func (e *encoded) Read(to []byte) (int, error) {
+	if len(e.text) == 0 {
+		n, err := io.ReadFull(e.from, e.raw[:])
+		if n == 0 {
+			return 0, err
+		}
+		if err != nil && err != io.ErrUnexpectedEOF {
+			return 0, err
+		}
+		e.text = base64.StdEncoding.AppendEncode(e.text, e.raw[:n])
+	}
+	n := copy(to, e.text)
+	e.text = e.text[n:]
+	return n, nil
+}
+
+// request is a POST of u.
+func (u *upload) request(ctx context.Context, url, contentType string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
-	req.ContentLength = int64(len(up.head)) + f.File.Size + int64(len(tail))
-	req.Body = up.body()
+	req.Header.Set("Content-Type", contentType)
+	req.ContentLength = u.length()
+	req.Body = u.body()
 	// The transport asks for another one only while nothing was written.
-	req.GetBody = func() (io.ReadCloser, error) { return up.body(), nil }
+	req.GetBody = func() (io.ReadCloser, error) { return u.body(), nil }
 	return req, nil
 }
 
@@ -74,21 +117,22 @@ var headerSafe = strings.NewReplacer(`"`, "'", `\`, "_", "\r", "_", "\n", "_", "
 // upload is what all bodies of one request share.
 type upload struct {
 	// Set once.
-	form       Form
+	file       func() io.Reader // from its beginning
 	head, tail string
+	size       int64 // of what file reads, in bytes
 
 	mu    sync.Mutex // guards the fields below; held while the file is read
 	over  bool       // nothing reads any more
 	whole bool       // the last byte was taken
 }
 
+func (u *upload) length() int64 { return int64(len(u.head)) + u.size + int64(len(u.tail)) }
+
 func (u *upload) body() *formBody {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.whole = false
-	file := io.NewSectionReader(u.form.File.Content, 0, u.form.File.Size)
-	size := int64(len(u.head)) + u.form.File.Size + int64(len(u.tail))
-	return &formBody{upload: u, left: size, from: io.MultiReader(strings.NewReader(u.head), file, strings.NewReader(u.tail))}
+	return &formBody{upload: u, left: u.length(), from: io.MultiReader(strings.NewReader(u.head), u.file(), strings.NewReader(u.tail))}
 }
 
 // end stops all reading, and reports whether the last byte was taken before.

@@ -3,6 +3,7 @@ package httpcall
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"mime"
@@ -93,6 +94,47 @@ func TestForm(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%d bytes (-want +got):\n%s", size, diff)
 		}
+	}
+}
+
+// TestEnclosed: a file of any length stands in base64 between two texts, and the length was told before; cut in the middle,
+// nobody has it.
+func TestEnclosed(t *testing.T) {
+	var got []byte
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = nil
+		if len(r.TransferEncoding) > 0 || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("encoding %q, %v", r.TransferEncoding, r.Header)
+		}
+		raw, err := io.ReadAll(r.Body)
+		if err != nil && r.Header.Get("Broken") == "" {
+			t.Error(err)
+		}
+		got = raw
+	}))
+	defer server.Close()
+	c := client(t, colons, nil)
+	for _, size := range []int{0, 1, 2, 3, 3 << 10, 3<<10 + 1, 1<<20 + 2} {
+		raw := bytes.Repeat([]byte("0123456789abcdef\xff"), size/17+1)[:size]
+		req, err := Enclosed{Head: "{\"a\":\"", Content: bytes.NewReader(raw), Size: int64(size), Tail: "\"}"}.Request(t.Context(), server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, fault := c.Do(req, "send"); fault != nil || a.Sent != Maybe {
+			t.Fatalf("%d bytes: %+v, %v", size, a, fault)
+		}
+		if want := `{"a":"` + base64.StdEncoding.EncodeToString(raw) + `"}`; string(got) != want {
+			t.Errorf("%d bytes arrive as %d, want %d", size, len(got), len(want))
+		}
+	}
+	file := &content{ReaderAt: bytes.NewReader(make([]byte, 1<<20)), fails: 1 << 19}
+	req, err := Enclosed{Content: file, Size: 1 << 20}.Request(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Broken", "yes")
+	if _, fault := c.Do(req, "send"); fault == nil || fault.Sent != Never {
+		t.Errorf("a file that cannot be read: %+v", fault)
 	}
 }
 

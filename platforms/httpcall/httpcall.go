@@ -4,8 +4,8 @@
 //
 // Invariants:
 //
-//  1. A Fault says Never only if no server can have acted on the request: its header was not complete, or a Form's
-//     last byte had not been taken.
+//  1. A Fault says Never only if no server can have acted on the request: its header was not complete, or the last
+//     byte of a Form or an Enclosed had not been taken.
 //  2. No Fault holds the token, in any spelling.
 //  3. Nothing is repeated here, and no redirect is followed.
 package httpcall

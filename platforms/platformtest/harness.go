@@ -90,6 +90,8 @@ type Lacks struct {
 	Hush bool
 	// Wide: a message has the advertised length only of characters that take one byte; others count for more.
 	Wide bool
+	// Handed: what the network has handed over it never brings again, so that a bot that dies loses what it has not stored.
+	Handed bool
 }
 
 // lacks is what h's network is without.

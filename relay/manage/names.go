@@ -96,10 +96,11 @@ func (d directory) label(ctx context.Context, i relay.InstanceID) string {
 	return inst.Label
 }
 
-// whom is the person meant: by their id, or by "@" and their account's name if exactly one is known by that. told are the
-// names that came with an account's name. Refused with NotFound or Usage.
+// whom is the person meant: by their id, or by "@" and their account's name if exactly one is known by that; on networks where
+// a name looks like no id, it stands for itself. told are the names that came with an account's name. Refused with NotFound
+// or Usage.
 func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID) (who store.Person, told store.Names, err error) {
-	handle, byName := strings.CutPrefix(string(user), "@")
+	handle, byName := s.handle(p, user)
 	if !byName {
 		err := cmp.Or(s.person(p, user), s.typed("userId", p, string(user)))
 		return store.Person{Platform: p, User: user}, s.heard(p, user), err
@@ -125,6 +126,15 @@ func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID
 	}
 	return who, told, refuse(NotFound,
 		"nobody called @%s has written to a bot here, and bots cannot look people up on %s: let them write first, or send them a code", handle, network.Label)
+}
+
+// handle is the account's name that names a person; false: they are named by their id.
+func (s *people) handle(p relay.PlatformID, user relay.UserID) (string, bool) {
+	handle, named := strings.CutPrefix(string(user), "@")
+	if n, err := s.network(p); err == nil && n.IsHandle != nil {
+		named = named || n.IsHandle(handle)
+	}
+	return handle, named
 }
 
 // known are the people with that account's name: who is linked, who wrote since the server started, and whom the network

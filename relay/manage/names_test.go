@@ -81,6 +81,35 @@ func TestLinkByTheNameOfAnAccount(t *testing.T) {
 	}
 }
 
+// TestLinkByANumber: where people are known by a number that is not their id, it names them in every command of the
+// operator's, and a gateway does not learn whose it is.
+func TestLinkByANumber(t *testing.T) {
+	live := &server{bots: []platforms.Bot{&owl{newBird("raven", "1"), []relay.Source{{Platform: "raven", UserID: "r1", UserHandle: "+49151"}}}}}
+	w := newWorld(t, live)
+	w.change(func(s *manage.Settings) {
+		s.Networks = []platforms.Network{{Name: "raven", IsHandle: func(s string) bool { return strings.HasPrefix(s, "+") }}}
+	})
+	w.enroll(t, "home")
+	who := manage.Bind{Name: "home", Platform: "raven", User: "+49151"}
+	if b, err := w.Bind(t.Context(), operator, who); err != nil || b.User != "r1" {
+		t.Errorf("linked %+v, %v", b, err)
+	}
+	if b, err := w.SetDMDefault(t.Context(), operator, who); err != nil || b.User != "r1" {
+		t.Errorf("direct messages of %+v, %v", b, err)
+	}
+	for actor, want := range map[audit.ActorKind]relay.UserID{audit.ActorCLI: "r1", audit.ActorGateway: "+49151"} {
+		p, err := w.SetPrincipal(t.Context(), audit.Actor{Kind: actor, Name: "home"}, manage.SetPrincipal{
+			Name: "home", Policy: relay.AllowList, Allow: []store.Person{{Platform: "raven", User: "+49151"}},
+		})
+		if err != nil || len(p.Allow) != 1 || p.Allow[0].User != want {
+			t.Errorf("%v: allowed %+v, %v, want %s", actor, p.Allow, err, want)
+		}
+	}
+	if b, err := w.Unbind(t.Context(), operator, who); err != nil || b.User != "r1" {
+		t.Errorf("unlinked %+v, %v", b, err)
+	}
+}
+
 func TestNamesOfPeople(t *testing.T) {
 	w := newWorld(t, nil, newBird("pigeon", "1"))
 	w.enroll(t, "home")

@@ -197,7 +197,7 @@ func (d directory) name(ctx context.Context, b *Binding) error {
 // Unbind undoes Bind. Refused with NotFound, also when the person was not bound.
 func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	who := store.Person{Platform: b.Platform, User: b.User}
-	if strings.HasPrefix(string(b.User), "@") {
+	if _, byName := s.handle(b.Platform, b.User); byName {
 		var err error
 		if who, _, err = s.whom(ctx, b.Platform, b.User); err != nil {
 			return Binding{}, err
@@ -228,7 +228,7 @@ func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Bind
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err
 	}
-	if by.Kind == audit.ActorCLI && strings.HasPrefix(string(b.User), "@") { // a gateway, which asks for this too, is told of nobody
+	if _, byName := s.handle(b.Platform, b.User); byName && by.Kind == audit.ActorCLI { // a gateway, which asks for this too, is told of nobody
 		who, _, err := s.whom(ctx, b.Platform, b.User)
 		if err != nil {
 			return Binding{}, err
@@ -286,7 +286,15 @@ func (s *people) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipa
 		return Principal{}, unfit("policy", "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
 	}
 	var warnings []string
-	for _, a := range p.Allow {
+	p.Allow = slices.Clone(p.Allow)
+	for n, a := range p.Allow {
+		if _, byName := s.handle(a.Platform, a.User); byName && by.Kind == audit.ActorCLI { // as for SetDMDefault
+			who, _, err := s.whom(ctx, a.Platform, a.User)
+			if err != nil {
+				return Principal{}, err
+			}
+			p.Allow[n], a = who, who
+		}
 		if err := cmp.Or(s.person(a.Platform, a.User), s.typed("allow", a.Platform, string(a.User))); err != nil {
 			return Principal{}, err
 		}

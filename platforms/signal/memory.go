@@ -1,0 +1,74 @@
+package signal
+
+import (
+	"sync"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// remembered is how many messages are remembered, of each sort.
+	remembered = 1000
+	// maxQuoted is how much of a message is quoted, in bytes.
+	maxQuoted = 500
+)
+
+// memory is what was said lately: when by the bot, since the echo of a note to self looks like one; and by others, since
+// whoever quotes a message says what it says. Its methods may be called from any goroutine.
+type memory struct {
+	mu    sync.Mutex // guards the fields below
+	sent  ring[int64, bool]
+	texts ring[relay.MessageID, string]
+}
+
+func newMemory() *memory {
+	return &memory{sent: ring[int64, bool]{of: make(map[int64]bool)}, texts: ring[relay.MessageID, string]{of: make(map[relay.MessageID]string)}}
+}
+
+// ring remembers the newest values.
+type ring[K comparable, V any] struct {
+	of    map[K]V
+	order []K // oldest first
+}
+
+func (r *ring[K, V]) put(k K, v V) {
+	if _, known := r.of[k]; known {
+		return
+	}
+	if len(r.order) == remembered {
+		delete(r.of, r.order[0])
+		r.order = r.order[1:]
+	}
+	r.of[k], r.order = v, append(r.order, k)
+}
+
+// spoke notes when the bot wrote something.
+func (m *memory) spoke(at int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sent.put(at, true)
+}
+
+// ours reports whether the bot wrote something at that time.
+func (m *memory) ours(at int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sent.of[at]
+}
+
+// heard notes what a message says.
+func (m *memory) heard(id relay.MessageID, text string) {
+	if len(text) > maxQuoted {
+		text = relay.Shown(text[:maxQuoted]) + "…"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.texts.put(id, text)
+}
+
+// text is what a message says; empty: that is not remembered.
+func (m *memory) text(id relay.MessageID) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.texts.of[id]
+}

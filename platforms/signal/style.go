@@ -1,0 +1,204 @@
+package signal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+)
+
+// The styles that Signal knows, in signal-cli's words.
+const (
+	bold   = "BOLD"
+	italic = "ITALIC"
+	strike = "STRIKETHROUGH"
+	mono   = "MONOSPACE"
+)
+
+// form is that of what models write: CommonMark with GitHub's tables, strikethrough and task lists.
+var form = markdown.Form{
+	Parser: goldmark.New(goldmark.WithExtensions(markdown.Tables{}, extension.Strikethrough, extension.TaskList)).Parser(),
+	Length: utf8.RuneCountInString,
+	Marker: func(list *ast.List, number int) string {
+		if list.IsOrdered() {
+			return fmt.Sprintf("%d%c ", number, list.Marker)
+		}
+		return "• "
+	},
+}
+
+// span is a style over a text, in characters.
+type span struct {
+	style    string
+	from, to int
+}
+
+// styled is a message: a text, and styles as signal-cli takes them, "start:length:STYLE" in UTF-16 units.
+type styled struct {
+	text   string
+	styles []string
+}
+
+// parts are the messages that source makes. What would leave nothing to read stands as it was written.
+func parts(source string) []styled {
+	source = markdown.Clean(source)
+	r := renderer{Writer: markdown.NewWriter(source, &form, markdown.Bounds{})}
+	text := r.Document(&r)
+	if strings.TrimSpace(text) == "" {
+		text, r.spans = source, nil
+	}
+	s := splitter{markdown.Splitter[rune]{
+		Text: []rune(text), Limit: maxText,
+		Decode: func(r []rune) string { return string(r) },
+		Length: utf8.RuneCountInString,
+	}}
+	var out []styled
+	for start, end := range s.Parts(&s) {
+		for end > start && unicode.IsSpace(s.Text[end-1]) {
+			end--
+		}
+		if end > start {
+			out = append(out, part(s.Text, start, end, r.spans))
+		}
+	}
+	return out
+}
+
+// part is the text from start to end, with what is over it of the styles.
+func part(text []rune, start, end int, spans []span) styled {
+	out := styled{text: string(text[start:end])}
+	for _, s := range spans {
+		from, to := max(s.from, start), min(s.to, end)
+		for from < to && unicode.IsSpace(text[from]) {
+			from++
+		}
+		for from < to && unicode.IsSpace(text[to-1]) {
+			to--
+		}
+		if from < to {
+			out.styles = append(out.styles, fmt.Sprintf("%d:%d:%s", units(text[start:from]), units(text[from:to]), s.style))
+		}
+	}
+	return out
+}
+
+func units(text []rune) (n int) {
+	for _, r := range text {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// renderer is the markdown.Dialect of one document.
+type renderer struct {
+	*markdown.Writer
+	spans []span
+}
+
+// over lays a style over what body writes, unless it is there already.
+func (r *renderer) over(style string, body func()) {
+	r.Flush()
+	at, n := r.At, len(r.spans)
+	body()
+	if within := slices.ContainsFunc(r.spans[n:], func(s span) bool { return s.style == style }); within { // **a **b** c**
+		r.spans = slices.DeleteFunc(r.spans, func(s span) bool { return s.style == style && s.from >= at })
+	}
+	r.spans = append(r.spans, span{style, at, r.At})
+}
+
+func (r *renderer) Heading(n *ast.Heading) { r.over(bold, func() { r.Inlines(n) }) }
+
+func (r *renderer) Quote(body func()) { r.Indented("> ", "> ", body) }
+
+// Code implements markdown.Dialect. Its lines get no prefix.
+func (r *renderer) Code(_ string, body func()) {
+	r.Verbatim("", func() { r.over(mono, body) })
+}
+
+// Inlines implements markdown.Dialect: it writes the children of n, which stand within lines.
+func (r *renderer) Inlines(n ast.Node) {
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		r.inline(c)
+	}
+}
+
+func (r *renderer) inline(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.Text:
+		value := string(n.Segment.Value(r.Source))
+		if _, code := n.Parent().(*ast.CodeSpan); code {
+			value = strings.ReplaceAll(value, "\n", " ")
+		} else if !n.IsRaw() {
+			value = markdown.Address([]byte(value))
+		}
+		r.Write(value)
+		if n.SoftLineBreak() || n.HardLineBreak() {
+			r.Write("\n")
+		}
+	case *ast.String:
+		r.Write(string(n.Value))
+	case *ast.CodeSpan:
+		r.over(mono, func() { r.Inlines(n) })
+	case *ast.Emphasis:
+		style := italic
+		if n.Level > 1 {
+			style = bold
+		}
+		r.over(style, func() { r.Inlines(n) })
+	case *extast.Strikethrough:
+		r.over(strike, func() { r.Inlines(n) })
+	case *ast.Link:
+		r.link(n, n.Destination)
+	case *ast.Image:
+		r.link(n, n.Destination)
+	case *ast.AutoLink:
+		r.Write(string(n.Label(r.Source)))
+	case *ast.RawHTML:
+		for i := range n.Segments.Len() {
+			at := n.Segments.At(i)
+			r.Write(string(at.Value(r.Source)))
+		}
+	case *extast.TaskCheckBox:
+		box := "☐ "
+		if n.IsChecked {
+			box = "☑ "
+		}
+		r.Write(box)
+	default:
+		r.Inlines(n)
+	}
+}
+
+// link writes a link or an image with its address behind it, unless that is what it says already: Signal has no links
+// under words.
+func (r *renderer) link(n ast.Node, destination []byte) {
+	before := len(r.Text())
+	r.Inlines(n)
+	said, address := strings.TrimSpace(r.Text()[before:]), strings.TrimPrefix(markdown.Address(destination), "mailto:")
+	switch {
+	case address == "" || said == address:
+	case said == "":
+		r.Write(address)
+	default:
+		r.Write(" (" + address + ")")
+	}
+}
+
+// splitter is the markdown.Cuts of one text.
+type splitter struct{ markdown.Splitter[rune] }
+
+// Reach implements markdown.Cuts.
+func (s *splitter) Reach(start int) int { return start + s.Limit }
+
+func (s *splitter) Words(int, int) func(int) bool { return func(int) bool { return true } }
+
+func (s *splitter) Letters(int, int) bool { return true }
