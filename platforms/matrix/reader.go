@@ -366,7 +366,7 @@ func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID
 	}
 	h := heard{user: e.Sender}
 	if m, ok := e.Content.Parsed.(*event.MessageEventContent); ok {
-		_, text := content(e.Event, m)
+		_, text := content(e, m)
 		h.text = short(text)
 	}
 	if s, ok := r.rooms.spot(chat, e.Sender); ok {
@@ -376,36 +376,43 @@ func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID
 	return h, true
 }
 
-// fetched is an event that was asked for, with what the homeserver says of the thread below it.
-type fetched struct {
-	*event.Event
-	talks bool // the bot wrote in it
-}
-
 // fetch asks for one event.
-func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (fetched, error) {
+func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (*event.Event, error) {
 	var raw json.RawMessage
 	err := p.client.call(ctx, request{
 		what: "event", method: http.MethodGet, path: inRoom(chat, "event", message), out: &raw, within: askWithin,
 	})
 	if err != nil {
-		return fetched{}, err
+		return nil, err
 	}
 	e, err := decoded(raw)
 	if err != nil {
-		return fetched{}, &httpcall.Fault{What: "event", Status: http.StatusOK, Message: err.Error()}
+		return nil, &httpcall.Fault{What: "event", Status: http.StatusOK, Message: err.Error()}
 	}
-	var below struct {
-		Unsigned struct {
-			Relations struct {
-				Thread struct {
-					Talks bool `json:"current_user_participated"`
-				} `json:"m.thread"`
-			} `json:"m.relations"`
-		} `json:"unsigned"`
+	return e, nil
+}
+
+// related are the newest hundred events that relate to one in that way, and are of that type, if one is named.
+func (p *asker) related(ctx context.Context, chat relay.ChatID, message string, how event.RelationType, kind ...string) (out []related, err error) {
+	var page struct {
+		Chunk []related `json:"chunk"`
 	}
-	_ = json.Unmarshal(raw, &below) // not every homeserver says it
-	return fetched{e, below.Unsigned.Relations.Thread.Talks}, nil
+	path := append([]string{"client", "v1", "rooms", string(chat), "relations", message, string(how)}, kind...)
+	err = p.client.call(ctx, request{
+		what: "relations", method: http.MethodGet, path: path, query: url.Values{"limit": {"100"}}, out: &page, within: askWithin,
+	})
+	return page.Chunk, err
+}
+
+// related is what is read of an event that relates to another one.
+type related struct {
+	ID      id.EventID `json:"event_id"`
+	Sender  id.UserID  `json:"sender"`
+	Content struct {
+		RelatesTo struct {
+			Key string `json:"key"`
+		} `json:"m.relates_to"`
+	} `json:"content"`
 }
 
 // talksIn reports whether the bot wrote in a thread, or what it is about.
@@ -414,12 +421,16 @@ func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID
 	if talks, known := r.talks.get(key); known || !isEvent(string(root)) {
 		return talks
 	}
-	e, err := r.fetch(ctx, chat, string(root))
-	if err != nil {
-		r.log.Debug("matrix: the root of a thread could not be read", "err", err)
-		return false
+	about, _ := r.look(ctx, chat, root)
+	talks := about.user == r.me
+	if !talks {
+		below, err := r.related(ctx, chat, string(root), event.RelThread)
+		if err != nil {
+			r.log.Debug("matrix: who wrote in a thread could not be read", "err", err)
+			return false
+		}
+		talks = slices.ContainsFunc(below, func(e related) bool { return e.Sender == r.me })
 	}
-	talks := e.talks || e.Sender == r.me
 	r.talks.put(key, talks)
 	return talks
 }
