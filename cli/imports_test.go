@@ -63,6 +63,7 @@ var mayImport = map[string]string{
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",
 	"platforms/signal":           "relay relay/finding platforms " + kit,
+	"platforms/whatsapp":         "relay relay/finding platforms " + kit + " platforms/inbox",
 	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/discord/*", // parts of one network
 	"relay/link":                 "relay relay/gate store store/audit store/callers",
 	"relay/login":                "relay store store/audit",
