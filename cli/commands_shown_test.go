@@ -125,7 +125,7 @@ func newShownWorld(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"connector.toml": "data_dir = \"data\"\nlisten = \"127.0.0.1:0\"\n[web]\nlisten = \"127.0.0.1:0\"\n[[bots]]\nplatform = \"loopback\"\ndir = \"loop\"\n",
-		"telegram.token": "123456:AAnothing\n", "discord.token": "MTIzNDU2Nzg5.abcdef.ghijklmnopqrstuvwxyz\n", "loop/say": "",
+		"telegram.token": "123456:AAnothing\n", "discord.token": "MTIzNDU2Nzg5.abcdef.ghijklmnopqrstuvwxyz\n", "slack.token": "xoxb-1-2-abc\n", "slack.app": "xapp-1-A0TEST-1-abc\n", "loop/say": "",
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)

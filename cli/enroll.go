@@ -38,10 +38,13 @@ lines a gateway needs no token: it gets fresh credentials at every start. Withou
 use the token, and the second line expires with it.`
 	c.Example = "  hermes-connector enroll home >> ~/.hermes/.env\n" +
 		"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
-		"  hermes-connector enroll attic --token"
+		"  hermes-connector enroll attic --token\n" +
+		"  hermes-connector enroll desk --mcp > desk.env"
 	c.Flags().StringVar(&args.Tenant, "tenant", "", "the `TENANT` it belongs to (default home); tenants see nothing of each other")
 	c.Flags().StringVar(&args.WakeURL, "wake-url", "", "`URL` to GET when messages wait and the gateway is away")
 	tokenOnly := c.Flags().Bool("token", false, "print a single-use enrollment token")
+	forMCP := c.Flags().Bool("mcp", false, "for an MCP client: also print what goes into its configuration")
+	c.MarkFlagsMutuallyExclusive("token", "mcp")
 	a.maker(c.Command)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		if len(pos) > 0 {
@@ -52,7 +55,11 @@ use the token, and the second line expires with it.`
 		if *tokenOnly {
 			return show(cmd.Context(), a, ops.EnrollToken, args, *c.asJSON, a.printToken)
 		}
-		return newCredentials(cmd.Context(), c, args, "enrolled", afterEnroll)
+		next := afterEnroll
+		if *forMCP {
+			next = a.afterEnrollMCP
+		}
+		return newCredentials(cmd.Context(), c, args, "enrolled", next)
 	}
 	return c.Command
 }
@@ -132,6 +139,14 @@ func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled],
 func afterEnroll(e manage.Enrolled) string {
 	return "Next: hermes-connector link " + string(e.Instance) +
 		"\nDoes that gateway already run a bot of its own? Then read first: hermes-connector help moving"
+}
+
+// afterEnrollMCP is what is next when the gateway is an MCP client's.
+func (a *app) afterEnrollMCP(e manage.Enrolled) string {
+	var b strings.Builder
+	a.printMCP(&b, string(e.Gateway))
+	return "For an MCP client put the lines into " + string(e.Gateway) + ".env instead, here, and this into its configuration:\n\n" + b.String() +
+		"\nNext: hermes-connector link " + string(e.Instance) + "\nAbout the tools, and Claude Code: hermes-connector help mcp"
 }
 
 // afterRotate is what is next when a gateway has a new secret, and how long the old one is good.

@@ -48,7 +48,7 @@ the file that --env names. See hermes-connector help handle.`,
 		}
 		if state == "" {
 			var err error
-			if state, err = stateFolder(a); err != nil {
+			if state, err = stateFolder(a, "handle"); err != nil {
 				return err
 			}
 		}
@@ -70,19 +70,19 @@ the file that --env names. See hermes-connector help handle.`,
 	return cmd
 }
 
-// stateFolder is the folder of the runner's state when none is named.
-func stateFolder(a *app) (string, error) {
+// stateFolder is the folder for what a command keeps when none is named.
+func stateFolder(a *app, command string) (string, error) {
 	if dir, _, _ := strings.Cut(a.getenv("STATE_DIRECTORY"), ":"); dir != "" {
 		return dir, nil
 	}
 	root := a.getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(root) {
 		if a.getenv("HOME") == "" {
-			return "", usageError{errors.New("there is no home folder for what the programs keep: name a folder with --state")}
+			return "", usageError{errors.New("there is no home folder for what is kept: name a folder with --state")}
 		}
 		root = filepath.Join(a.getenv("HOME"), ".local", "state")
 	}
-	return filepath.Join(root, "hermes-connector", "handle"), nil
+	return filepath.Join(root, "hermes-connector", command), nil
 }
 
 // tryHandler runs what would run for a message, in a thread that is gone afterwards.

@@ -37,6 +37,7 @@ var mayImport = map[string]string{
 	"platforms/httpcall":         "relay relay/finding platforms",
 	"platforms/sender":           "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff", // calls within a limiter
 	"platforms/markdown":         "",
+	"platforms/socket":           "",
 	"store/files":                "",               // the lowest: whoever makes a file
 	"store/boltfile":             "store/files",    // knows no record, so no id either
 	"store/boltfile/logtest":     "store/boltfile", // a log in memory, for tests
@@ -58,13 +59,18 @@ var mayImport = map[string]string{
 	"platforms/inbox":            "relay platforms platforms/backoff",
 	"platforms/platformtest":     "relay platforms platforms/backoff testdata/long", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,                  // never the store, the hub or one another
+	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/slack/*",
+	"platforms/slack/dialect":    "platforms/markdown",
+	"platforms/slack/*":          "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket",
 	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",
+	"platforms/matrix":           "relay relay/finding platforms " + kit + " platforms/matrix/*",
+	"platforms/matrix/dialect":   "platforms/markdown",
 	"platforms/signal":           "relay relay/finding platforms " + kit,
 	"platforms/whatsapp":         "relay relay/finding platforms " + kit + " platforms/inbox",
-	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/discord/*", // parts of one network
+	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket platforms/discord/*", // parts of one network
 	"relay/link":                 "relay relay/gate store store/audit store/callers",
 	"relay/login":                "relay store store/audit",
 	"relay/token":                "relay store store/audit store/rekey",
@@ -96,12 +102,14 @@ var mayImport = map[string]string{
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
-	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/web/*",
+	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/mcp/spool cli/web/*",
 	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox store/history",
 	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
 	"cli/client":          "relay relay/token relay/wire platforms/backoff", // a gateway's end of the wire
 	"cli/echo":            "relay relay/wire cli/client",
-	"cli/handler":         "cli/client cli/config platforms/backoff relay relay/sessionkey relay/wire store/files", // scripts behind chat commands
+	"cli/handler":         "cli/client cli/config platforms/backoff relay relay/sessionkey relay/wire store/files",    // scripts behind chat commands
+	"cli/mcp":             "cli/client cli/mcp/spool platforms/backoff relay relay/sessionkey relay/sniff relay/wire", // a gateway whose agent is an MCP client
+	"cli/mcp/spool":       "relay store/files",                                                                        // knows neither the wire nor MCP
 	"cli/qr":              "",
 	"cli/web/page":        "relay relay/finding relay/login store/audit",
 	"cli/web/status":      "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
@@ -110,7 +118,7 @@ var mayImport = map[string]string{
 	".":                   "cli",
 	"cli/web/chat":        "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/netaddr",
+	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/mcp/spool cli/netaddr",
 	"cli/netaddr":         "",
 	"cli/terminal":        "relay",
 	"cli/proxy":           "", // what nginx and its like read

@@ -130,7 +130,7 @@ func newRoot(a *app) *cobra.Command {
 	section("Start", newDemoCmd(a), newSetupCmd(a), newServeCmd(a))
 	section("Every day", newStatusCmd(a), newDoctorCmd(a), newExplainCmd(a), newWebCmd(a), newNotifyCmd(a), newReloadCmd(a))
 	section("People and chats", newLinkCmd(a), newUnlinkCmd(a), newPeopleCmd(a), newChatCmd(a))
-	section("Gateways", newEnrollCmd(a), newGatewayCmd(a), newAgentsCmd(a), newBufferCmd(a), newHandleCmd(a))
+	section("Gateways", newEnrollCmd(a), newGatewayCmd(a), newAgentsCmd(a), newBufferCmd(a), newHandleCmd(a), newMCPCmd(a))
 	section("Data", newBackupCmd(a), newRestoreCmd(a), newVaultCmd(a), newAuditCmd(a))
 	section("More", newCheckCmd(a), newHealthcheckCmd(a), newWebhookCmd(a), newVersionCmd(a))
 	root.SetCompletionCommandGroupID("More")

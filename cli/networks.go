@@ -4,7 +4,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
+	"github.com/hermes-connector/hermes-connector/platforms/matrix"
 	"github.com/hermes-connector/hermes-connector/platforms/signal"
+	"github.com/hermes-connector/hermes-connector/platforms/slack"
 	"github.com/hermes-connector/hermes-connector/platforms/sms"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
 	"github.com/hermes-connector/hermes-connector/platforms/webhook"
@@ -20,6 +22,8 @@ func configurable() []platforms.Network {
 	return []platforms.Network{
 		discord.Network,
 		telegram.Network,
+		slack.Network,
+		matrix.Network,
 		signal.Network,
 		whatsapp.Network,
 		sms.Network,

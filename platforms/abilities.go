@@ -206,6 +206,11 @@ type (
 	CommandRegistrar interface {
 		SetCommands(manifest []json.RawMessage)
 	}
+	// CommandKnower tells the gateways' commands from other words, without blocking (CommandNames).
+	CommandKnower interface {
+		// KnowCommands is told the names of all, for whichever network a gateway declared them.
+		KnowCommands(names []string)
+	}
 	// Rememberer is a network that, for a while, answers a Send or SendMedia under a name that Once gave, which it has carried
 	// out already, with the message that stands.
 	Rememberer interface {

@@ -98,6 +98,12 @@ type Directory interface {
 	Seen(ctx context.Context, events []relay.EventID) ([]bool, error)
 }
 
+// People is an Inbox that knows who is linked.
+type People interface {
+	// Linked reports whether the user's messages go to an instance.
+	Linked(ctx context.Context, user relay.UserID) (bool, error)
+}
+
 // Undecodable is a payload that could not be turned into an event.
 type Undecodable struct {
 	Raw []byte

@@ -87,6 +87,9 @@ func (p Previews) Allow(text string, links ...string) bool {
 	return !slices.ContainsFunc(links, func(link string) bool { return !p.lists(link) })
 }
 
+// Linkless reports whether nothing in text is what anybody could take for a link.
+func Linkless(text string) bool { return Previews{hosts: []string{""}}.Allow(text) }
+
 // between reports whether r is in the name of no host, so that what stands before it and behind it can be looked at by
 // itself.
 func between(r rune) bool { return strings.ContainsRune("()<>[]{}\"'`*|,;!", r) }

@@ -39,16 +39,21 @@ func (cs *Commands) Set(ctx context.Context, i relay.InstanceID, p relay.Platfor
 	})
 }
 
-// List lists the manifests for a platform, that of the instance enrolled first first.
+// List lists the manifests for a platform, or with an empty one for all of them, those of the instance enrolled first first.
 func (cs *Commands) List(ctx context.Context, p relay.PlatformID) ([]Manifest, error) {
 	out, err := table.Get(ctx, cs.db.records, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
 		instances, err := table.List[Instance](t, BucketInstances, nil)
 		for _, i := range instances {
-			commands, ok, err := table.Load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
+			var all [][]json.RawMessage
+			if p == "" {
+				all, err = table.List[[]json.RawMessage](t, bucketCommands, table.Prefix(i.ID))
+			} else {
+				all, err = table.AtMostOne[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
+			}
 			if err != nil {
 				return nil, err
 			}
-			if ok {
+			for _, commands := range all {
 				out = append(out, Manifest{Instance: i.ID, Since: i.CreatedAt, Commands: commands})
 			}
 		}

@@ -39,15 +39,20 @@ func TestManifests(t *testing.T) {
 	if n := db.Stats().Commits - before; n != 0 {
 		t.Errorf("%d commits for a manifest that is the same", n)
 	}
-	check := func(want ...Manifest) {
+	list := func(p relay.PlatformID, want ...Manifest) {
 		t.Helper()
-		got, err := db.Commands.List(ctx, "p")
+		got, err := db.Commands.List(ctx, p)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("manifests: %v (-want +got):\n%s", err, diff)
 		}
 	}
+	check := func(want ...Manifest) {
+		t.Helper()
+		list("p", want...)
+	}
 	a := Manifest{"a", c.now().UTC(), commands("new")}
 	check(Manifest{"z", first.UTC(), commands("stop", "new")}, a)
+	list("", Manifest{"z", first.UTC(), commands("stop", "new")}, Manifest{"z", first.UTC(), commands("other")}, a)
 	if _, err := db.Revoke(ctx, nil, "z"); err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,8 @@ var (
 	ErrRefused = errors.New("the connector refuses the credential")
 	// ErrLost is what Act returns when the connection was lost before the result came.
 	ErrLost = errors.New("the connection was lost before the result came")
+	// ErrNoLink is what Act and Ask return when there was no connection within LinkWait: nothing was asked for.
+	ErrNoLink = errors.New("there is no connection to the connector")
 )
 
 // Client is one gateway. Fill the exported fields, Run it once, and call the other methods while it runs, from any goroutine.
@@ -59,6 +61,8 @@ type Client struct {
 	OneByOne bool
 	// Pause is how long it waits before it dials again, doubled each time up to half a minute; 0: a second.
 	Pause time.Duration
+	// LinkWait is how long an action waits for a connection; 0: as long as its context lasts.
+	LinkWait time.Duration
 	// Log is told of connections; nil: nobody is.
 	Log *slog.Logger
 	// Observe, when not nil, is called with every frame, sent or received, one at a time.
@@ -279,7 +283,7 @@ func (c *Client) Ask(ctx context.Context, p relay.PlatformID, a relay.Action) er
 }
 
 // Act asks for an action and waits for what comes of it. It waits for a connection. The error is a *relay.ActionError when the
-// connector says so, ErrLost, or that of ctx.
+// connector says so, ErrNoLink, ErrLost, or that of ctx.
 func (c *Client) Act(ctx context.Context, p relay.PlatformID, a relay.Action) (relay.Result, error) {
 	l, result, err := c.ask(ctx, p, a)
 	if err != nil {
@@ -300,7 +304,12 @@ func (c *Client) Act(ctx context.Context, p relay.PlatformID, a relay.Action) (r
 
 func (c *Client) ask(ctx context.Context, p relay.PlatformID, a relay.Action) (l *link, result chan wire.OutboundResult, err error) {
 	var id relay.RequestID
-	err = c.when(ctx, func() bool {
+	linking, cancel := ctx, func() {}
+	if c.LinkWait > 0 {
+		linking, cancel = context.WithTimeout(ctx, c.LinkWait)
+	}
+	defer cancel()
+	err = c.when(linking, func() bool {
 		if l = c.link; l == nil {
 			return false
 		}
@@ -309,10 +318,23 @@ func (c *Client) ask(ctx context.Context, p relay.PlatformID, a relay.Action) (l
 		l.results[id] = result
 		return true
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		err = c.write(ctx, l, wire.Outbound{Request: relay.Request{ID: id, Platform: p, Action: a}})
+	case ctx.Err() == nil:
+		err = ErrNoLink
 	}
 	return l, result, err
+}
+
+// Redial ends the connection, if there is one; Run then dials anew. What is asked for meanwhile is lost with it.
+func (c *Client) Redial() {
+	c.mu.Lock()
+	l := c.link
+	c.mu.Unlock()
+	if l != nil {
+		_ = l.conn.Close(websocket.StatusNormalClosure, "") // it is over either way
+	}
 }
 
 // GoingIdle says that the gateway goes, and waits until the connector delivers nothing more, for some seconds at most. Without a

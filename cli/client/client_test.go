@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -298,5 +299,45 @@ func TestReadCredential(t *testing.T) {
 				t.Errorf("got %s %v, %v; want %s %v", c.URL, c.Identities, err, tc.url, tc.bots)
 			}
 		})
+	}
+}
+
+// TestLinkWait: without a connection an action is not asked for, and that is said; with one it is waited for as long as it takes.
+func TestLinkWait(t *testing.T) {
+	c := &client.Client{LinkWait: time.Millisecond}
+	if _, err := c.Act(t.Context(), "telegram", relay.Send{Chat: "1"}); !errors.Is(err, client.ErrNoLink) {
+		t.Errorf("without a connection: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Act(ctx, "telegram", relay.Send{Chat: "1"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+}
+
+// TestRedial: it ends a connection that works, and another one is made.
+func TestRedial(t *testing.T) {
+	c, ctx, _ := served(t, func(ctx context.Context, n int, p *peer) {
+		p.read(ctx)
+		p.read(ctx)
+		p.write(ctx, wire.Descriptor{})
+		p.write(ctx, inbound(strconv.Itoa(n), "x"))
+		for p.read(ctx) != nil {
+		}
+	})
+	c.Redial() // there may be none yet
+	last := ""
+	for range 3 {
+		f, err := c.Next(ctx)
+		in, ok := f.(wire.Inbound)
+		for err == nil && (!ok || in.Buffer == last) {
+			f, err = c.Next(ctx)
+			in, ok = f.(wire.Inbound)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = in.Buffer
+		c.Redial()
 	}
 }

@@ -45,6 +45,7 @@ type Options struct {
 	// Server is the running server; nil: look for one in the data folder.
 	Server *admin.Client
 	Others []string     // data folders of other servers on this machine, as far as they are known
+	Spools []string     // folders of MCP servers of this user
 	Limits store.Limits // of each gateway's buffer
 	// Start is the fix when no server runs: how the one of this configuration is started.
 	Start string
@@ -109,6 +110,7 @@ func look(ctx context.Context, o Options) Report {
 		{"the data folder", 2 * time.Second, func(context.Context) finding.List { return host(o.Config, o.machine, o.Now()) }},
 		{"the snapshots", 3500 * time.Millisecond, o.snapshots(server != nil)},
 		{"other servers", 2 * time.Second, o.others},
+		{"the spools of MCP servers", 2 * time.Second, func(context.Context) finding.List { return spools(o.Spools) }},
 	}
 	found = append(found, inTheClear(o.Config, o.machine)...)
 	if o.Offline {

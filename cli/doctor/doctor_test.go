@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
 	"github.com/hermes-connector/hermes-connector/cli/words"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -540,5 +542,43 @@ func TestTheServerSaysWhatListensInTheClear(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("with %+v: told %v, want %v", tc.tls, got, tc.want)
 		}
+	}
+}
+
+// TestSpools: a spool that is held, full or damaged is found; one that is none of these is not.
+func TestSpools(t *testing.T) {
+	root := t.TempDir()
+	dir := func(name string) string { return filepath.Join(root, name) }
+	var all []string
+	for _, name := range []string{"empty", "free", "full", "held", "damaged"} {
+		all = append(all, dir(name))
+		if name == "empty" {
+			continue
+		}
+		s, err := spool.Open(dir(name), spool.Options{Gateway: "desk", Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range map[string]int{"full": 20}[name] {
+			if err := s.Append(spool.Entry{Digest: strconv.Itoa(n), Key: "k", Event: relay.Event{Text: strings.Repeat("x", 900<<10)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer s.Close() //nolint:errcheck // twice, for most
+		if name != "held" {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir("damaged"), "spool"), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range spools(all) {
+		got = append(got, f.Code+" "+filepath.Base(f.About))
+	}
+	if want := []string{"HC508 full", "HC509 held", "HC510 damaged"}; !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
 	}
 }

@@ -87,7 +87,7 @@ func (r *Runner) work(ctx, hurry context.Context) error {
 		case wire.Inbound:
 			err = r.take(hurry, f)
 		case wire.PassthroughForward:
-			if in, ok := commandOf(f); ok {
+			if in, ok := client.CommandOf(f); ok {
 				err = r.take(hurry, in)
 			} else {
 				_ = r.client.Acknowledge(hurry, f.Buffer) // of a connection that is lost it comes again

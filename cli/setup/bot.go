@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
@@ -29,6 +31,13 @@ type newBot struct {
 	network platforms.Network
 	token   relay.Secret
 	file    string // where the token is kept already; empty: nowhere
+	secrets map[string]kept
+}
+
+// kept is a further credential of a bot.
+type kept struct {
+	secret relay.Secret
+	file   string // where it is kept already; empty: nowhere
 }
 
 // askBot has a bot configured, or continues with those there are.
@@ -54,7 +63,7 @@ func (s *interview) askBot(ctx context.Context, p *plan) error {
 	bot, err := s.askNetwork(ctx)
 	for again := true; err == nil && again; {
 		again, err = s.addBot(ctx, p, bot)
-		bot.token, bot.file = relay.Secret{}, ""
+		bot.token, bot.file, bot.secrets = relay.Secret{}, "", nil
 	}
 	return err
 }
@@ -107,7 +116,15 @@ func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool
 			return false, err
 		}
 	}
-	o := platforms.Options{Token: bot.token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL}
+	o := platforms.Options{Token: bot.token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Secrets: make(map[string]relay.Secret)}
+	bot.secrets = make(map[string]kept)
+	for _, key := range bot.network.Secrets {
+		k, err := s.secret(ctx, bot.network, key)
+		if err != nil {
+			return false, err
+		}
+		bot.secrets[key.Name], o.Secrets[key.Name] = k, k.secret
+	}
 	one, err := open(bot.network, o)
 	if err != nil {
 		return false, UsageError{err}
@@ -231,6 +248,31 @@ func (s *interview) token(ctx context.Context, network platforms.Network, refuse
 	return found, file, err
 }
 
+// secret asks for a further credential of the network's bots.
+func (s *interview) secret(ctx context.Context, network platforms.Network, key platforms.SecretKey) (k kept, err error) {
+	read := func(raw string) error {
+		k.secret = relay.NewSecret([]byte(strings.TrimSpace(raw)))
+		return key.Check(k.secret)
+	}
+	if name, file, ok := strings.Cut(s.SecretFile, "="); ok && name == key.Name {
+		there, err := config.SecretFile(file)
+		if err == nil {
+			err = read(there.RevealString())
+		}
+		if err == nil {
+			k.file, err = filepath.Abs(file)
+		}
+		return k, asUsage("secret-file", err)
+	}
+	q := question{
+		flag: "secret-file", secret: true,
+		text:  "Its " + key.Name + ": " + key.Help + " (it is not shown while you paste it):",
+		check: func(pasted string) (string, error) { return "", read(pasted) },
+	}
+	_, err = s.ask(ctx, q)
+	return k, err
+}
+
 func asUsage(flag string, err error) error {
 	if err == nil {
 		return nil
@@ -268,6 +310,11 @@ type looked struct {
 	x       platforms.Examination
 }
 
+// of reports whether the look was at a bot with these options.
+func (l looked) of(o platforms.Options) bool {
+	return l.options.Token.Same(o.Token) && l.options.APIBase == o.APIBase && maps.EqualFunc(l.options.Secrets, o.Secrets, relay.Secret.Same)
+}
+
 // examine asks the network how the bot stands. ok: it can be asked.
 func (s *interview) examine(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (x platforms.Examination, ok bool, err error) {
 	one, err := open(network, o)
@@ -280,7 +327,7 @@ func (s *interview) examine(ctx context.Context, p *plan, network platforms.Netw
 	}
 	n := p.looked
 	p.looked++
-	if n < len(s.looks) && s.looks[n].options.Token.Same(o.Token) && s.looks[n].options.APIBase == o.APIBase {
+	if n < len(s.looks) && s.looks[n].of(o) {
 		return s.looks[n].x, true, nil
 	}
 	s.show()
@@ -365,34 +412,50 @@ func (s *interview) askInvited(ctx context.Context, p *plan) error {
 	return err
 }
 
-// planBot plans the token's file, unless one holds it, and the bot's table.
+// planBot plans the files of the bot's credentials, unless files hold them, and the bot's table.
 func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.Bot) error {
-	file := bot.file
-	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {
-		file = "" // the system's service could not read it
-	}
-	for _, path := range []string{s.tokenFile(bot.network, ""), s.tokenFile(bot.network, "-"+string(id.ID))} {
-		if file != "" {
-			break
-		}
-		if kept, err := config.SecretFile(path); err == nil && kept.Same(bot.token) {
-			file = path
-		} else if !files.Exists(path) {
-			file = path
-			p.tokens = append(p.tokens, tokenFile{path: path, token: bot.token, mode: 0o600})
-		}
-	}
-	if file == "" {
-		return fmt.Errorf("%s holds another token, and setup overwrites no file: move it away", s.tokenFile(bot.network, "-"+string(id.ID)))
-	}
-	named := file
-	if rel, err := filepath.Rel(filepath.Dir(s.file), file); err == nil && filepath.IsLocal(rel) {
-		named = rel
+	named, err := s.planFile(p, bot.network, "", id, kept{bot.token, bot.file})
+	if err != nil {
+		return err
 	}
 	p.bot = []setting{{key: "platform", value: text(string(bot.network.Name))}, {key: "token_file", value: text(named)}}
+	for _, key := range bot.network.Secrets {
+		if named, err = s.planFile(p, bot.network, "-"+key.Name, id, bot.secrets[key.Name]); err != nil {
+			return err
+		}
+		p.bot = append(p.bot, setting{key: key.Name + "_file", value: text(named)})
+	}
 	if s.APIBase != "" {
 		p.bot = append(p.bot, setting{key: "api_base", value: text(s.APIBase)})
 	}
 	p.botID, p.added = id, string(bot.network.Name)
 	return s.askInvited(ctx, p)
+}
+
+// planFile plans the file of one credential, unless one holds it, and says how the configuration names it. what tells it from
+// the bot's token.
+func (s *interview) planFile(p *plan, network platforms.Network, what string, id relay.Bot, k kept) (string, error) {
+	file := k.file
+	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {
+		file = "" // the system's service could not read it
+	}
+	paths := []string{s.tokenFile(network, what), s.tokenFile(network, what+"-"+string(id.ID))}
+	for _, path := range paths {
+		if file != "" {
+			break
+		}
+		if there, err := config.SecretFile(path); err == nil && there.Same(k.secret) {
+			file = path
+		} else if !files.Exists(path) {
+			file = path
+			p.tokens = append(p.tokens, tokenFile{path: path, token: k.secret, mode: 0o600})
+		}
+	}
+	if file == "" {
+		return "", fmt.Errorf("%s holds another token, and setup overwrites no file: move it away", paths[1])
+	}
+	if rel, err := filepath.Rel(filepath.Dir(s.file), file); err == nil && filepath.IsLocal(rel) {
+		return rel, nil
+	}
+	return file, nil
 }

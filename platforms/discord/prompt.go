@@ -1,16 +1,15 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"net/http"
-	"strings"
-
-	"github.com/rivo/uniseg"
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -81,7 +80,7 @@ func buttonsOf(a relay.Prompt) (rows []buttonRow) {
 		}
 		last := &rows[len(rows)-1]
 		last.Buttons = append(last.Buttons, button{
-			Type: discordgo.ButtonComponent, Style: styleOf(o.Style), Label: labelFor(o), CustomID: relay.PromptData(a.PromptID, o.ID),
+			Type: discordgo.ButtonComponent, Style: styleOf(o.Style), Label: cmp.Or(markdown.Label(dialect.Clean(o.Label), maxLabel), o.ID), CustomID: relay.PromptData(a.PromptID, o.ID),
 		})
 	}
 	return rows
@@ -97,29 +96,6 @@ func styleOf(style string) discordgo.ButtonStyle {
 		return discordgo.DangerButton
 	}
 	return discordgo.SecondaryButton
-}
-
-// labelFor is an option's label on one line, with an ellipsis where it is too long. No character is cut in two, as
-// people see them. Discord takes no empty one.
-func labelFor(o relay.PromptOption) string {
-	label := strings.Join(strings.Fields(dialect.Clean(o.Label)), " ")
-	if label == "" {
-		return o.ID
-	}
-	if len([]rune(label)) <= maxLabel {
-		return label
-	}
-	var cut strings.Builder
-	n, state := 0, -1
-	for rest := label; rest != ""; {
-		var letter string
-		letter, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
-		if n += len([]rune(letter)); n > maxLabel-1 {
-			break
-		}
-		cut.WriteString(letter)
-	}
-	return strings.TrimSpace(cut.String()) + "…"
 }
 
 // Unprompt implements platforms.Prompter. A message that is gone has no buttons. It has no place in the chat's order.

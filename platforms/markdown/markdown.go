@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"github.com/yuin/goldmark/util"
 )
 
@@ -30,4 +31,22 @@ func IsLanguage(info string) bool {
 	return len(info) <= MaxLanguage && !strings.ContainsFunc(info, func(c rune) bool {
 		return c > 0x7e || !util.IsAlphaNumeric(byte(c)) && !strings.ContainsRune("+-#._", c)
 	})
+}
+
+// Label is clean text on one line, with an ellipsis where it has more than most characters. No character is cut in two, as
+// people see them.
+func Label(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	var cut strings.Builder
+	n := 0
+	for letters := uniseg.NewGraphemes(text); letters.Next(); {
+		if n += len(letters.Runes()); n > most-1 {
+			break
+		}
+		cut.WriteString(letters.Str())
+	}
+	return strings.TrimSpace(cut.String()) + "…"
 }

@@ -207,10 +207,11 @@ func (w *Writer) block(d Dialect, b Block) {
 	case *ast.ThematicBreak:
 		w.Write(rule)
 	case *ast.LinkReferenceDefinition:
-		w.Write("[" + string(n.Label) + "]: " + string(n.Destination))
+		said := "[" + string(n.Label) + "]: " + string(n.Destination)
 		if len(n.Title) > 0 {
-			w.Write(" \"" + string(n.Title) + "\"")
+			said += " \"" + string(n.Title) + "\""
 		}
+		w.plain(said)
 	case *extast.Table: // aligned in a code block, which is the one form that networks show in columns
 		d.Code("", func() {
 			begin := w.doc.Begin(n)

@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"iter"
+	"regexp"
 	"slices"
 	"unicode"
 
@@ -163,6 +164,40 @@ func (s *Splitter[U]) lastWord(start, first, end int, c Cuts) int {
 		}
 	}
 	return -1
+}
+
+// Wholes are places that a cut should not tear, in order.
+type Wholes []span
+
+// span is a range of units.
+type span struct{ from, to int }
+
+// Wholes finds, by a pattern, what means something only as a whole, for a part from one place to another. It looks no further:
+// a text may hold a hundred thousand of them. What is longer than half a part has to be torn.
+func (s *Splitter[U]) Wholes(inline *regexp.Regexp, from, to int) Wholes {
+	text := s.Decode(s.Text[from:min(to+s.Limit/2, len(s.Text))])
+	var out Wholes
+	at, units := 0, from
+	for _, m := range inline.FindAllStringIndex(text, -1) {
+		begin := units + s.Length(text[at:m[0]])
+		end := begin + s.Length(text[m[0]:m[1]])
+		if end-begin <= s.Limit/2 {
+			out = append(out, span{begin, end})
+		}
+		at, units = m[1], end
+	}
+	return out
+}
+
+// Torn reports whether a cut at i would tear one of w.
+func (w Wholes) Torn(i int) bool {
+	k, _ := slices.BinarySearchFunc(w, i, func(w span, i int) int {
+		if w.to <= i {
+			return -1
+		}
+		return 1
+	})
+	return k < len(w) && w[k].from < i
 }
 
 // maxLetter is the longest character as people see it, in units, that is kept whole.

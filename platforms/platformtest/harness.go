@@ -86,6 +86,8 @@ type Lacks struct {
 	Lookup     bool // who a chat is needs no request
 	// Doubt: a message that is repeated arrives once, so a broken send is repeated until it is answered.
 	Doubt bool
+	// Hush: typing is shown in threads alone.
+	Hush bool
 	// Wide: a message has the advertised length only of characters that take one byte; others count for more.
 	Wide bool
 	// Handed: what the network has handed over it never brings again, so that a bot that dies loses what it has not stored.

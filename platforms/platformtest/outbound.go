@@ -75,6 +75,10 @@ func checkAbilities(b *bench) {
 		if _, draft := a.(relay.Draft); draft { // which no shared chat must take
 			a = a.Aimed(direct)
 		}
+		if typing, ok := a.(relay.Typing); ok && lacks(b.h).Hush {
+			typing.Meta.ThreadID = relay.ThreadID(ev.MessageID) // a thread that the message begins
+			a = typing
+		}
 		if slices.Contains(d.SupportedOps, a.Op()) {
 			b.able(a.Target(), a)
 		} else {

@@ -258,6 +258,9 @@ func Dropped(err error) *relay.ActionError {
 // writingMark ends the text of a message a gateway is still writing.
 const writingMark = "▉"
 
+// Unfinished reports whether a gateway is still writing the text.
+func Unfinished(text string) bool { return strings.HasSuffix(strings.TrimSpace(text), writingMark) }
+
 // Text is a text on its way, in parts.
 type Text interface {
 	// Left is how many parts are not sent yet.
@@ -311,7 +314,7 @@ func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(con
 	if err := replace(ctx, t); err != nil {
 		return relay.Result{}, s.explain(err)
 	}
-	if strings.HasSuffix(strings.TrimSpace(a.Content), writingMark) {
+	if Unfinished(a.Content) {
 		return t.sent([]relay.MessageID{a.Message}), nil
 	}
 	return t.Post(ctx, x, a.Message)

@@ -61,8 +61,8 @@ type Live interface {
 	Awake(relay.InstanceID) bool
 	// Bots are the hosted bots.
 	Bots() []platforms.Bot
-	// Tell has a bot write to a person in the name of an agent that they are linked to. It blocks.
-	Tell(ctx context.Context, t relay.TenantID, i relay.InstanceID, c relay.Chat, text string) (relay.Result, error)
+	// Tell has a bot write to a person, in a program's words and in the name of the agent that they are linked to. It blocks.
+	Tell(ctx context.Context, to store.Binding, c relay.Chat, program, text string) (relay.Result, error)
 	// Active is when the gateway that serves the agent last acknowledged or asked for something; zero: it did not.
 	Active(relay.InstanceID) time.Time
 }

@@ -35,6 +35,7 @@ type Replies interface {
 	Receipt(ctx context.Context, caller string, ev relay.EventID) (relay.Receipt, bool, error)
 	Latest(ctx context.Context, chat relay.ChatID) (relay.Receipt, bool, error)
 	Keep(ctx context.Context, r callers.Reply) (stored callers.Reply, dropped int, err error)
+	Replies(ctx context.Context, f callers.ReplyFilter) ([]callers.Reply, error)
 }
 
 // Bot is the bot through which programs reach agents: what a program hands over becomes its event, and what an agent says is kept
@@ -241,6 +242,23 @@ func (b *Bot) Taken(_ relay.InstanceID, of store.About) {
 		close(c)
 	}
 	delete(b.taken, of.ID)
+}
+
+// owedFor is how long an answer is waited for after a reconnection.
+const owedFor = 10 * time.Minute
+
+// Owed implements hub.Programs. What cannot be read is not owed.
+func (b *Bot) Owed(chat relay.ChatID, before time.Time) bool {
+	if time.Since(before) > owedFor {
+		return false
+	}
+	ctx := context.Background()
+	last, ok, err := b.kept.Latest(ctx, chat)
+	if err != nil || !ok || !last.TakenAt.Before(before) || time.Since(last.TakenAt) > owedFor {
+		return false
+	}
+	said, err := b.kept.Replies(ctx, callers.ReplyFilter{Caller: last.Caller, Event: last.Event})
+	return err == nil && !slices.ContainsFunc(said, func(r callers.Reply) bool { return r.Final })
 }
 
 // awaitTaken is closed once the gateway of an agent has acknowledged the event, from now on. done is to be called in the end.

@@ -95,6 +95,10 @@ func (h *harness) Latest(context.Context, relay.ChatID) (r relay.Receipt, ok boo
 	return r, false, nil
 }
 
+func (h *harness) Replies(context.Context, callers.ReplyFilter) ([]callers.Reply, error) {
+	return nil, nil
+}
+
 func (h *harness) Keep(ctx context.Context, r callers.Reply) (callers.Reply, int, error) {
 	if err := ctx.Err(); err != nil {
 		return r, 0, err

@@ -134,6 +134,48 @@ func TestAnExchangeWaitsForTheTurnBefore(t *testing.T) {
 	}
 }
 
+// TestATurnOutlivesItsSession: an agent that is at something when the connection or the connector is lost is not given the next
+// message of that session into it.
+func TestATurnOutlivesItsSession(t *testing.T) {
+	for name, lose := range map[string]func(*rig){"the connection": func(*rig) {}, "the connector": (*rig).restart} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.enroll("home")
+			p := r.add("cron", false, "home")
+			g := r.dial("home", local.LoopbackID)
+			p.call("POST", "/agents/deliver/home@desk", payloadOf("d1", "it rains")).want(t, 200, "")
+			ev := g.inbound()
+			eventually(t, "it is taken", func() bool {
+				return p.call("GET", "/agents/receipt/d1?agent=home", nil).body["state"] == "taken"
+			})
+			_ = g.conn.CloseNow()
+			lose(r)
+			r.desk.rates = unlimited()
+			g = r.dial("home", local.LoopbackID)
+			done := make(chan answer)
+			go func() {
+				done <- p.call("POST", "/agents/exchange/home@desk", exchangeOf("d2", "c2", "and now?", member("timeout_ms", 100_000)))
+			}()
+			eventually(t, "the question waits", func() bool { return strings.Contains(fmt.Sprint(r.texts("home")), "and now?") })
+			p.call("POST", "/agents/deliver/home@elsewhere", payloadOf("d3", "it snows")).want(t, 200, "")
+			if ev := g.inbound(); !strings.Contains(ev.Text, "it snows") { // nothing waits elsewhere
+				t.Errorf("came: %q", ev.Text)
+			}
+			g.say(relay.Request{}, ev.Source.ChatID, "take an umbrella", true)
+			if ev := g.inbound(); !strings.Contains(ev.Text, "and now?") {
+				t.Errorf("came: %q", ev.Text)
+			}
+			g.say(relay.Request{}, ev.Source.ChatID, "the sun shines", true)
+			if a := (<-done).want(t, 200, ""); a.body["content"] != "the sun shines" {
+				t.Errorf("answer %s", a.raw)
+			}
+			if a := p.call("GET", "/agents/receipt/d1?agent=home", nil); !strings.Contains(a.raw, `"content":"take an umbrella"`) {
+				t.Errorf("receipt %s", a.raw)
+			}
+		})
+	}
+}
+
 // TestOneAnswerToWhatTheGatewayJoined: a wake interrupts, and the gateway makes one turn of that and of what it was at. Its answer
 // names the first, and counts for both.
 func TestOneAnswerToWhatTheGatewayJoined(t *testing.T) {

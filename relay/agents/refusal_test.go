@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 // TestRefusals: each way in which a request can be wrong.
@@ -347,43 +349,74 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestHeldExchangesHoldUpNobody: with as many exchanges waiting as there may be, deliveries are answered.
+// TestHeldExchangesHoldUpNobody: with as many exchanges waiting as there may be, deliveries are answered and gateways come in. How long
+// both take then, and how long without anybody who waits, is measured in turns, and logged.
 func TestHeldExchangesHoldUpNobody(t *testing.T) {
+	rounds, each := long.Pick(1, 10), 50
 	r := newRig(t)
-	r.desk.rates = unlimited()
 	r.enroll("home")
+	r.enroll("away")      // nobody dials for it, so those that wait for it wait
+	for n := range each { // one that came in again and again would be told to wait
+		r.enroll(fmt.Sprint("dials", n))
+	}
 	var all []*program
 	for n := range heldAll / heldEach {
-		all = append(all, r.add(fmt.Sprint("p", n), false, "home"))
+		all = append(all, r.add(fmt.Sprint("p", n), false, "home", "away"))
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for n := range heldAll {
-		p := all[n/heldEach]
-		wg.Go(func() {
-			raw, _ := json.Marshal(exchangeOf(fmt.Sprint("d", n), fmt.Sprint("c", n), "x", member("timeout_ms", 300_000)))
-			req, _ := http.NewRequestWithContext(ctx, "POST", r.http.URL+"/agents/exchange/home", strings.NewReader(string(raw)))
-			req.Header.Set("Authorization", "Bearer "+p.Token)
-			if resp, err := http.DefaultClient.Do(req); err == nil {
-				_ = resp.Body.Close()
-			}
-		})
-	}
-	eventually(t, "all are held", func() bool {
+	r.desk.rates = unlimited()
+	held := func() int {
 		r.desk.mu.Lock()
 		defer r.desk.mu.Unlock()
-		return r.desk.all == heldAll
-	})
-	for n := range 20 {
-		all[n%len(all)].call("POST", "/agents/deliver/home", payloadOf(fmt.Sprint("e", n), "x")).want(t, 200, "")
+		return r.desk.all
 	}
-	g := r.dial("home", local.LoopbackID) // an upgrade
-	g.inbound()
-	cancel()
-	wg.Wait()
-	eventually(t, "their places are free", func() bool {
-		r.desk.mu.Lock()
-		defer r.desk.mu.Unlock()
-		return r.desk.all == 0
-	})
+	// hold has as many wait as may, until leave.
+	hold := func(round int) (leave func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		leave = sync.OnceFunc(func() { cancel(); wg.Wait() })
+		t.Cleanup(leave) // before the server's end, which waits for them
+		for n := range heldAll {
+			wg.Go(func() {
+				id := fmt.Sprint("held", round, "-", n)
+				raw, _ := json.Marshal(exchangeOf(id, id, "x", member("timeout_ms", 300_000)))
+				req, _ := http.NewRequestWithContext(ctx, "POST", r.http.URL+"/agents/exchange/away", bytes.NewReader(raw))
+				req.Header.Set("Authorization", "Bearer "+all[n/heldEach].Token)
+				if resp, err := http.DefaultClient.Do(req); err == nil {
+					_ = resp.Body.Close()
+				}
+			})
+		}
+		eventually(t, "all are held", func() bool { return held() == heldAll })
+		return leave
+	}
+	var deliveries, upgrades [2][]time.Duration // by whether others are held
+	for round := range 2 * rounds {
+		with := round % 2
+		leave := func() {}
+		if with == 1 {
+			leave = hold(round)
+		}
+		r.desk.rates = unlimited()
+		for n := range each {
+			began := time.Now()
+			all[n%len(all)].call("POST", "/agents/deliver/home", payloadOf(fmt.Sprint("e", round, "-", n), "x")).want(t, 200, "")
+			deliveries[with] = append(deliveries[with], time.Since(began))
+			began = time.Now()
+			g := r.dial(fmt.Sprint("dials", n), local.LoopbackID)
+			upgrades[with] = append(upgrades[with], time.Since(began))
+			_ = g.conn.CloseNow()
+		}
+		leave()
+		eventually(t, "their places are free", func() bool { return held() == 0 })
+	}
+	for name, took := range map[string][2][]time.Duration{"deliveries": deliveries, "upgrades": upgrades} {
+		for _, ds := range took {
+			slices.Sort(ds)
+		}
+		at := func(percent int) string {
+			alone, beside := took[0][len(took[0])*percent/100], took[1][len(took[1])*percent/100]
+			return fmt.Sprintf("p%d %v and %v: %.2f times", percent, alone, beside, float64(beside)/float64(alone))
+		}
+		t.Logf("%d %s alone, and as many beside %d held exchanges: %s; %s", len(took[0]), name, heldAll, at(50), at(99))
+	}
 }

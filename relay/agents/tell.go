@@ -129,7 +129,7 @@ func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (an
 		return told{rec.Told, milli(rec.At)}, nil
 	}
 	state := toldSent
-	res, err := d.live.Tell(context.WithoutCancel(ctx), from.Tenant, from.Instance, chat, c.Name+": "+t.Text)
+	res, err := d.live.Tell(context.WithoutCancel(ctx), from, chat, c.Name, t.Text)
 	ae := relay.Explain(err)
 	switch {
 	case ae == nil && res.Queued:

@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -121,4 +124,73 @@ func TestTellWaits(t *testing.T) {
 	r.net.FailNext(&relay.ActionError{Outcome: relay.NotSent, Public: "loopback: gone for good"})
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": "x", "dispatch_id": "t"}).want(t, 403, "refused")
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": "x", "dispatch_id": "t"}).want(t, 200, "") // it may be tried again
+}
+
+// TestAnAgentHearsWhatItsPersonWasTold: with their next message, and once; a command does not bring it, and nobody else hears it.
+func TestAnAgentHearsWhatItsPersonWasTold(t *testing.T) {
+	r := newRig(t)
+	p := r.addTeller()
+	r.enroll("kids")
+	if err := r.db.Bind(t.Context(), nil, store.Binding{Platform: local.LoopbackID, User: "bob", Instance: "home", DMChat: "@bob", BoundAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the bots run", r.hub.Ready)
+	tell := func(text string) {
+		t.Helper()
+		p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": text}).want(t, 200, "")
+	}
+	g := r.dial("home", local.LoopbackID)
+	hears := func(user, text string, want ...string) {
+		t.Helper()
+		if err := r.net.Say(t.Context(), local.Message{User: relay.UserID(user), Text: text}); err != nil {
+			t.Fatal(err)
+		}
+		ev := g.inbound()
+		var got []string
+		for _, l := range ev.Context {
+			got = append(got, l.UserName+": "+l.Text)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || ev.Text != text {
+			t.Errorf("%q comes with (-want +got):\n%s", ev.Text, diff)
+		}
+	}
+	hears("ann", "good morning")
+	tell("The backup failed.")
+	tell("Disk full.")
+	hears("bob", "hello")
+	hears("ann", "/status")
+	hears("ann", "why?", "cron: The backup failed.", "cron: Disk full.")
+	hears("ann", "thank you")
+
+	// A gateway that did not acknowledge it gets it again.
+	tell("The backup is done.")
+	if err := r.net.Say(t.Context(), local.Message{User: "ann", Text: "again?"}); err != nil {
+		t.Fatal(err)
+	}
+	if in, ok := g.read().(wire.Inbound); !ok || len(in.Event.Context) != 1 {
+		t.Fatalf("it comes with %v", in.Event.Context)
+	}
+	_ = g.conn.CloseNow()
+	g = r.dial("home", local.LoopbackID)
+	if ev := g.inbound(); ev.Text != "again?" || len(ev.Context) != 1 {
+		t.Errorf("again: %q with %v", ev.Text, ev.Context)
+	}
+
+	// A policy without context, and a person who is forgotten.
+	tell("The disk is new.")
+	r.update("home", func(i *store.Instance) {
+		i.Relevance = map[relay.PlatformID]store.Relevance{local.LoopbackID: {Context: relay.ContextOff}}
+	})
+	hears("ann", "what?")
+	r.update("home", func(i *store.Instance) { i.Relevance = nil })
+	r.hub.Forget("home", local.LoopbackID, "ann")
+	hears("ann", "and now?")
+}
+
+// update changes an agent.
+func (r *rig) update(name string, change func(*store.Instance)) {
+	r.t.Helper()
+	if err := r.db.UpdateInstance(r.t.Context(), nil, relay.InstanceID(name), func(i *store.Instance) error { change(i); return nil }); err != nil {
+		r.t.Fatal(err)
+	}
 }

@@ -27,6 +27,7 @@ const (
 	Live         Manner = iota // it is given at once, unless something waits in the conversation
 	Interrupting               // it is given at once, and what is patient waits for the end of its turn
 	Patient                    // it waits for the end
+	Following                  // so it does, and a turn that began in an earlier session may still run
 	Urgent                     // it waits for nothing in the conversation
 )
 

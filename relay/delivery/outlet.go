@@ -30,7 +30,7 @@ type Outlet struct {
 	// no one event, and e is as before. It is called like Push, and does not wait; nil: nothing is joined.
 	Join func(e *store.Entry, next store.Entry) bool
 	// Where tells in which conversation an entry is said, and how. An urgent one ends a turn or answers its question.
-	// Only those of programs are patient or interrupting. It is called like Push; nil: in none.
+	// Only those of programs are patient, following or interrupting. It is called like Push; nil: in none.
 	Where func(e store.Entry) (Conversation, Manner)
 	// Takes tells whether the session takes the entry now; nil: it takes all. One that it does not take stays in the
 	// buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.

@@ -32,7 +32,7 @@ const (
 	// programEnds and programSilent are the same for what programs hand over. For a program the last answer is the end, and
 	// it may ask the next question at once; so it is waited only until the gateway is done with the turn. An agent need
 	// not answer a program at all: gateways that type fall silent then. Those of June 2026 do not type; into a longer turn
-	// of theirs the next entry comes all the same.
+	// of theirs the next entry comes all the same. A turn outlives its session, and this process.
 	programEnds   = time.Second
 	programSilent = 10 * time.Second
 )
@@ -157,8 +157,11 @@ func (u *turns) unready(c Conversation) {
 func (u *turns) place(e *load, c Conversation, how Manner, as form) (behind bool) {
 	e.where = c
 	said := as == asEvent && how != Urgent && c.Chat.ID != ""
-	waits := said && (how == Patient || u.backlog(e.Entry))
+	waits := said && (how == Patient || how == Following || u.backlog(e.Entry))
 	e.turn = waits || said && how == Interrupting
+	if said && how == Following && u.talks[c] == nil {
+		u.begin(c)
+	}
 	t := u.talks[c]
 	return t != nil && (waits || said && how == Live && len(t.waiting) > 0)
 }

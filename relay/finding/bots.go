@@ -15,5 +15,6 @@ var (
 	NoDNS         = kind("HC111", Fault, "Messages wait at the network until DNS works again, and answers fail.")
 	Troubled      = kind("HC112", Warning, "The network has trouble or asks for a pause, so messages and answers are late.")
 	HookFailing   = kind("HC113", Fault, "The network cannot deliver messages; it keeps them for a day, then drops them.")
+	NoPermission  = kind("HC115", Fault, "A part of what people write or agents answer does not pass.")
 	NotAsked      = kind("HC114", Unchecked, "It is not known whether the bot works there.")
 )

@@ -9,5 +9,8 @@ var (
 	NoAnswer         = kind("HC505", Fault, "The server may be stuck, and messages with it.")
 	SharedBot        = kind("HC506", Warning, "Each of the two servers gets only some of that bot's messages.")
 	NotifyFailing    = kind("HC507", Warning, "When something breaks, nobody is told.")
+	SpoolFull        = kind("HC508", Warning, "New messages wait at the connector until the MCP client confirms some of those that it has.")
+	SpoolHeld        = kind("HC509", Notice, "A second MCP client of that name gets nothing before the first one ends.")
+	SpoolDamaged     = kind("HC510", Fault, "The MCP client of that name gets no messages; they wait at the connector.")
 	NotLookedAt      = kind("HC590", Unchecked, "It is not known whether something is wrong there.")
 )

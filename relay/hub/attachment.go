@@ -41,6 +41,7 @@ type attachment struct {
 	session         *session.Session
 	peer            session.Peer
 	pump            *delivery.Pump
+	since           time.Time     // when it came
 	newer           chan struct{} // closed once the gateway is known to be younger than those of June 2026
 	grown           atomic.Bool   // newer is closed, or just about to be
 	fetches         atomic.Bool   // the gateway fetches files: it has shown that
@@ -66,7 +67,7 @@ var _ session.Handler = (*attachment)(nil)
 
 // newAttachment makes the attachment of a session that does not run yet.
 func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
-	s := &attachment{hub: h, peer: peer, newer: make(chan struct{})}
+	s := &attachment{hub: h, peer: peer, since: time.Now(), newer: make(chan struct{})}
 	s.Caller = h.out.Caller(s, peer.Gateway, peer.Tenant, peer.Instance)
 	o := h.opts.Session
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
@@ -348,6 +349,7 @@ func (s *attachment) Ack(ctx context.Context, id relay.BufferID) (counted bool, 
 // taken tells the network that the gateway has taken an event.
 func (s *attachment) taken(ctx context.Context, of store.About) {
 	s.hub.decisions.Taken(s.peer.Instance, of, time.Now())
+	s.hub.in.Told.Taken(s.peer.Instance, of)
 	s.active.Store(time.Now().UnixNano())
 	if s.hub.opts.Programs != nil && of.Bot.IsProgram() {
 		s.hub.opts.Programs.Taken(s.peer.Instance, of)

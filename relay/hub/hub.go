@@ -69,12 +69,14 @@ type Files interface {
 	Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error)
 }
 
-// Programs is told what becomes of what programs handed over; *agents.Bot. It must not block.
+// Programs is told what becomes of what programs handed over; *agents.Bot. It must not block, but for reads of the database.
 type Programs interface {
 	// Pushed: the event is about to go down the session that serves the instance.
 	Pushed(relay.InstanceID, store.About)
 	// Taken: the gateway has acknowledged it, and it has left the lane.
 	Taken(relay.InstanceID, store.About)
+	// Owed reports whether what was taken last in the chat, before then and not long ago, has no final answer.
+	Owed(chat relay.ChatID, before time.Time) bool
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
@@ -235,9 +237,10 @@ func (h *Hub) Count(c count.Counter) { h.counters.Add(c, 1) }
 // Decisions are the newest verdicts, oldest first.
 func (h *Hub) Decisions() []gate.Decision { return h.decisions.List() }
 
-// Forget takes out of them what a person wrote to i, and to nobody.
+// Forget forgets what a person wrote to i, and to nobody, and what programs told them in its name.
 func (h *Hub) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
 	h.decisions.Forget(i, p, u)
+	h.in.Told.Forget(i, p, u)
 }
 
 // MayClaim reports whether the instance may be granted a chat; see inbound.Inbound.
@@ -245,9 +248,14 @@ func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Platform
 	return h.in.MayClaim(ctx, i, p, scope, chat)
 }
 
-// Tell has a bot write to a person in the name of an instance that they are linked to; see outbound.Outbound.
-func (h *Hub) Tell(ctx context.Context, t relay.TenantID, i relay.InstanceID, c relay.Chat, text string) (relay.Result, error) {
-	return h.out.Tell(ctx, t, i, c, text)
+// Tell has a bot write to a person, in a program's words and in the name of the instance that they are linked to, which reads that with
+// their next message; see outbound.Outbound.
+func (h *Hub) Tell(ctx context.Context, to store.Binding, c relay.Chat, program, text string) (relay.Result, error) {
+	res, err := h.out.Tell(ctx, to.Tenant, to.Instance, c, program+": "+text)
+	if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.NotSent {
+		h.in.Told.Add(to, c.Bot, program, text, time.Now())
+	}
+	return res, err
 }
 
 // Reply changes what people are told.

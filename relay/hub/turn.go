@@ -52,6 +52,8 @@ func (s *attachment) where(e store.Entry) (c delivery.Conversation, how delivery
 		return c, delivery.Urgent
 	case e.About.Bot.IsProgram() && relay.WakesAgent(ev):
 		return c, delivery.Interrupting
+	case e.About.Bot.IsProgram() && s.hub.opts.Programs != nil && s.hub.opts.Programs.Owed(c.Chat.ID, s.since):
+		return c, delivery.Following
 	case e.About.Bot.IsProgram():
 		return c, delivery.Patient
 	}

@@ -20,15 +20,18 @@ const (
 )
 
 // bringsContext reports whether an event brings what was said before it, by the policy of an instance which holds the
-// grant that covers its chat, or to which its author is linked. Direct messages and presses never do.
+// grant that covers its chat, or to which its author is linked. A direct message does, if anything: there it is what programs
+// told its author. Presses never do, and commands not there: gateways answer them without their agent.
 func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool) bool {
-	if !ev.Traits.Addressed || ev.Source.ChatType == relay.ChatDM || ev.Traits.Press || ev.Prompt != nil {
+	direct := ev.Source.ChatType == relay.ChatDM
+	switch {
+	case policy == relay.ContextOff, ev.Traits.Press, ev.Prompt != nil:
 		return false
-	}
-	switch policy {
-	case relay.ContextOff:
+	case direct:
+		return bound && ev.Type != relay.TypeCommand
+	case !ev.Traits.Addressed:
 		return false
-	case relay.ContextAll:
+	case policy == relay.ContextAll:
 		return grant || bound
 	default:
 		return grant
@@ -38,6 +41,12 @@ func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool
 // BringContext puts what was said before ev into it, if it is to bring that to the instance as things stand
 // now. What cannot be learned is told as an error of the context: the event does not fail for it.
 func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *relay.Event) {
+	if ev.Source.ChatType == relay.ChatDM {
+		if who := (reader{i, ev.Bot, ev.Source.UserID}); in.Told.any(who) && in.wantsContext(ctx, i, *ev) {
+			ev.Context = newest(in.Told.bring(who, time.Now()), maxContext, maxContextBytes)
+		}
+		return
+	}
 	p, ok := in.bots.Bot(ev.Bot).(platforms.Historian)
 	if !ok || !ev.Traits.Addressed || !in.wantsContext(ctx, i, *ev) {
 		return

@@ -12,6 +12,7 @@ import (
 
 func TestWhichEventsBringContext(t *testing.T) {
 	base := relay.Event{Source: relay.Source{ChatType: relay.ChatGroup}, Traits: relay.Traits{Addressed: true}}
+	direct := func(ev *relay.Event) { ev.Source.ChatType, ev.Traits.Addressed = relay.ChatDM, false }
 	for name, tc := range map[string]struct {
 		change       func(*relay.Event)
 		policy       relay.ContextPolicy
@@ -28,7 +29,11 @@ func TestWhichEventsBringContext(t *testing.T) {
 		"a word that is no policy":          {policy: "some", grant: true, bound: true, want: true},
 		"that word, where the owner writes": {policy: "some", bound: true},
 		"not addressed":                     {change: func(ev *relay.Event) { ev.Traits.Addressed = false }, policy: relay.ContextAll, grant: true},
-		"a direct message":                  {change: func(ev *relay.Event) { ev.Source.ChatType = relay.ChatDM }, policy: relay.ContextAll, bound: true},
+		"a direct message":                  {change: direct, bound: true, want: true},
+		"a direct message, switched off":    {change: direct, policy: relay.ContextOff, bound: true},
+		"a direct message of another's":     {change: direct, policy: relay.ContextAll},
+		"a command in direct messages":      {change: func(ev *relay.Event) { direct(ev); ev.Type = relay.TypeCommand }, bound: true},
+		"a command elsewhere":               {change: func(ev *relay.Event) { ev.Type = relay.TypeCommand }, grant: true, want: true},
 		"a thread":                          {change: func(ev *relay.Event) { ev.Source.ChatType = relay.ChatThread }, grant: true, want: true},
 		"a press":                           {change: func(ev *relay.Event) { ev.Traits.Press = true }, grant: true},
 		"an answer to a prompt":             {change: func(ev *relay.Event) { ev.Prompt = &relay.PromptResponse{} }, grant: true},

@@ -109,6 +109,9 @@ type Options struct {
 
 // Inbound takes events to lanes. Its methods may be called from any goroutine.
 type Inbound struct {
+	// Told is what programs told people.
+	Told Told
+
 	db           *store.DB
 	facts        *facts.Facts
 	desk         *link.Desk

@@ -66,4 +66,13 @@ func (x *inbox) Seen(ctx context.Context, events []relay.EventID) ([]bool, error
 	return out, nil
 }
 
-var _ platforms.Directory = (*inbox)(nil)
+// Linked implements platforms.People.
+func (x *inbox) Linked(ctx context.Context, user relay.UserID) (bool, error) {
+	some, err := x.in.facts.Bindings(ctx, store.BindingFilter{Platform: x.bot.Platform, User: user})
+	return len(some) > 0, err
+}
+
+var (
+	_ platforms.Directory = (*inbox)(nil)
+	_ platforms.People    = (*inbox)(nil)
+)

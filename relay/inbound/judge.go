@@ -149,7 +149,11 @@ func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits boo
 	if !fits {
 		return gate.Oversize, nil
 	}
-	if _, ok := in.bots.Bot(ev.Bot).(platforms.Historian); ok {
+	_, remembers := in.bots.Bot(ev.Bot).(platforms.Historian)
+	if ev.Source.ChatType == relay.ChatDM {
+		remembers = in.Told.any(reader{c.instance.ID, ev.Bot, ev.Source.UserID})
+	}
+	if remembers {
 		j.context = j.context || bringsContext(ev, c.instance.Relevance[ev.Source.Platform].Context, c.grant, c.bound)
 	}
 	return gate.Delivered, nil

@@ -9,7 +9,7 @@ import (
 
 const (
 	// maxRuns bounds how much is remembered in each of two generations: up to two entries for a session key, of which
-	// a conversation has up to three.
+	// a conversation has up to three, on Slack up to eight.
 	maxRuns = 10_000
 	// runsFor is how long after its last delivery a key is taken to run something that a person's /stop can end.
 	runsFor = time.Hour

@@ -62,7 +62,7 @@ type Live interface {
 	Counters() map[string]uint64
 	// Decisions are the newest verdicts of the gate, newest last.
 	Decisions() []gate.Decision
-	// Forget takes out of them what a person wrote to the instance, and to nobody.
+	// Forget takes out of them what a person wrote to the instance, and to nobody, and forgets what programs told them.
 	Forget(relay.InstanceID, relay.PlatformID, relay.UserID)
 	// Ready reports whether the store is writable and every bot's updates flow.
 	Ready() bool

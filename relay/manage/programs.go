@@ -204,6 +204,10 @@ func (s *programs) linkedPeople(ctx context.Context, names []string) (out []call
 		if len(bound) == 0 {
 			return nil, refuse(NotFound, "%s person %s is not linked to a gateway", platform, who.User).try("link", "NAME")
 		}
+		if !slices.ContainsFunc(bound, func(b store.Binding) bool { return len(b.Commands) == 0 }) {
+			return nil, refuse(Held, "%s person %s is linked for commands only, and a program writes in the name of a gateway that gets their messages",
+				platform, who.User).try("bind", "NAME", platform, string(who.User))
+		}
 		out = append(out, callers.Person{Platform: who.Platform, User: who.User})
 	}
 	return out, nil

@@ -17,9 +17,13 @@ type Commands struct {
 }
 
 // Learn stores the manifest that a hello brought, if it did, and shows the union of all to people: also the
-// commands of a gateway that is away.
+// commands of a gateway that is away. The newest gateways declare theirs for Discord alone; bots elsewhere that have to
+// know commands learn them from there.
 func (cs *Commands) Learn(ctx context.Context, i relay.InstanceID, on relay.PlatformID, manifest []json.RawMessage) error {
-	here := func(p platforms.Bot) bool { return p.ID().Platform == on }
+	here := func(p platforms.Bot) bool {
+		_, knows := p.(platforms.CommandKnower)
+		return p.ID().Platform == on || knows && on == declaredFor
+	}
 	if len(manifest) == 0 || !slices.ContainsFunc(cs.bots.Bots(), here) {
 		return nil // a gateway could make up networks without end
 	}
@@ -29,13 +33,23 @@ func (cs *Commands) Learn(ctx context.Context, i relay.InstanceID, on relay.Plat
 	return cs.Show(ctx, on)
 }
 
-// Show hands the union of all instances' commands to the bots of the platform; empty: of every one. If some
-// bots are named, others are left alone.
+// declaredFor is the platform with whose hello gateways send a manifest.
+const declaredFor relay.PlatformID = "discord"
+
+// Show hands the union of all instances' commands to the bots of the platform, and the names of all commands to those that
+// have to know them; empty: of every one. If some bots are named, others are left alone.
 func (cs *Commands) Show(ctx context.Context, platform relay.PlatformID, only ...platforms.Bot) error {
 	if only == nil {
 		only = cs.bots.Bots()
 	}
 	for _, p := range only {
+		if k, ok := p.(platforms.CommandKnower); ok {
+			all, err := cs.db.Commands.List(ctx, "")
+			if err != nil {
+				return err
+			}
+			k.KnowCommands(namesIn(all))
+		}
 		r, ok := p.(platforms.CommandRegistrar)
 		if !ok || platform != "" && p.ID().Platform != platform {
 			continue
@@ -56,15 +70,30 @@ func unite(all []store.Manifest) []json.RawMessage {
 	out := []json.RawMessage{}
 	for _, m := range all {
 		for _, raw := range m.Commands {
-			var c struct {
-				Name string `json:"name"`
+			if name := nameOf(raw); name != "" && !names[name] {
+				names[name] = true
+				out = append(out, raw)
 			}
-			if json.Unmarshal(raw, &c) != nil || c.Name == "" || names[c.Name] {
-				continue
-			}
-			names[c.Name] = true
-			out = append(out, raw)
 		}
 	}
 	return out
+}
+
+// namesIn are the names of all commands.
+func namesIn(all []store.Manifest) (out []string) {
+	for _, raw := range unite(all) {
+		out = append(out, nameOf(raw))
+	}
+	return out
+}
+
+// nameOf is a command's name; empty: it has none.
+func nameOf(raw json.RawMessage) string {
+	var c struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(raw, &c) != nil {
+		return ""
+	}
+	return c.Name
 }

@@ -14,12 +14,36 @@ func Forms(src relay.Source) (out []relay.SessionKey) {
 		profiles = profiles[:1]
 	}
 	for _, profile := range profiles {
-		for _, o := range []Options{{}, {SharedGroups: true}, {ThreadPerUser: true}} {
-			o.Profile = profile
-			if k := Build(src, o); !slices.Contains(out, k) {
-				out = append(out, k)
+		for _, s := range seen(src) {
+			for _, o := range []Options{{}, {SharedGroups: true}, {ThreadPerUser: true}} {
+				o.Profile = profile
+				if k := Build(s, o); !slices.Contains(out, k) {
+					out = append(out, k)
+				}
 			}
 		}
+	}
+	return out
+}
+
+// seen are src as gateways see it. On Slack the newest make a thread of each message at the top, where their settings say
+// so, and those of June leave the workspace out.
+func seen(src relay.Source) []relay.Source {
+	if src.Platform != slack {
+		return []relay.Source{src}
+	}
+	out := []relay.Source{src}
+	if src.ThreadID == "" && src.MessageID != "" {
+		stamped := src
+		stamped.ThreadID = relay.ThreadID(src.MessageID)
+		out = append(out, stamped)
+	}
+	if src.Scope == "" {
+		return out
+	}
+	for _, s := range slices.Clone(out) {
+		s.Scope = ""
+		out = append(out, s)
 	}
 	return out
 }

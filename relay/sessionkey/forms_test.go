@@ -55,6 +55,39 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestFormsOfFurtherNetworks: keys of Slack, Matrix, Signal and others that gateways' own code computed, those of June too.
+func TestFormsOfFurtherNetworks(t *testing.T) {
+	for i, v := range readVectors(t, "session_keys_more.json", 150) {
+		src := v.source()
+		src.Profile = v.Options.Profile
+		for _, key := range []relay.SessionKey{v.Key, v.June} {
+			if key != "" && !slices.Contains(sessionkey.Forms(src), key) {
+				t.Errorf("vector %d, %+v: %s is not in %q", i, v.Source, key, sessionkey.Forms(src))
+			}
+		}
+	}
+}
+
+// TestFormsOfSlack: the newest gateways make a thread of a message at the top, if their operator wants it, and leave a real one.
+func TestFormsOfSlack(t *testing.T) {
+	top := relay.Source{Platform: "slack", ChatType: relay.ChatGroup, ChatID: "C0", UserID: "U1", Scope: "T0", MessageID: "1712.1"}
+	want := []relay.SessionKey{
+		"agent:main:slack:group:T0:C0:U1", "agent:main:slack:group:T0:C0",
+		"agent:main:slack:group:T0:C0:1712.1", "agent:main:slack:group:T0:C0:1712.1:U1",
+		"agent:main:slack:group:C0:U1", "agent:main:slack:group:C0",
+		"agent:main:slack:group:C0:1712.1", "agent:main:slack:group:C0:1712.1:U1",
+	}
+	if diff := cmp.Diff(want, sessionkey.Forms(top)); diff != "" {
+		t.Errorf("at the top (-want +got):\n%s", diff)
+	}
+	inside := top
+	inside.ThreadID, inside.MessageID = "1712.1", "1713.2"
+	want = []relay.SessionKey{want[2], want[3], want[6], want[7]}
+	if diff := cmp.Diff(want, sessionkey.Forms(inside)); diff != "" {
+		t.Errorf("in a thread (-want +got):\n%s", diff)
+	}
+}
+
 // TestFormsHoldEverySetting: whatever a gateway's settings are, its key is among the forms, and the default is the first.
 func TestFormsHoldEverySetting(t *testing.T) {
 	for _, typ := range []relay.ChatType{relay.ChatDM, relay.ChatGroup, relay.ChatChannel, relay.ChatThread} {

@@ -19,17 +19,35 @@ type vector struct {
 		UserID    relay.UserID     `json:"user_id"`
 		UserIDAlt relay.UserID     `json:"user_id_alt"`
 		ThreadID  relay.ThreadID   `json:"thread_id"`
+		Scope     relay.ScopeID    `json:"scope_id"`
 	} `json:"source"`
 	Options struct {
 		Profile       string `json:"profile"`
 		GroupPerUser  *bool  `json:"group_sessions_per_user"`
 		ThreadPerUser bool   `json:"thread_sessions_per_user"`
 	} `json:"options"`
-	Key relay.SessionKey `json:"key"`
+	Key  relay.SessionKey `json:"key"`
+	June relay.SessionKey `json:"june_key"` // of gateways of June, where theirs is another
 }
 
-func TestVectors(t *testing.T) {
-	f, err := os.Open("../../testdata/vectors/session_keys.json")
+func (v vector) source() relay.Source {
+	return relay.Source{
+		Platform: v.Source.Platform, ChatType: v.Source.ChatType, ChatID: v.Source.ChatID, UserID: v.Source.UserID,
+		UserIDAlt: v.Source.UserIDAlt, ThreadID: v.Source.ThreadID, Scope: v.Source.Scope,
+	}
+}
+
+func (v vector) options() sessionkey.Options {
+	return sessionkey.Options{
+		Profile:       v.Options.Profile,
+		SharedGroups:  v.Options.GroupPerUser != nil && !*v.Options.GroupPerUser,
+		ThreadPerUser: v.Options.ThreadPerUser,
+	}
+}
+
+// readVectors reads at least that many vectors.
+func readVectors(t *testing.T, name string, least int) []vector {
+	f, err := os.Open("../../testdata/vectors/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,20 +58,18 @@ func TestVectors(t *testing.T) {
 	if err := dec.Decode(&vectors); err != nil {
 		t.Fatal(err)
 	}
-	if len(vectors) < 360 {
-		t.Fatalf("%d vectors, want 360", len(vectors))
+	if len(vectors) < least {
+		t.Fatalf("%d vectors, want %d", len(vectors), least)
 	}
-	for i, v := range vectors {
-		got := sessionkey.Build(relay.Source{
-			Platform: v.Source.Platform, ChatType: v.Source.ChatType, ChatID: v.Source.ChatID,
-			UserID: v.Source.UserID, UserIDAlt: v.Source.UserIDAlt, ThreadID: v.Source.ThreadID,
-		}, sessionkey.Options{
-			Profile:       v.Options.Profile,
-			SharedGroups:  v.Options.GroupPerUser != nil && !*v.Options.GroupPerUser,
-			ThreadPerUser: v.Options.ThreadPerUser,
-		})
-		if got != v.Key {
-			t.Errorf("vector %d, %+v: got %s, want %s", i, v.Source, got, v.Key)
+	return vectors
+}
+
+func TestVectors(t *testing.T) {
+	for name, least := range map[string]int{"session_keys.json": 360, "session_keys_more.json": 150} {
+		for i, v := range readVectors(t, name, least) {
+			if got := sessionkey.Build(v.source(), v.options()); got != v.Key {
+				t.Errorf("%s, vector %d, %+v: got %s, want %s", name, i, v.Source, got, v.Key)
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,29 +37,9 @@ func Split(text string, limit int) []string {
 // splitter is the markdown.Cuts of one text.
 type splitter struct{ markdown.Splitter[rune] }
 
-// span is a range of runes.
-type span struct{ from, to int }
-
 // inline finds what stands within a line and means something only as a whole.
 var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
 	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
-
-// wholes are what a cut between from and to should not tear, in order. It looks no further: a text may hold a hundred
-// thousand of them.
-func (s *splitter) wholes(from, to int) []span {
-	text := string(s.Text[from:min(to+s.Limit/2, len(s.Text))])
-	var out []span
-	at, runes := 0, from
-	for _, m := range inline.FindAllStringIndex(text, -1) {
-		begin := runes + utf8.RuneCountInString(text[at:m[0]])
-		end := begin + utf8.RuneCountInString(text[m[0]:m[1]])
-		if end-begin <= s.Limit/2 {
-			out = append(out, span{begin, end})
-		}
-		at, runes = m[1], end
-	}
-	return out
-}
 
 // wide are blanks in a row that would leave no good place for a cut.
 var wide = regexp.MustCompile(`[\t\v\f\r\x{85}\pZ]{40,}`)
@@ -149,8 +128,8 @@ func (s *splitter) Reach(start int) int {
 }
 
 func (s *splitter) Words(start, end int) func(int) bool {
-	whole := s.wholes(start, end)
-	return func(i int) bool { return !tears(whole, i) && s.Letters(start, i) }
+	whole := s.Wholes(inline, start, end)
+	return func(i int) bool { return !whole.Torn(i) && s.Letters(start, i) }
 }
 
 // Letters implements markdown.Cuts: neither piece of a line that is cut may be a fence: not the end of the part
@@ -176,15 +155,4 @@ func (s *splitter) isFence(start, limit int) bool {
 		}
 	}
 	return opensFence(string(s.Text[start:end]))
-}
-
-// tears reports whether a cut at i would tear one of whole.
-func tears(whole []span, i int) bool {
-	k, _ := slices.BinarySearchFunc(whole, i, func(w span, i int) int {
-		if w.to <= i {
-			return -1
-		}
-		return 1
-	})
-	return k < len(whole) && whole[k].from < i
 }

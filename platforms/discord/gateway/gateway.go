@@ -24,12 +24,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/socket"
 	"github.com/hermes-connector/hermes-connector/platforms/status"
 )
 
@@ -122,7 +121,7 @@ type Gateway struct {
 
 	// Of the connection at hand.
 	resuming bool
-	sock     *socket
+	sock     *connection
 }
 
 // New makes a gateway that goes on with s, if s has an id.
@@ -159,7 +158,7 @@ func (g *Gateway) once(ctx context.Context) error {
 		return err
 	}
 	g.detours = 0
-	err = g.sock.serve(ctx)
+	err = g.sock.Serve(ctx, g.sock)
 	switch {
 	case g.sock.greeted.Load():
 		g.resumes = 0
@@ -220,24 +219,15 @@ func (g *Gateway) dial(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	dialCtx, cancel := context.WithTimeout(ctx, g.Settings.Duration(keyAnswerWait))
-	defer cancel()
-	conn, resp, err := websocket.Dial(dialCtx, target, &websocket.DialOptions{
-		HTTPClient: g.Rest.Direct.HTTP,
-		HTTPHeader: http.Header{"User-Agent": {rest.UserAgent}},
+	sock, err := socket.Dial(ctx, target, "the gateway", socket.Options{
+		HTTP: g.Rest.Direct.HTTP, Header: http.Header{"User-Agent": {rest.UserAgent}},
+		Wait: g.Settings.Duration(keyAnswerWait), Close: closeAgain,
+		Whole: maxPayload, Skipped: maxSkipped, Head: HeadBytes,
 	})
 	if err != nil {
-		if resp != nil {
-			return fmt.Errorf("connect to the gateway: HTTP %d", resp.StatusCode)
-		}
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err
-		}
-		return fmt.Errorf("connect to the gateway: %w", err)
+		return err
 	}
-	conn.SetReadLimit(-1) // socket.read has its own
-	g.sock = &socket{conn: conn, to: g, wait: g.Settings.Duration(keyAnswerWait), nudge: make(chan struct{}, 1)}
+	g.sock = &connection{Socket: sock, to: g, nudge: make(chan struct{}, 1)}
 	if g.resuming {
 		g.sock.seq.Store(g.live.Seq)
 	}

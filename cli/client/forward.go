@@ -1,4 +1,4 @@
-package handler
+package client
 
 import (
 	"encoding/json"
@@ -41,9 +41,9 @@ const slashCommand = 2
 
 var threads = []int{10, 11, 12}
 
-// commandOf is the slash command in a forward, as the event that a bot without interactions = "passthrough" makes of it; false:
+// CommandOf is the slash command in a forward, as the event that a bot without interactions = "passthrough" makes of it; false:
 // it is none.
-func commandOf(p wire.PassthroughForward) (in wire.Inbound, ok bool) {
+func CommandOf(p wire.PassthroughForward) (in wire.Inbound, ok bool) {
 	var d discordCommand
 	if p.Forward.Event.Bot.Platform != "discord" || json.Unmarshal(p.Forward.Body, &d) != nil || d.Type != slashCommand || d.Data.Name == "" {
 		return in, false

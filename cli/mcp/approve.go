@@ -1,0 +1,234 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// approvalLife is how long a person is waited for, and maxApprovals how many requests may be open.
+	approvalLife = time.Hour
+	maxApprovals = 100
+	// ownPrompts begins the ids of our prompts; what follows tells processes apart, since a restart closes what is open.
+	ownPrompts = "mcp-"
+)
+
+// The decisions of a person, as options of a prompt and as Claude Code spells them.
+const (
+	allow = "allow"
+	deny  = "deny"
+)
+
+// requestID is what ids of requests look like: typed on a phone, an l is no letter to tell from others.
+var requestID = regexp.MustCompile(`^[a-km-z]{5}$`)
+
+// typedAnswer is what a person types where there are no buttons.
+var typedAnswer = regexp.MustCompile(`(?i)^\s*(yes|no)\s+([a-km-z]{5})\s*$`)
+
+// request is what Claude Code wants to do.
+type request struct {
+	ID          string `json:"request_id"`
+	Tool        string `json:"tool_name"`
+	Description string `json:"description"`
+	Preview     string `json:"input_preview"`
+}
+
+// approval is a request that no person has answered.
+type approval struct {
+	request
+	asked time.Time
+	typed bool // the person was asked to type
+}
+
+// approvals are what is open. Nothing of it is on disk: a restart closes it.
+type approvals struct {
+	server *Server
+	nonce  string
+	came   chan request
+
+	mu   sync.Mutex // guards open
+	open []approval
+}
+
+func (a *approvals) init(s *Server) {
+	a.server, a.nonce, a.came = s, string(relay.NewMediaID())[:8], make(chan request, maxApprovals)
+}
+
+// take takes a request from the client; true: it was one. It does not wait.
+func (a *approvals) take(method string, params json.RawMessage) bool {
+	if method != requestMethod {
+		return false
+	}
+	var r request
+	if err := json.Unmarshal(params, &r); err != nil || !requestID.MatchString(r.ID) || a.server.o.ApproveIn == "" {
+		a.server.o.Log.Warn("a request for permission is not understood")
+		return true
+	}
+	select {
+	case a.came <- r:
+	default:
+		a.server.o.Log.Warn("a request for permission is not passed on: too many wait")
+	}
+	return true
+}
+
+// run asks the person, one request after the other, until ctx ends.
+func (a *approvals) run(ctx context.Context, sp *spool.Spool) {
+	for {
+		select {
+		case r := <-a.came:
+			if err := a.ask(ctx, sp, r); err != nil && ctx.Err() == nil {
+				a.server.o.Log.Warn("a person was not asked for permission", "err", err)
+				a.close(r.ID)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// where is the conversation in which people are asked; it has to be direct messages.
+func (a *approvals) where(sp *spool.Spool) (relay.Source, error) {
+	c, ok := find(sp, a.server.o.ApproveIn)
+	if !ok {
+		c, ok = fromKey(a.server.o.ApproveIn)
+	}
+	if !ok || c.Source.ChatType != relay.ChatDM {
+		return relay.Source{}, errors.New("--approve-in names no direct messages")
+	}
+	return c.Source, nil
+}
+
+// ask asks the person with buttons, or in words where there are none.
+func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
+	src, err := a.where(sp)
+	if err != nil {
+		return err
+	}
+	if !a.add(approval{request: r, asked: time.Now()}) {
+		return errors.New("too many wait")
+	}
+	words := r.question()
+	meta := relay.Metadata{ThreadID: src.ThreadID, Scope: src.Scope, UserID: src.UserID, Notify: true}
+	a.server.acting.RLock()
+	defer a.server.acting.RUnlock()
+	_, err = a.server.client.Act(ctx, src.Platform, relay.Prompt{
+		Chat: src.ChatID, Content: words, Kind: relay.PromptApproval, PromptID: a.prompt(r.ID), TimeoutS: approvalLife.Seconds(), Meta: meta,
+		Options: []relay.PromptOption{{ID: allow, Label: "Allow", Style: "success"}, {ID: deny, Label: "Deny", Style: "danger"}},
+	})
+	if refusal, ok := errors.AsType[*relay.ActionError](err); !ok || !strings.HasPrefix(refusal.Public, relay.Unsupported(relay.OpPrompt).Public) {
+		return err
+	}
+	a.asTyped(r.ID)
+	words += fmt.Sprintf("\n\nAnswer \"yes %s\" or \"no %s\".", r.ID, r.ID)
+	_, err = a.server.client.Act(ctx, src.Platform, relay.Send{Chat: src.ChatID, Content: words, Meta: meta})
+	return err
+}
+
+// question is what the person reads. What the client shows stands in a block that it cannot end.
+func (r request) question() string {
+	words := "Claude Code asks to use **" + label(r.Tool) + "** (" + r.ID + ")."
+	for _, s := range []string{r.Description, r.Preview} {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		if cut := []rune(s); len(cut) > 1000 {
+			s = string(cut[:1000]) + " …"
+		}
+		fence := "```"
+		for strings.Contains(s, fence) {
+			fence += "`"
+		}
+		words += "\n" + fence + "\n" + s + "\n" + fence
+	}
+	return words
+}
+
+func (a *approvals) prompt(id string) string { return ownPrompts + a.nonce + "-" + id }
+
+// add opens a request; one that comes again replaces the former.
+func (a *approvals) add(r approval) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = slices.DeleteFunc(a.open, func(o approval) bool { return o.ID == r.ID || time.Since(o.asked) > approvalLife })
+	if len(a.open) >= maxApprovals {
+		return false
+	}
+	a.open = append(a.open, r)
+	return true
+}
+
+func (a *approvals) asTyped(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.open {
+		a.open[i].typed = a.open[i].typed || a.open[i].ID == id
+	}
+}
+
+// list are the requests that are open, the oldest first.
+func (a *approvals) list() []approval {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = slices.DeleteFunc(a.open, func(o approval) bool { return time.Since(o.asked) > approvalLife })
+	return slices.Clone(a.open)
+}
+
+// close closes a request; false: it was not open.
+func (a *approvals) close(id string) bool {
+	open := a.list()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = slices.DeleteFunc(a.open, func(o approval) bool { return o.ID == id })
+	return slices.ContainsFunc(open, func(o approval) bool { return o.ID == id })
+}
+
+// answered reports whether an event is a person's answer to a request, or to one that is closed, and so nothing for a client to
+// read. It passes on what the person decided.
+func (a *approvals) answered(ctx context.Context, sp *spool.Spool, ev relay.Event) bool {
+	if p := ev.Prompt; p != nil && strings.HasPrefix(p.PromptID, ownPrompts) {
+		if id, ours := strings.CutPrefix(p.PromptID, a.prompt("")); ours && a.here(sp, ev) {
+			a.decide(ctx, id, p.OptionID)
+		}
+		return true
+	}
+	m := typedAnswer.FindStringSubmatch(ev.Text)
+	if m == nil || ev.Prompt != nil || !a.here(sp, ev) {
+		return false
+	}
+	id := strings.ToLower(m[2])
+	if !slices.ContainsFunc(a.list(), func(o approval) bool { return o.ID == id && o.typed }) {
+		return false
+	}
+	a.decide(ctx, id, map[bool]string{true: allow, false: deny}[strings.EqualFold(m[1], "yes")])
+	return true
+}
+
+// here reports whether an event came from where people are asked.
+func (a *approvals) here(sp *spool.Spool, ev relay.Event) bool {
+	src, err := a.where(sp)
+	return a.server.o.ApproveIn != "" && err == nil && ev.Source.ChatType == relay.ChatDM &&
+		ev.Source.Platform == src.Platform && ev.Source.ChatID == src.ChatID && cmp.Or(src.ThreadID, ev.Source.ThreadID) == ev.Source.ThreadID
+}
+
+// decide tells the client what was decided of a request that is open.
+func (a *approvals) decide(ctx context.Context, id, decision string) {
+	if decision != allow && decision != deny || !a.close(id) {
+		return
+	}
+	err := a.server.stdio.notify(ctx, permissionMethod, map[string]string{"request_id": id, "behavior": decision})
+	if err != nil {
+		a.server.o.Log.Warn("the client was not told of a decision", "err", err)
+	}
+}

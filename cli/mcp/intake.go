@@ -1,0 +1,100 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/client"
+	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// mendEvery is how often it is tried to write a spool that could not be written.
+const mendEvery = 30 * time.Second
+
+// intake takes over one delivery after the other until ctx ends.
+func (s *Server) intake(ctx context.Context, sp *spool.Spool) {
+	for ctx.Err() == nil {
+		if sp.Full() || sp.Broken() != nil {
+			s.rest(ctx, sp)
+			continue
+		}
+		f, err := s.client.Next(ctx)
+		if err != nil {
+			return // told to stop
+		}
+		switch f := f.(type) {
+		case wire.Inbound:
+			err = s.take(ctx, sp, f)
+		case wire.PassthroughForward:
+			if in, ok := client.CommandOf(f); ok {
+				err = s.take(ctx, sp, in)
+			} else {
+				_ = s.client.Acknowledge(ctx, f.Buffer) // it is nothing that a client could read
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			s.o.Log.Error("a message is not taken over, and waits at the connector", "err", err)
+		}
+	}
+}
+
+// take puts one delivery into the spool, and acknowledges it then. What comes again is acknowledged again.
+func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) error {
+	digest := digestOf(in)
+	if !sp.Has(digest) && !s.approvals.answered(ctx, sp, in.Event) {
+		ev := in.Event
+		e := spool.Entry{Digest: digest, Key: string(sessionkey.Build(ev.Source, sessionkey.Options{})), Files: s.fetchAll(ctx, sp, ev.Media)}
+		if ctx.Err() != nil {
+			return ctx.Err() // its files may be there the next time
+		}
+		ev.Media = nil
+		e.Event = ev
+		if err := sp.Append(e); err != nil {
+			return err
+		}
+	}
+	_ = s.client.Acknowledge(ctx, in.Buffer) // of a connection that is lost it comes again, and is known
+	return nil
+}
+
+// digestOf tells deliveries apart. A buffer id may begin anew when the connector's database is restored from a backup.
+func digestOf(in wire.Inbound) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{in.Buffer, string(in.Event.Source.Platform), string(in.Event.MessageID)}))
+	return hex.EncodeToString(sum[:12])
+}
+
+// rest has the connector keep what comes until there is room again. What was given meanwhile comes again, and counts no death;
+// messages can still be sent.
+func (s *Server) rest(ctx context.Context, sp *spool.Spool) {
+	s.o.Log.Warn("the spool takes no more: the connector keeps what comes", "full", sp.Full(), "err", sp.Broken())
+	tick := time.NewTicker(mendEvery)
+	defer tick.Stop()
+	told := int64(-1)
+	for {
+		changed := sp.Changed()
+		if sp.Broken() == nil && sp.Low() {
+			s.o.Log.Info("the spool has room again")
+			s.acting.Lock()
+			s.client.Redial()
+			s.acting.Unlock()
+			return
+		}
+		if n := s.greeted.Load(); n != told {
+			told = n
+			_ = s.client.GoingIdle(ctx) // said again with the next connection
+		}
+		select {
+		case <-changed:
+		case <-s.greeting:
+		case <-tick.C:
+			_ = sp.Mend() // what is wrong stands in Broken
+		case <-ctx.Done():
+			return
+		}
+	}
+}

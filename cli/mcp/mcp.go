@@ -1,0 +1,246 @@
+// Package mcp gives an instance's chats to a client of the Model Context Protocol: a process that the client starts, and that dials
+// the connector as a gateway does. What people write is put into a spool first, and acknowledged to the connector then; it waits
+// there until the client confirms it.
+//
+// Invariants:
+//
+//  1. An event is acknowledged when it is in the spool, and leaves it when a client has confirmed it. What cannot be written is not
+//     acknowledged.
+//  2. Pushing and reading confirm nothing.
+//  3. A message is said to be sent only when the connector says so; one of which nobody knows is never sent again by itself.
+//  4. What people wrote stands in members called text and content, and in previews, and nowhere else.
+//  5. Only a person allows what a client asks for.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hermes-connector/hermes-connector/cli/client"
+	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+const (
+	// farewell is how long the end may take once the client is gone.
+	farewell = time.Second
+	// lockEvery is how often it is looked whether another process still has the spool.
+	lockEvery = time.Second
+	// tidyEvery is how often history is looked through for what is too old.
+	tidyEvery = 24 * time.Hour
+)
+
+// Options are what a server is for.
+type Options struct {
+	Credential client.Credential
+	Dir        string // of the spool
+	History    int    // see spool.Options
+	// Claude: each event is also pushed, as Claude Code takes it.
+	Claude bool
+	// ApproveIn is the key of the direct messages in which a person is asked for what Claude Code wants to do; empty: nobody is.
+	ApproveIn string
+	// Mend says what to do when the connector refuses the credential.
+	Mend    string
+	Version string
+	In      io.Reader
+	Out     io.Writer
+	Log     *slog.Logger
+	Pause   time.Duration // see client.Client
+}
+
+// Server is one process of `mcp`. Run it once.
+type Server struct {
+	o         Options
+	client    *client.Client
+	http      *http.Client
+	stdio     *stdio
+	approvals approvals
+	life      context.Context // of what a call began; it ends when Run does
+	ending    context.Context // it ends when the client is gone
+
+	acting   sync.RWMutex  // held for reading while a connection is needed
+	greeted  atomic.Int64  // how often the connector has greeted
+	greeting chan struct{} // it just has
+
+	mu      sync.Mutex    // guards the fields below
+	looked  chan struct{} // closed when it is known whether the spool is ours
+	spool   *spool.Spool  // nil: there is none yet
+	trouble error         // why nothing works
+}
+
+// New is a server that is not running yet.
+func New(o Options) *Server {
+	s := &Server{o: o, stdio: newStdio(o.In, o.Out), greeting: make(chan struct{}, 1), looked: make(chan struct{})}
+	s.http = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	s.client = &client.Client{Credential: o.Credential, OneByOne: true, LinkWait: linkWait, Log: o.Log, Pause: o.Pause, Observe: s.observe}
+	s.approvals.init(s)
+	s.stdio.own = s.approvals.take
+	return s
+}
+
+// observe sees when the connector greets: a connection begins, and with it deliveries do.
+func (s *Server) observe(outward bool, f wire.Frame) {
+	if _, ok := f.(wire.Descriptor); ok && !outward {
+		s.greeted.Add(1)
+		select {
+		case s.greeting <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run serves the client until it is gone, or ctx ends. Both are no error.
+func (s *Server) Run(ctx context.Context) error {
+	ending, end := context.WithCancel(ctx)
+	defer end()
+	life, die := context.WithCancel(context.WithoutCancel(ctx))
+	defer die()
+	s.ending, s.life = ending, life
+	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Experimental: make(map[string]any)}
+	if s.o.Claude {
+		capabilities.Experimental[claudeChannel] = map[string]any{}
+	}
+	if s.o.ApproveIn != "" {
+		capabilities.Experimental[claudePermission] = map[string]any{}
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: "hermes-connector", Title: "Chats", Version: s.o.Version},
+		&sdk.ServerOptions{Instructions: instructions, Capabilities: capabilities})
+	for _, t := range s.tools() {
+		server.AddTool(t.described(), s.handler(t))
+	}
+	session, err := server.Connect(life, s.stdio, nil)
+	if err != nil {
+		return fmt.Errorf("the client: %w", err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { s.custody(ending, life) })
+	select {
+	case <-s.stdio.ended:
+	case <-ending.Done():
+	}
+	end()
+	answered := make(chan struct{})
+	go func() { // what the client asked for before it went may still be answered; a client that reads nothing keeps nobody
+		defer close(answered)
+		if ctx.Err() == nil {
+			_ = session.Wait()
+		}
+	}()
+	late := time.NewTimer(farewell)
+	defer late.Stop()
+	select {
+	case <-answered:
+	case <-late.C:
+	}
+	wg.Wait()
+	die()
+	return s.stdio.Close()
+}
+
+// custody takes over what the connector delivers, as soon as the spool is this process's, until ctx ends.
+func (s *Server) custody(ctx, life context.Context) {
+	sp := s.takeSpool(ctx)
+	if sp == nil {
+		return
+	}
+	defer func() {
+		if err := sp.Close(); err != nil {
+			s.o.Log.Warn("the spool was not closed", "err", err)
+		}
+	}()
+	connected, disconnect := context.WithCancel(life)
+	defer disconnect()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.client.Run(connected); errors.Is(err, client.ErrRefused) {
+			s.o.Log.Error("the connector refuses the credential", "fix", s.o.Mend)
+			s.settle(nil, fmt.Errorf("the connector refuses the credential: %s", s.o.Mend))
+		}
+	})
+	wg.Go(func() { s.intake(ctx, sp) })
+	if s.o.Claude {
+		wg.Go(func() { s.push(ctx, sp) })
+	}
+	wg.Go(func() { s.approvals.run(ctx, sp) })
+	wg.Go(func() { s.tidy(ctx, sp) })
+	<-ctx.Done()
+	bye, cancel := context.WithTimeout(life, farewell)
+	defer cancel()
+	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps what is not acknowledged
+	disconnect()
+	wg.Wait()
+}
+
+// takeSpool opens the spool, and waits while another process has it. It is nil when ctx ends, or when there is no way.
+func (s *Server) takeSpool(ctx context.Context) *spool.Spool {
+	tick := time.NewTicker(lockEvery)
+	defer tick.Stop()
+	for {
+		sp, err := spool.Open(s.o.Dir, spool.Options{Gateway: s.o.Credential.ID, History: s.o.History, Now: time.Now})
+		held, isHeld := errors.AsType[spool.Held](err)
+		if isHeld {
+			err = fmt.Errorf("the spool in %s is %w; this takes over when that ends", s.o.Dir, held)
+		}
+		s.settle(sp, err)
+		if err == nil || !isHeld {
+			return sp
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// settle says what calls get from now on: the spool, unless it is nil, or why there is nothing.
+func (s *Server) settle(sp *spool.Spool, trouble error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sp != nil {
+		s.spool = sp
+	}
+	s.trouble = trouble
+	select {
+	case <-s.looked:
+	default:
+		close(s.looked)
+	}
+}
+
+// open is the spool, or why there is none.
+func (s *Server) open(ctx context.Context) (*spool.Spool, error) {
+	select {
+	case <-s.looked:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spool, s.trouble
+}
+
+// tidy looks through the history once a day.
+func (s *Server) tidy(ctx context.Context, sp *spool.Spool) {
+	tick := time.NewTicker(tidyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := sp.Tidy(); err != nil {
+				s.o.Log.Warn("old history is still there", "err", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}

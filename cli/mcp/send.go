@@ -1,0 +1,192 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/client"
+	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// What becomes of a message.
+const (
+	statusSent    = "sent"
+	statusQueued  = "queued" // in the connector's outbox
+	statusNotSent = spool.NotSent
+	statusUnknown = "unknown"
+)
+
+const (
+	// linkWait is how long a message waits for a connection, and answerWait how long the connector's answer is waited for, which
+	// comes within 25 s.
+	linkWait, answerWait = 20 * time.Second, 60 * time.Second
+	// unknownReason is the reason of what is unknown.
+	unknownReason = "it may have been sent; ask before repeating it"
+	// forbidden is what is said of a chat that may not be written to, and of one that is not there.
+	forbidden = "this conversation is not an approved destination"
+)
+
+// maxText is how long a message may be that is sent, in bytes.
+const maxText = 64 << 10
+
+// find is the conversation that a client means by its key, or by a label of it, as it stands in a notification.
+func find(sp *spool.Spool, key string) (spool.Chat, bool) {
+	if c, ok := sp.Chat(key); ok {
+		return c, true
+	}
+	var found []spool.Chat
+	for _, c := range sp.Chats() {
+		if label(c.Key) == key {
+			found = append(found, c)
+		}
+	}
+	if len(found) != 1 {
+		return spool.Chat{}, false
+	}
+	return found[0], true
+}
+
+// findTarget is the conversation that "platform:chat" means: the newest in that chat, or, if the spool has seen none, one with the
+// chat alone.
+func findTarget(sp *spool.Spool, target string) (spool.Chat, bool) {
+	platform, chat, ok := strings.Cut(target, ":")
+	if !ok || platform == "" || chat == "" {
+		return spool.Chat{}, false
+	}
+	for _, c := range sp.Chats() {
+		if string(c.Source.Platform) == platform && string(c.Source.ChatID) == chat {
+			return c, true
+		}
+	}
+	return spool.Chat{Key: target, Source: relay.Source{Platform: relay.PlatformID(platform), ChatID: relay.ChatID(chat)}}, true
+}
+
+// fromKey is the conversation that a key names which the spool has not seen, as far as a key says. Whether it is there and may be
+// written to, the connector says.
+func fromKey(key string) (spool.Chat, bool) {
+	parts := strings.Split(key, ":")
+	if len(parts) < 5 || parts[0] != "agent" || parts[4] == "" {
+		return spool.Chat{}, false
+	}
+	src := relay.Source{Platform: relay.PlatformID(parts[2]), ChatType: relay.ChatType(parts[3]), ChatID: relay.ChatID(parts[4])}
+	if len(parts) > 5 && (src.ChatType == relay.ChatDM || src.ChatType == relay.ChatThread) {
+		src.ThreadID = relay.ThreadID(parts[5])
+	}
+	return spool.Chat{Key: key, Source: src}, true
+}
+
+// sending is a message to be sent.
+type sending struct {
+	chat     spool.Chat
+	there    bool // chat says to where
+	text     string
+	replyTo  relay.MessageID
+	key      string
+	confirms spool.Cursor
+}
+
+// digest tells the messages under a key apart.
+func (m sending) digest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{m.chat.Key, m.text, string(m.replyTo)}))
+	return hex.EncodeToString(sum[:16])
+}
+
+// send sends a message, and remembers what became of it. It goes on when the client gives up waiting. An error says that nothing
+// was tried.
+func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
+	if m.confirms != 0 && !sp.Given(m.confirms) {
+		return spool.Outcome{}, fmt.Errorf("cursor: %w", spool.ErrNeverGiven)
+	}
+	if m.key != "" {
+		prior, was, err := sp.Begin(m.key, m.digest())
+		switch {
+		case err != nil:
+			return spool.Outcome{}, fmt.Errorf("key: %w", err)
+		case was && prior == nil:
+			return spool.Outcome{Status: statusUnknown, Reason: unknownReason}, nil
+		case was:
+			return *prior, nil
+		}
+	}
+	o := spool.Outcome{Status: statusNotSent, Reason: forbidden}
+	if m.there {
+		o = s.carry(m)
+	}
+	var past *spool.Said
+	if o.Status == statusSent || o.Status == statusQueued {
+		past = &spool.Said{Key: m.chat.Key, Text: m.text}
+		if n := len(o.MessageIDs); n > 0 {
+			past.ID = o.MessageIDs[n-1]
+		}
+	}
+	if err := sp.Finish(m.key, o, m.chat, past, m.confirms); err != nil {
+		s.o.Log.Error("what became of a message is not on disk", "status", o.Status, "err", err)
+	}
+	return o, nil
+}
+
+// carry asks the connector to send a message.
+func (s *Server) carry(m sending) spool.Outcome {
+	ctx, cancel := context.WithTimeout(s.life, linkWait+answerWait)
+	defer cancel()
+	s.acting.RLock() // nobody ends the connection on purpose meanwhile
+	defer s.acting.RUnlock()
+	src := m.chat.Source
+	r, err := s.client.Act(ctx, src.Platform, relay.Send{
+		Chat: src.ChatID, Content: m.text, ReplyTo: m.replyTo,
+		Meta: relay.Metadata{ThreadID: src.ThreadID, Scope: src.Scope, UserID: src.UserID, Notify: true},
+	})
+	return outcomeOf(r, err)
+}
+
+// outcomeOf is what the connector's answer means.
+func outcomeOf(r relay.Result, err error) spool.Outcome {
+	refusal, refused := errors.AsType[*relay.ActionError](err)
+	switch {
+	case err == nil:
+		o := spool.Outcome{Status: statusSent, MessageIDs: r.MessageIDs}
+		if r.Queued {
+			o.Status = statusQueued
+		}
+		if len(o.MessageIDs) == 0 && r.MessageID != "" {
+			o.MessageIDs = []relay.MessageID{r.MessageID}
+		}
+		return o
+	case errors.Is(err, client.ErrNoLink):
+		return spool.Outcome{Status: statusNotSent, Reason: err.Error(), RetryAfter: linkWait}
+	case !refused:
+		return spool.Outcome{Status: statusUnknown, Reason: unknownReason}
+	case refusal.Code == relay.CodeEgressDeclined:
+		return spool.Outcome{Status: statusNotSent, Reason: forbidden}
+	case refusal.Outcome == relay.NotSent:
+		return spool.Outcome{Status: statusNotSent, Reason: cmp.Or(relay.Shown(refusal.Public), "refused"), RetryAfter: refusal.RetryAfter}
+	}
+	return spool.Outcome{Status: statusUnknown, Reason: unknownReason, MessageIDs: refusal.MessageIDs}
+}
+
+// sent is what a client is told of a message.
+type sent struct {
+	Status     string            `json:"status"`
+	MessageID  relay.MessageID   `json:"message_id,omitempty"`
+	MessageIDs []relay.MessageID `json:"message_ids,omitempty"` // if there are several
+	Reason     string            `json:"reason,omitempty"`
+	RetryAfter int64             `json:"retry_after_ms,omitempty"`
+}
+
+func answerOf(o spool.Outcome) sent {
+	out := sent{Status: o.Status, Reason: o.Reason, RetryAfter: o.RetryAfter.Milliseconds()}
+	if n := len(o.MessageIDs); n > 0 {
+		out.MessageID = o.MessageIDs[n-1]
+		if n > 1 {
+			out.MessageIDs = o.MessageIDs
+		}
+	}
+	return out
+}

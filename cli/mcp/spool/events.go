@@ -1,0 +1,301 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
+)
+
+var (
+	// ErrNeverGiven is the answer to a cursor that nobody was given.
+	ErrNeverGiven = errors.New("this cursor was never given")
+	// ErrOtherText is the answer to a key under which something else was sent.
+	ErrOtherText = errors.New("this key was used for another message")
+	// ErrRuns is the answer to a key under which something is being sent.
+	ErrRuns = errors.New("a message is being sent under this key")
+	// errKeys: too many keys were used.
+	errKeys = fmt.Errorf("more than %d keys in a day", maxKeys)
+)
+
+// Has reports whether the delivery is in the spool, or was.
+func (s *Spool) Has(digest string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[digest]
+}
+
+// Append adds an event, and gives it its cursor and its time.
+func (s *Spool) Append(e Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[e.Digest] {
+		return nil
+	}
+	e.Cursor, e.At = s.head.Next, s.o.Now().UTC()
+	if e.Cursor >= maxCursor {
+		return errors.New("the spool has no cursors left")
+	}
+	if err := s.write(line{Event: &e}, true); err != nil {
+		return err
+	}
+	s.wakeLocked()
+	return nil
+}
+
+// Full reports whether so much waits that nothing more is to be taken; Low, whether more may be taken again.
+func (s *Spool) Full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.full(1)
+}
+
+// Low reports whether less than half of each bound waits.
+func (s *Spool) Low() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.full(2)
+}
+
+// Waiting are the events that are not confirmed, the oldest first, of one conversation or, without a key, of all.
+func (s *Spool) Waiting(key string) (all []Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.waiting {
+		if key == "" || m.Entry.Key == key {
+			all = append(all, *m)
+		}
+	}
+	return all
+}
+
+// Poll notes that a poll returns these events, so that a later one can confirm them.
+func (s *Spool) Poll(cursors ...Cursor) error { return s.give(polled, cursors) }
+
+// Show notes that the cursors of these events are given, in a push or to whoever reads.
+func (s *Spool) Show(cursors ...Cursor) error { return s.give(shown, cursors) }
+
+// give writes only what is new. It is not synced: when the machine dies, so does whoever it was given to, or they ask anew.
+func (s *Spool) give(how given, cursors []Cursor) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var fresh []Cursor
+	for _, m := range s.waiting {
+		if m.given < how && slices.Contains(cursors, m.Cursor) {
+			fresh = append(fresh, m.Cursor)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	l := line{Polled: fresh}
+	if how == shown {
+		l = line{Shown: fresh}
+	}
+	return s.write(l, false)
+}
+
+// Confirm confirms the events up to a cursor that a poll has returned, of one conversation or, without a key, of all. 0 confirms
+// none. The error is ErrNeverGiven, or that of the disk.
+func (s *Spool) Confirm(upTo Cursor, key string) error {
+	if upTo == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.wasGiven(upTo) {
+		return ErrNeverGiven
+	}
+	var all []Cursor
+	for _, m := range s.waiting {
+		if m.Cursor <= upTo && m.given == polled && (key == "" || m.Entry.Key == key) {
+			all = append(all, m.Cursor)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if err := s.write(line{Confirm: all}, true); err != nil {
+		return err
+	}
+	s.confirmed()
+	return nil
+}
+
+// confirmed is what follows when events were confirmed. s.mu is held.
+func (s *Spool) confirmed() {
+	if s.perChat == 0 && len(s.waiting) == 0 {
+		_ = s.rewrite() // nothing of what was confirmed is to be kept; if it fails, the next write tries again
+	}
+	s.wakeLocked()
+}
+
+// Given reports whether the cursor was given to anybody.
+func (s *Spool) Given(c Cursor) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wasGiven(c)
+}
+
+func (s *Spool) wasGiven(c Cursor) bool {
+	return c >= s.head.Birth && c <= s.head.Highest &&
+		!slices.ContainsFunc(s.waiting, func(m *Message) bool { return m.Cursor == c && m.given == notGiven })
+}
+
+// Begin notes that a message is about to be sent under a key. prior is what became of it when it was sent before, so that it is
+// not to be sent now; that has no outcome when nobody knows. The error is ErrOtherText, ErrRuns, or that of the disk.
+func (s *Spool) Begin(key, digest string) (prior *Outcome, was bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	if u := s.keys[key]; u != nil && (u.runs || now.Sub(u.at) <= keyLife) {
+		switch {
+		case u.digest != digest:
+			return nil, false, ErrOtherText
+		case u.runs:
+			return nil, false, ErrRuns
+		}
+		return u.outcome, true, nil
+	}
+	if len(s.keys) >= maxKeys {
+		if s.expire(now); len(s.keys) >= maxKeys {
+			return nil, false, errKeys
+		}
+	}
+	if err := s.write(line{Begin: &keyLine{Key: key, Digest: digest, At: now.UTC()}}, true); err != nil {
+		return nil, false, err
+	}
+	s.keys[key].runs = true
+	return nil, false, nil
+}
+
+// Finish notes what became of a message: under its key, if it has one, in its conversation, if it was sent, and that it confirms an
+// event, if it does. A key under which nothing was sent is free again. What was sent stays in memory when it cannot be written.
+func (s *Spool) Finish(key string, o Outcome, chat Chat, said *Said, confirms Cursor) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var l line
+	switch {
+	case key == "":
+	case said == nil && o.Status == NotSent:
+		l.Free = key
+	default:
+		l.End = &keyLine{Key: key, Outcome: &o}
+	}
+	if u := s.keys[key]; u != nil {
+		u.runs, u.outcome = false, &o
+	}
+	if l.Free != "" {
+		delete(s.keys, key)
+	}
+	if said != nil {
+		said.At = s.o.Now().UTC()
+		if s.perChat > 0 {
+			l.Said = said
+		}
+		if s.chats[said.Key] == nil {
+			chat.At = said.At
+			l.Chat = &chat
+		}
+		if slices.ContainsFunc(s.waiting, func(m *Message) bool { return m.Cursor == confirms }) {
+			l.Confirm = []Cursor{confirms}
+		}
+	}
+	if l.End == nil && l.Free == "" && l.Said == nil && l.Chat == nil && l.Confirm == nil {
+		return nil
+	}
+	if err := s.write(l, true); err != nil {
+		return err
+	}
+	if l.Confirm != nil {
+		s.confirmed()
+	}
+	return nil
+}
+
+// NotSent is the status of an outcome that leaves a key free.
+const NotSent = "not_sent"
+
+// Chats are the conversations, that of the newest message first.
+func (s *Spool) Chats() (all []Chat) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.chats {
+		all = append(all, c.copied())
+	}
+	slices.SortFunc(all, func(a, b Chat) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Key, b.Key)) })
+	return all
+}
+
+// Chat is the conversation of that key; false: there is none.
+func (s *Spool) Chat(key string) (Chat, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.chats[key]
+	if c == nil {
+		return Chat{}, false
+	}
+	return c.copied(), true
+}
+
+func (c *Chat) copied() Chat {
+	out := *c
+	out.messages = slices.Clone(c.messages)
+	return out
+}
+
+// Messages are the messages of a conversation that are kept, the oldest first.
+func (s *Spool) Messages(key string) (all []Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.chats[key]
+	if c == nil {
+		return nil
+	}
+	for _, m := range c.messages {
+		if m.waits || s.o.Now().Sub(m.at()) <= historyAge {
+			all = append(all, *m)
+		}
+	}
+	return all
+}
+
+// Tidy forgets what is too old. It is to be called once a day.
+func (s *Spool) Tidy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.expire(s.o.Now()) {
+		return nil
+	}
+	return s.rewrite()
+}
+
+// Keep makes a file in the spool's folder of what fill writes, and syncs it. fill says what the file's name ends in. Until an event
+// with the file is appended, the next start removes it.
+func (s *Spool) Keep(fill func(*os.File) (ext string, err error)) (name string, err error) {
+	f, err := files.Temp(s.FilePath("x"), unfinished)
+	if err != nil {
+		return "", err
+	}
+	ext, err := fill(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		name = string(relay.NewMediaID()) + filepath.Ext("x"+ext)
+		err = files.Replace(f.Name(), s.FilePath(name), "")
+	}
+	if err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return name, nil
+}
+
+// Age is how old a message is.
+func (s *Spool) Age(m Message) time.Duration { return s.o.Now().Sub(m.at()) }

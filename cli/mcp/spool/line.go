@@ -1,0 +1,190 @@
+package spool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
+)
+
+// version is that of the file's form.
+const version = 1
+
+// slack is how much of the file may be of no use any more before it is written anew, beside as much as is of use.
+const slack = 1 << 20
+
+// line is one line of the file: a checksum, a space, and this as JSON. What stands in one line happens at once, in the order of
+// the members.
+type line struct {
+	Head    *head    `json:"head,omitempty"` // in the first line only
+	Chat    *Chat    `json:"chat,omitempty"`
+	Event   *Entry   `json:"event,omitempty"`
+	Shown   []Cursor `json:"shown,omitempty"`
+	Polled  []Cursor `json:"polled,omitempty"`
+	Said    *Said    `json:"said,omitempty"`
+	Confirm []Cursor `json:"confirm,omitempty"`
+	Begin   *keyLine `json:"begin,omitempty"`
+	End     *keyLine `json:"end,omitempty"`
+	Free    string   `json:"free,omitempty"` // a key
+}
+
+// head is what the spool knows of itself.
+type head struct {
+	Version int             `json:"v"`
+	Gateway relay.GatewayID `json:"gateway"`
+	Birth   Cursor          `json:"birth"`
+	Next    Cursor          `json:"next"`
+	Highest Cursor          `json:"highest,omitempty"` // the newest cursor that was given
+	Seen    []string        `json:"seen,omitempty"`    // digests of deliveries, oldest first
+}
+
+type keyLine struct {
+	Key     string    `json:"k"`
+	Digest  string    `json:"d,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+	Outcome *Outcome  `json:"out,omitempty"`
+}
+
+var errDamaged = errors.New("it is damaged: look at it, then remove it; what waits in it is lost then")
+
+// encode writes a line as it stands in the file.
+func encode(l line) ([]byte, error) {
+	raw, err := json.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("a line of the spool: %w", err)
+	}
+	return fmt.Appendf(nil, "%08x %s\n", checksum(raw), raw), nil
+}
+
+func checksum(text []byte) uint32 { return crc32.ChecksumIEEE(text) }
+
+// decode reads a line, without its end.
+func decode(raw []byte) (l line, ok bool) {
+	sum, text, ok := bytes.Cut(raw, []byte(" "))
+	if !ok || len(sum) != 8 {
+		return l, false
+	}
+	want, err := strconv.ParseUint(string(sum), 16, 32)
+	if err != nil || uint32(want) != checksum(text) || json.Unmarshal(text, &l) != nil {
+		return line{}, false
+	}
+	return l, true
+}
+
+// load reads the file. whole is how many bytes of it are: the rest was not written to its end, and is to be cut.
+func (m *memory) load(path string, now time.Time) (whole int64, err error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return m.read(raw, now)
+}
+
+// read takes over the lines of a file.
+func (m *memory) read(raw []byte, now time.Time) (whole int64, err error) {
+	var torn bool
+	for rest := raw; len(rest) > 0; {
+		text, behind, ended := bytes.Cut(rest, []byte("\n"))
+		size := len(rest) - len(behind)
+		rest = behind
+		l, ok := decode(text)
+		if !ok || !ended {
+			torn = true // unless something whole is behind it
+			continue
+		}
+		if torn || (l.Head != nil) != (whole == 0) {
+			return 0, errDamaged
+		}
+		if l.Head != nil && l.Head.Version != version {
+			return 0, fmt.Errorf("it was made by another version of this program (%d)", l.Head.Version)
+		}
+		if !m.fits(l) {
+			return 0, errDamaged
+		}
+		m.apply(l, int64(size))
+		whole += int64(size)
+	}
+	if whole == 0 {
+		return 0, errDamaged
+	}
+	m.expire(now)
+	return whole, nil
+}
+
+// write adds a line to the file, syncs it if that matters, and does what it says. s.mu is held.
+func (s *Spool) write(l line, sync bool) error {
+	raw, err := encode(l)
+	if err != nil {
+		return err
+	}
+	if s.broken != nil || s.size > 2*s.use()+slack {
+		if err := s.rewrite(); err != nil {
+			return err
+		}
+	}
+	_, err = s.file.WriteAt(raw, s.size)
+	if err == nil && sync {
+		err = s.file.Sync()
+	}
+	if err != nil {
+		s.broken = fmt.Errorf("the spool cannot be written: %w", err)
+		return s.broken
+	}
+	s.size += int64(len(raw))
+	s.apply(l, int64(len(raw)))
+	s.drop()
+	return nil
+}
+
+// rewrite writes the file anew, with what is of use and no more. s.mu is held.
+func (s *Spool) rewrite() (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the spool cannot be written: %w", err)
+		}
+		s.broken = err
+	}()
+	s.expire(s.o.Now())
+	s.drop()
+	size := int64(0)
+	err = files.Aside(s.path(), leftovers, func(f *os.File) error {
+		for l := range s.lines() {
+			raw, err := encode(l)
+			if err != nil {
+				return err
+			}
+			if _, err := io.Copy(f, bytes.NewReader(raw)); err != nil {
+				return err
+			}
+			size += int64(len(raw))
+		}
+		return nil
+	}, func(temp string) error { return files.Replace(temp, s.path(), "") })
+	if err != nil {
+		return err
+	}
+	if s.file != nil {
+		_ = s.file.Close() // it has no name any more
+	}
+	if s.file, err = os.OpenFile(s.path(), os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	s.size = size
+	return nil
+}
+
+// drop removes the files of messages that are gone. One that stays is the next start's.
+func (s *Spool) drop() {
+	for _, name := range s.useless {
+		_ = os.Remove(s.FilePath(name))
+	}
+	s.useless = nil
+}

@@ -1,0 +1,254 @@
+// Package spool keeps what people wrote on disk until a client confirms that it has it, and for some time after that. It is one
+// file, with a line for each thing that happened, and a folder for the files that came with messages. It knows neither the wire
+// nor MCP.
+//
+// Invariants:
+//
+//  1. What Append, Confirm, Begin and Finish say is synced when they return without an error.
+//  2. A cursor names one event, for ever. Cursors grow, and are below 2^53; those of a new spool start at its birth in milliseconds.
+//  3. An event that is confirmed is never given again, and one that is not is never dropped.
+//  4. A delivery that comes again is the same event.
+//  5. One process has the spool, and it is the one that holds its lock.
+//  6. A line that was not written whole was never acted upon: it is cut. Damage anywhere else is an error.
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
+)
+
+// The bounds of what waits to be confirmed. At one of them the spool is full; below half of all of them it takes more.
+const (
+	MaxEvents = 1000
+	MaxBytes  = 16 << 20  // of the lines of events
+	MaxFiles  = 512 << 20 // bytes of their files
+)
+
+// Held says which process has the spool; 0: it does not say.
+type Held struct{ PID int }
+
+func (h Held) Error() string { return fmt.Sprintf("held by process %d", h.PID) }
+
+// Options are how a spool is kept.
+type Options struct {
+	Gateway relay.GatewayID // whose it is
+	History int             // messages of a chat that are kept when they are confirmed or sent; 0: none
+	Now     func() time.Time
+}
+
+// Spool is an open spool. Its methods may be called from any goroutine.
+type Spool struct {
+	// Set once, by Open.
+	dir  string
+	o    Options
+	lock *os.File // held
+
+	mu      sync.Mutex // guards the fields below
+	changed chan struct{}
+	file    *os.File
+	size    int64 // of the file, as far as it is whole
+	broken  error // the last line could not be written: what the file holds is not known
+	memory
+}
+
+// Open opens the spool in the folder dir, and makes it where there is none. The error is a Held when another process has it.
+func Open(dir string, o Options) (*Spool, error) {
+	s := &Spool{dir: dir, o: o, changed: make(chan struct{}), memory: newMemory(o.History)}
+	if err := os.MkdirAll(s.FilePath(""), 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.lock, err = takeLock(filepath.Join(dir, lockName)); err != nil {
+		return nil, err
+	}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.lock.Close())
+	}
+	return s, nil
+}
+
+const (
+	lockName   = "lock"
+	spoolName  = "spool"
+	filesName  = "files"
+	leftovers  = spoolName + ".new-*"
+	unfinished = "new-*" // files that are being fetched
+)
+
+// open reads what is there, and cuts what was not written whole.
+func (s *Spool) open() error {
+	if err := files.RemoveLeftovers(s.dir, leftovers); err != nil {
+		return err
+	}
+	whole, err := s.load(s.path(), s.o.Now())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.head = head{Version: version, Gateway: s.o.Gateway, Next: max(1, Cursor(s.o.Now().UnixMilli()))}
+		s.head.Birth = s.head.Next
+		if err := s.rewrite(); err != nil {
+			return err
+		}
+		return s.removeFiles()
+	case err != nil:
+		return fmt.Errorf("%s: %w", s.path(), err)
+	case s.head.Gateway != s.o.Gateway:
+		return fmt.Errorf("the spool in %s is that of the gateway %q: name another folder with --state", s.dir, s.head.Gateway)
+	}
+	if s.file, err = os.OpenFile(s.path(), os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err := s.cut(whole); err != nil {
+		return errors.Join(err, s.file.Close())
+	}
+	for _, m := range s.order {
+		m.Known = true
+	}
+	return s.removeFiles()
+}
+
+// cut ends the file behind what is whole.
+func (s *Spool) cut(whole int64) error {
+	if err := s.file.Truncate(whole); err != nil {
+		return err
+	}
+	s.size = whole
+	return s.file.Sync()
+}
+
+// removeFiles removes the files that no message has, and forgets those that are not there.
+func (s *Spool) removeFiles() error {
+	there, err := os.ReadDir(s.FilePath(""))
+	if err != nil {
+		return err
+	}
+	sizes := make(map[string]bool)
+	for _, f := range there {
+		sizes[f.Name()] = true
+	}
+	for _, m := range s.order {
+		if m.Entry == nil {
+			continue
+		}
+		for i, f := range m.Files {
+			if f.Name != "" && !sizes[f.Name] {
+				m.Files[i].Name = ""
+			}
+			delete(sizes, f.Name)
+		}
+	}
+	for name := range sizes {
+		if err := os.Remove(s.FilePath(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Spool) path() string { return filepath.Join(s.dir, spoolName) }
+
+// FilePath is where a file of the spool lies.
+func (s *Spool) FilePath(name string) string { return filepath.Join(s.dir, filesName, name) }
+
+// Close lets another process have the spool.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.file != nil {
+		err = s.file.Close() // all that counts was synced
+	}
+	return errors.Join(err, s.lock.Close())
+}
+
+// Changed is closed at the next change of what waits.
+func (s *Spool) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+func (s *Spool) wakeLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Broken is why the spool cannot be written; nil: it can.
+func (s *Spool) Broken() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}
+
+// Mend writes a spool anew that could not be written.
+func (s *Spool) Mend() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken == nil {
+		return nil
+	}
+	return s.rewrite()
+}
+
+// takeLock locks the file, and writes into it who has it.
+func takeLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = Held{holder(path)}
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err = f.WriteAt(fmt.Appendf(nil, "%-20d\n", os.Getpid()), 0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// holder is the process that the lock file names.
+func holder(path string) int {
+	raw, _ := os.ReadFile(path) // without it, nobody is named
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
+	return pid
+}
+
+// State is how a spool stands, for whoever does not hold it.
+type State struct {
+	PID          int // of the process that has it; 0: none has
+	Waiting      int // events that are not confirmed
+	Bytes, Files int64
+	Full         bool
+}
+
+// Look reads how the spool in dir stands, and changes nothing. fs.ErrNotExist: there is none.
+func Look(dir string) (st State, err error) {
+	m := newMemory(0)
+	if _, err := m.load(filepath.Join(dir, spoolName), time.Now()); err != nil {
+		return st, err
+	}
+	st = State{Waiting: len(m.waiting), Bytes: m.bytes, Files: m.files, Full: m.full(1)}
+	lock := filepath.Join(dir, lockName)
+	f, err := os.Open(lock)
+	if err != nil {
+		return st, err
+	}
+	defer func() { _ = f.Close() }() // it was only asked
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		st.PID = holder(lock)
+	}
+	return st, nil
+}

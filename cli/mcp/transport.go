@@ -1,0 +1,216 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxLine is how long a line of the client's may be, in bytes.
+const maxLine = 1 << 20
+
+// errTooLong stands in the place of a line that is longer.
+var errTooLong = errors.New("a line has at most 1 MiB")
+
+// codeInvalidRequest is JSON-RPC's code for JSON that is no message.
+const codeInvalidRequest = -32600
+
+// stdio is the way to the client: a message in each line, both ways. Beside those of the library it carries notifications of our
+// own, and it goes on reading behind a line that is no message. It is the transport and its only connection.
+type stdio struct {
+	in  io.Reader
+	out io.Writer
+	// own is called with each notification, before the library sees it; true: it is not the library's.
+	own func(method string, params json.RawMessage) bool
+
+	lines  chan []byte   // nil for one that is too long
+	ended  chan struct{} // closed when the client has nothing more to say
+	ready  chan struct{} // closed when the client has said more than who it is
+	begun  sync.Once
+	closed chan struct{}
+	close  sync.Once
+
+	writing sync.Mutex
+
+	mu    sync.Mutex          // guards calls
+	calls map[jsonrpc.ID]bool // those that run; true: the client wants no answer any more
+}
+
+func newStdio(in io.Reader, out io.Writer) *stdio {
+	return &stdio{
+		in: in, out: out, own: func(string, json.RawMessage) bool { return false },
+		lines: make(chan []byte), ended: make(chan struct{}), ready: make(chan struct{}), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool),
+	}
+}
+
+// Connect begins to read. What reads may stay blocked in it when the connection is closed: nothing ends a read of standard input.
+func (s *stdio) Connect(context.Context) (sdk.Connection, error) {
+	go s.read()
+	return s, nil
+}
+
+func (s *stdio) SessionID() string { return "" }
+
+// read hands the lines over, until there are no more.
+func (s *stdio) read() {
+	defer close(s.ended)
+	r := bufio.NewReaderSize(s.in, 64<<10)
+	for {
+		text, err := nextLine(r)
+		if err != nil && !errors.Is(err, errTooLong) {
+			return
+		}
+		if err == nil && len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		select {
+		case s.lines <- text:
+		case <-s.closed:
+			return
+		}
+	}
+}
+
+// nextLine is the next line, without its end; errTooLong when it is over maxLine. What stands behind the last end is a line, too.
+func nextLine(r *bufio.Reader) (text []byte, err error) {
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if long = long || len(text)+len(part) > maxLine+1; !long {
+			text = append(text, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (!errors.Is(err, io.EOF) || len(text) == 0 && !long):
+			return nil, err
+		case long:
+			return nil, errTooLong
+		}
+		return bytes.TrimRight(text, "\r\n"), nil
+	}
+}
+
+// Read is the next message that is the library's.
+func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		var text []byte
+		select {
+		case text = <-s.lines:
+		case <-s.ended:
+			return nil, io.EOF
+		case <-s.closed:
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		m, code, err := decodeMessage(text)
+		if err != nil {
+			if err := s.refuse(code, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		r, ok := m.(*jsonrpc.Request)
+		if ok && r.Method != "initialize" && r.Method != "server/discover" && r.Method != "ping" {
+			s.begun.Do(func() { close(s.ready) })
+		}
+		switch {
+		case ok && r.IsCall():
+			s.mu.Lock()
+			s.calls[r.ID] = false
+			s.mu.Unlock()
+		case ok && r.Method == cancelledMethod:
+			s.cancelled(r.Params)
+		case ok && s.own(r.Method, r.Params):
+			continue
+		}
+		return m, nil
+	}
+}
+
+// cancelledMethod is how a client says that it waits no longer. It gets no answer then, though the library has one.
+const cancelledMethod = "notifications/cancelled"
+
+func (s *stdio) cancelled(params json.RawMessage) {
+	var p struct {
+		RequestID any `json:"requestId"`
+	}
+	_ = json.Unmarshal(params, &p) // without an id, it is none
+	id, err := jsonrpc.MakeID(p.RequestID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, runs := s.calls[id]; runs && err == nil {
+		s.calls[id] = true
+	}
+}
+
+// over reports whether a call that is answered was cancelled.
+func (s *stdio) over(id jsonrpc.ID) (cancelled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cancelled = s.calls[id]
+	delete(s.calls, id)
+	return cancelled
+}
+
+// decodeMessage reads a line; nil is one that was too long. Batches, which the protocol had in one version only, are none of ours.
+func decodeMessage(text []byte) (m jsonrpc.Message, code int, err error) {
+	switch {
+	case text == nil:
+		return nil, codeInvalidRequest, errTooLong
+	case !json.Valid(text):
+		return nil, jsonrpc.CodeParseError, errors.New("this line is not JSON")
+	}
+	if m, err = jsonrpc.DecodeMessage(text); err != nil {
+		return nil, codeInvalidRequest, errors.New("this line is no message of JSON-RPC 2.0")
+	}
+	return m, 0, nil
+}
+
+// refuse answers a line that is no message, and so has no id.
+func (s *stdio) refuse(code int, why error) error {
+	return s.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`, code, why.Error()))
+}
+
+// Write sends a message, unless it answers a call that was cancelled.
+func (s *stdio) Write(_ context.Context, m jsonrpc.Message) error {
+	if r, ok := m.(*jsonrpc.Response); ok && s.over(r.ID) {
+		return nil
+	}
+	raw, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return fmt.Errorf("a message to the client: %w", err)
+	}
+	return s.write(raw)
+}
+
+// notify sends a notification that the library does not know.
+func (s *stdio) notify(ctx context.Context, method string, params any) error {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return s.Write(ctx, &jsonrpc.Request{Method: method, Params: raw})
+}
+
+func (s *stdio) write(raw []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_, err := s.out.Write(append(raw, '\n'))
+	return err
+}
+
+// Close ends reading.
+func (s *stdio) Close() error {
+	s.close.Do(func() { close(s.closed) })
+	return nil
+}

@@ -1,0 +1,305 @@
+package matrix
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxAnswer bounds one answer, in bytes: a first sync of many hundred rooms.
+	maxAnswer = 64 << 20
+	// transferTimeout bounds the way of one file, up or down.
+	transferTimeout = 5 * time.Minute
+)
+
+// The codes of the homeserver's refusals that mean something here (client-server API, common error codes).
+const (
+	errUnknownToken = "M_UNKNOWN_TOKEN"
+	errMissingToken = "M_MISSING_TOKEN"
+	errDeactivated  = "M_USER_DEACTIVATED"
+	errForbidden    = "M_FORBIDDEN"
+	errNotFound     = "M_NOT_FOUND"
+	errUnrecognized = "M_UNRECOGNIZED"
+	errDuplicate    = "M_DUPLICATE_ANNOTATION"
+)
+
+// client speaks the client-server API of one homeserver, and alone sees the token. Syncs have connections of their own.
+type client struct {
+	// Set once, by newClient.
+	token relay.Secret
+	home  string // an address, or the name of a server whose .well-known says it
+	syncs *httpcall.Client
+	calls *httpcall.Client
+
+	found atomic.Pointer[string] // the address, once it is known
+}
+
+// newClient makes a client for the homeserver at home. rt, when not nil, carries everything.
+func newClient(token relay.Secret, home string, rt http.RoundTripper) *client {
+	c := &client{token: token, home: home, syncs: httpcall.New(token, rt, maxAnswer), calls: httpcall.New(token, rt, maxAnswer)}
+	if strings.Contains(home, "://") {
+		address := strings.TrimRight(home, "/")
+		c.found.Store(&address)
+	}
+	return c
+}
+
+// closeIdle drops connections nobody uses. The client stays usable.
+func (c *client) closeIdle() {
+	c.syncs.HTTP.CloseIdleConnections()
+	c.calls.HTTP.CloseIdleConnections()
+}
+
+// forget has the address of a server's name be looked for again: it may have moved.
+func (c *client) forget() {
+	if !strings.Contains(c.home, "://") {
+		c.found.Store(nil)
+	}
+}
+
+// address is where the homeserver is. What a server's .well-known says must be https. A server without one is asked
+// itself (client-server API, server discovery).
+func (c *client) address(ctx context.Context) (string, error) {
+	if at := c.found.Load(); at != nil {
+		return *at, nil
+	}
+	const what = ".well-known"
+	at := "https://" + c.home
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/.well-known/matrix/client", nil)
+	if err != nil {
+		return "", &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "the server's name makes no sense"}
+	}
+	a, fault := c.calls.Do(req, what)
+	if fault != nil {
+		fault.Sent = httpcall.Never // of what was to be done nothing left
+		return "", fault
+	}
+	switch {
+	case a.Status == http.StatusNotFound:
+	case a.Status != http.StatusOK:
+		return "", &httpcall.Fault{What: what, Status: a.Status, Sent: httpcall.Never, Message: "it does not say where the homeserver is"}
+	default:
+		var said struct {
+			Home struct {
+				Base string `json:"base_url"`
+			} `json:"m.homeserver"`
+		}
+		err := json.Unmarshal(a.Body, &said)
+		if u, bad := url.Parse(said.Home.Base); err != nil || bad != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+			return "", &httpcall.Fault{What: what, Status: a.Status, Sent: httpcall.Never, Message: "it names no homeserver over https"}
+		}
+		at = strings.TrimRight(said.Home.Base, "/")
+	}
+	c.found.Store(&at)
+	return at, nil
+}
+
+// request is one call of the API.
+type request struct {
+	what   string // a Fault calls it; it holds no secret
+	method string
+	path   []string // behind /_matrix, not escaped
+	query  url.Values
+	in     any // the body, as JSON; nil: none
+	out    any // the result; nil: nobody wants it
+	within time.Duration
+}
+
+// v3 is a path of the API's third version.
+func v3(path ...string) []string { return append([]string{"client", "v3"}, path...) }
+
+// inRoom is the path of something of a room.
+func inRoom(room relay.ChatID, path ...string) []string {
+	return append(v3("rooms", string(room)), path...)
+}
+
+// call carries out one request within its time, or httpcall.Timeout. Every error is an *httpcall.Fault.
+func (c *client) call(ctx context.Context, r request) error {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.within, httpcall.Timeout))
+	defer cancel()
+	return c.do(ctx, c.calls, r)
+}
+
+// get is call for a question.
+func (c *client) get(ctx context.Context, what string, path []string, query url.Values, out any) error {
+	return c.call(ctx, request{what: what, method: http.MethodGet, path: path, query: query, out: out})
+}
+
+func (c *client) do(ctx context.Context, via *httpcall.Client, r request) error {
+	var body []byte
+	if r.in != nil {
+		var err error
+		if body, err = json.Marshal(r.in); err != nil {
+			return &httpcall.Fault{What: r.what, Sent: httpcall.Never, Message: "the request makes no sense"}
+		}
+	}
+	req, err := c.request(ctx, r.what, r.method, r.path, r.query)
+	if err != nil {
+		return err
+	}
+	if r.in != nil {
+		req.Header.Set("Content-Type", "application/json")
+		setBody(req, body)
+	}
+	a, fault := via.Do(req, r.what)
+	if fault != nil {
+		return fault
+	}
+	if a.Status >= 300 || a.Status < 200 {
+		return refusal(via, r.what, a)
+	}
+	if r.out == nil {
+		return nil
+	}
+	if err := httpcall.Decode(a.Body, r.out); err != nil {
+		return &httpcall.Fault{What: r.what, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
+	}
+	return nil
+}
+
+// request makes the request for a path below /_matrix.
+func (c *client) request(ctx context.Context, what, method string, path []string, query url.Values) (*http.Request, error) {
+	at, err := c.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	address := at + "/_matrix"
+	for _, part := range path {
+		address += "/" + url.PathEscape(part)
+	}
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, nil)
+	if err != nil {
+		return nil, &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "the address makes no sense"}
+	}
+	if !c.token.IsZero() {
+		req.Header.Set("Authorization", "Bearer "+c.token.RevealString())
+	}
+	return req, nil
+}
+
+// setBody gives req a body that a lost idle connection can send again.
+func setBody(req *http.Request, body []byte) {
+	again, _ := http.NewRequest(req.Method, "http://x", bytes.NewReader(body))
+	req.Body, req.GetBody, req.ContentLength = again.Body, again.GetBody, again.ContentLength
+}
+
+// said is what a homeserver says of a refusal.
+type said struct {
+	Code       string      `json:"errcode"`
+	Words      string      `json:"error"`
+	RetryAfter json.Number `json:"retry_after_ms"`
+	SoftLogout bool        `json:"soft_logout"`
+}
+
+// refusal is an answer that is no success. Its Detail is the homeserver's code.
+func refusal(via *httpcall.Client, what string, a httpcall.Answer) *httpcall.Fault {
+	f := &httpcall.Fault{What: what, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
+	var s said
+	if json.Unmarshal(a.Body, &s) != nil || s.Code == "" { // a proxy's page
+		if a.Status == http.StatusRequestEntityTooLarge {
+			f.Message, f.Sent = http.StatusText(a.Status), httpcall.Refused
+		}
+		return f
+	}
+	f.Message, f.Detail = via.Scrub(strings.TrimSpace(s.Code+" "+s.Words)), s.Code
+	if a.Status < 500 {
+		f.Sent = httpcall.Refused
+	}
+	if f.Limited() {
+		f.Whom = httpcall.Bot // a homeserver counts what a user does, in all rooms together
+		if ms, err := s.RetryAfter.Float64(); err == nil && ms > 0 {
+			f.RetryAfter = time.Duration(min(ms, 24*3600*1000)) * time.Millisecond
+		} else if d, ok := httpcall.Seconds(a.Header.Get("Retry-After")); ok {
+			f.RetryAfter = d
+		}
+	}
+	return f
+}
+
+// refusedAs reports whether the homeserver refused a call with one of those codes.
+func refusedAs(err error, codes ...string) bool {
+	f := httpcall.FaultOf(err)
+	code, _ := f.Detail.(string)
+	for _, c := range codes {
+		if f.Sent == httpcall.Refused && code == c {
+			return true
+		}
+	}
+	return false
+}
+
+// refusedToken reports whether the homeserver knows no user of this token.
+func refusedToken(err error) bool {
+	return refusedAs(err, errUnknownToken, errMissingToken, errDeactivated)
+}
+
+// refusedForGood reports whether the homeserver would refuse the same question again: there is no such thing, or the bot
+// may not know.
+func refusedForGood(err error) bool {
+	return refusedAs(err, errForbidden, errNotFound)
+}
+
+// What is refused without asking the homeserver.
+var (
+	errEmpty          = relay.Refused("message is empty", nil)
+	errTooLong        = relay.Refused("message is too long", nil)
+	errUnknownRoom    = relay.Refused("room not found: the ids of Matrix's rooms begin with \"!\"", nil)
+	errUnknownMessage = relay.Refused("message not found: the ids of Matrix's events begin with \"$\"", nil)
+	errEncrypted      = relay.Refused("the room is encrypted, and nothing is written there in the clear", nil)
+)
+
+// explained is err as a gateway may read it.
+func explained(err error) *relay.ActionError {
+	return httpcall.Explain(err, "the homeserver", func(f *httpcall.Fault) *relay.ActionError {
+		words := cmp.Or(f.Message, "refused")
+		if refusedAs(err, errForbidden) {
+			return relay.Gone(words, nil)
+		}
+		return relay.Refused(words, nil)
+	})
+}
+
+// login asks the homeserver for a token of a new device, by the account's password.
+func (c *client) login(ctx context.Context, user string, password relay.Secret) (relay.Secret, error) {
+	type identifier struct {
+		Type string `json:"type"`
+		User string `json:"user"`
+	}
+	var out struct {
+		Token string `json:"access_token"`
+		User  string `json:"user_id"`
+	}
+	err := c.call(ctx, request{what: "login", method: http.MethodPost, path: v3("login"), out: &out, in: struct {
+		Type     string     `json:"type"`
+		Who      identifier `json:"identifier"`
+		Password string     `json:"password"`
+		Device   string     `json:"initial_device_display_name"`
+	}{"m.login.password", identifier{"m.id.user", user}, password.RevealString(), "hermes-connector"}})
+	if err != nil {
+		f := httpcall.FaultOf(err)
+		f.Message = strings.ReplaceAll(f.Message, password.RevealString(), relay.Redacted)
+		return relay.Secret{}, err
+	}
+	if out.Token == "" {
+		return relay.Secret{}, errors.New("login: the homeserver gave no token")
+	}
+	if out.User != user {
+		return relay.Secret{}, fmt.Errorf("login: the homeserver says that this is %s", relay.Shown(out.User))
+	}
+	return relay.NewSecret([]byte(out.Token)), nil
+}

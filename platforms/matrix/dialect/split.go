@@ -1,0 +1,108 @@
+package dialect
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark/text"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+)
+
+// MaxText is how many characters one message has: what the gateways' own adapter writes at most. An event takes far more
+// bytes, and with it the text once more as HTML.
+const MaxText = 4000
+
+func readerOf(src []byte) text.Reader { return text.NewReader(src) }
+
+// Clean makes source what the parser wants and JSON takes: without NUL.
+func Clean(source string) string { return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD") }
+
+// Split cuts markdown into parts of at most limit characters. A code block that is cut ends with its part and begins again
+// with the next. Only blanks at the cuts are lost.
+func Split(source string, limit int) (parts []string) {
+	if utf8.RuneCountInString(source) <= limit {
+		if strings.TrimSpace(source) == "" {
+			return nil
+		}
+		return []string{source}
+	}
+	s := splitter{markdown.Splitter[rune]{
+		Text: []rune(source), Limit: limit, Blocks: blocks(source, limit),
+		Decode: func(r []rune) string { return string(r) }, Length: utf8.RuneCountInString,
+	}}
+	for start, end := range s.Parts(&s) {
+		if part := s.part(start, end); strings.TrimSpace(part) != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// blocks are the fenced code blocks of source, by their places in characters. Of those whose fences would take half a part
+// there are none.
+func blocks(source string, limit int) (out []markdown.CodeBlock) {
+	at := 0
+	var open *markdown.CodeBlock
+	fence := ""
+	for line := range strings.Lines(source) {
+		bare := strings.TrimSpace(line)
+		length := utf8.RuneCountInString(line)
+		switch mark := fenceOf(bare); {
+		case open == nil && mark != "" && strings.HasSuffix(line, "\n") && len(line)+len(mark) < limit/2:
+			open, fence = &markdown.CodeBlock{Begin: at, From: at + length, Open: line, Close: "\n" + mark}, mark
+		case open != nil && strings.HasPrefix(bare, fence) && strings.Trim(bare, fence[:1]) == "":
+			open.To, open.End = max(at-1, open.From), at+utf8.RuneCountInString(strings.TrimRightFunc(line, unicode.IsSpace))
+			out, open = append(out, *open), nil
+		}
+		at += length
+	}
+	if open != nil { // nobody closed it: the end of the text does
+		open.To, open.End = at, at
+		out = append(out, *open)
+	}
+	return out
+}
+
+// fenceOf is the fence that a line without blanks around it begins with; empty: none.
+func fenceOf(line string) string {
+	for _, mark := range []string{"`", "~"} {
+		n := len(line) - len(strings.TrimLeft(line, mark))
+		if n >= 3 && (mark == "~" || !strings.Contains(line[n:], "`")) {
+			return line[:n]
+		}
+	}
+	return ""
+}
+
+// splitter is the markdown.Cuts of one text.
+type splitter struct{ markdown.Splitter[rune] }
+
+// lead is what the part that begins at start needs before its text.
+func (s *splitter) lead(start int) string {
+	if b := s.CodeAt(start); b != nil {
+		return b.Open
+	}
+	return ""
+}
+
+// part is the text from start to end.
+func (s *splitter) part(start, end int) string {
+	out := s.lead(start) + string(s.Text[start:end])
+	if b := s.CodeAt(end); b != nil {
+		return out + b.Close
+	}
+	return strings.TrimRightFunc(out, unicode.IsSpace)
+}
+
+// Reach implements markdown.Cuts.
+func (s *splitter) Reach(start int) int {
+	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
+}
+
+// Words implements markdown.Cuts.
+func (s *splitter) Words(int, int) func(int) bool { return func(int) bool { return true } }
+
+// Letters implements markdown.Cuts.
+func (s *splitter) Letters(int, int) bool { return true }

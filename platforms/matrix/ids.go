@@ -1,0 +1,63 @@
+package matrix
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// maxID is how long an id is, in bytes (specification, appendices, common identifier format).
+const maxID = 255
+
+// userForm is a user's id, of old accounts with other characters in it, too.
+var userForm = regexp.MustCompile(`^@[^:\s\x00-\x1f]+:[A-Za-z0-9.\-]+(:[0-9]+)?$|^@[^:\s\x00-\x1f]+:\[[0-9a-fA-F:.]+\](:[0-9]+)?$`)
+
+func isUser(id string) bool { return len(id) <= maxID && userForm.MatchString(id) }
+
+// isRoom: a room's id, of which those since version 12 name no server.
+func isRoom(id string) bool { return isID(id, '!') }
+
+func isEvent(id string) bool { return isID(id, '$') }
+
+func isID(id string, sigil byte) bool {
+	return len(id) > 1 && len(id) <= maxID && id[0] == sigil && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// serverOf is the server in an id; empty: it names none.
+func serverOf(id string) string {
+	_, server, _ := strings.Cut(id, ":")
+	return server
+}
+
+// scopeOf is the scope of a room: the server that its id names.
+func scopeOf(room relay.ChatID) relay.ScopeID { return relay.ScopeID(serverOf(string(room))) }
+
+// eventID is the id of the event that a message is. In old rooms a server gives its events what ids it likes, so the room
+// belongs to it.
+func eventID(room relay.ChatID, message relay.MessageID) relay.EventID {
+	return relay.EventID(string(room) + " " + string(message))
+}
+
+// MessageEvent implements platforms.MessageEventer.
+func (p *asker) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID {
+	return eventID(chat, message)
+}
+
+// checkChat is errUnknownRoom unless chat is spelled like a room's id.
+func checkChat(chat relay.ChatID) error {
+	if !isRoom(string(chat)) {
+		return errUnknownRoom
+	}
+	return nil
+}
+
+// checkID refuses what is neither a user nor a room.
+func checkID(id string) error {
+	if isUser(id) || isRoom(id) {
+		return nil
+	}
+	return errors.New("the ids of Matrix are like @ann:example.org, and those of rooms like !abc:example.org (not #name); " +
+		"hermes-connector explain shows the ids of those who wrote")
+}

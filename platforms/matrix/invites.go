@@ -1,0 +1,153 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// directADay is how many direct chats of people who are not linked the bot enters within a day: to link themselves, people have to
+	// reach it first.
+	directADay = 20
+	// maxInvites is how many invitations wait to be followed.
+	maxInvites = 100
+	// joinTimeout bounds one entry: the homeserver may have to ask others.
+	joinTimeout = time.Minute
+)
+
+// invite is an invitation into a room that waits to be followed. It is stored with the position.
+type invite struct {
+	By     id.UserID `json:"by"`
+	Direct bool      `json:"direct,omitempty"`
+	// Decline: it is to be declined.
+	Decline bool `json:"decline,omitempty"`
+}
+
+// invite is what the stripped state of an invitation says.
+func (r *reader) invite(state []json.RawMessage) (in invite) {
+	for _, raw := range state {
+		e, err := decoded(raw)
+		if err != nil || e.GetStateKey() != string(r.me) {
+			continue
+		}
+		if m, ok := e.Content.Parsed.(*event.MemberEventContent); ok && m.Membership == event.MembershipInvite {
+			in.By, in.Direct = e.Sender, m.IsDirect
+		}
+	}
+	return in
+}
+
+// invited decides about the invitations of an answer, which from then on wait to be followed. Who is linked may invite
+// the bot anywhere, and others into a direct chat; a room that replaces one the bot is in is entered whoever invites.
+func (l *runner) invited(ctx context.Context, came map[relay.ChatID]invite) (changed bool) {
+	for _, chat := range slices.Sorted(maps.Keys(came)) {
+		in := came[chat]
+		if known, waits := l.at.Invites[chat]; waits && known.By == in.By || len(l.at.Invites) >= maxInvites {
+			continue
+		}
+		linked := false
+		if people, ok := l.in.(platforms.People); ok && isUser(string(in.By)) {
+			var err error
+			if linked, err = people.Linked(ctx, relay.UserID(in.By)); err != nil {
+				l.log.Warn("matrix: whether somebody who invites the bot is linked is not known", "err", err)
+			}
+		}
+		switch today := time.Now().UTC().Format(time.DateOnly); {
+		case linked || l.rooms.expects(chat):
+		case in.Direct && (l.at.Day != today || l.at.Entered < directADay):
+			if l.at.Day != today {
+				l.at.Day, l.at.Entered = today, 0
+			}
+			l.at.Entered++
+		default:
+			in.Decline = true
+			l.log.Info("matrix: an invitation is declined", "room", chat, "by", in.By, "direct", in.Direct)
+		}
+		l.at.Invites = maps.Clone(l.at.Invites) // what is stored stays as it is
+		if l.at.Invites == nil {
+			l.at.Invites = make(map[relay.ChatID]invite)
+		}
+		l.at.Invites[chat] = in
+		changed = true
+	}
+	return changed
+}
+
+// followed is an invitation that is followed, or cannot be.
+type followed struct {
+	chat relay.ChatID
+	invite
+}
+
+// follow enters the rooms of invitations, and declines the others, one at a time, until ctx ends.
+func (l *runner) follow(ctx context.Context) {
+	wait := backoff.Backoff{First: 2 * time.Second, Max: 5 * time.Minute}
+	var waiting map[relay.ChatID]invite
+	for ctx.Err() == nil {
+		if len(waiting) == 0 {
+			select {
+			case waiting = <-l.follows:
+				waiting = maps.Clone(waiting)
+			case <-ctx.Done():
+				return
+			}
+		}
+		for _, chat := range slices.Sorted(maps.Keys(waiting)) {
+			in, what := waiting[chat], "join"
+			if in.Decline {
+				what = "leave"
+			}
+			err := l.client.call(ctx, request{
+				what: what, method: http.MethodPost, path: inRoom(chat, what), in: struct{}{}, within: joinTimeout,
+			})
+			if err != nil && !refusedForGood(err) {
+				continue
+			}
+			if err != nil {
+				l.log.Warn("matrix: an invitation cannot be followed", "room", chat, "err", err)
+			}
+			delete(waiting, chat)
+			wait.Reset()
+			select {
+			case l.done <- followed{chat, in}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if len(waiting) > 0 {
+			select {
+			case more := <-l.follows:
+				maps.Copy(waiting, more)
+			case <-time.After(wait.Next()):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// settle takes out of the position the invitations that are followed, and reports whether there were any.
+func (l *runner) settle() (changed bool) {
+	for {
+		select {
+		case f := <-l.done:
+			if l.at.Invites[f.chat] == f.invite {
+				l.at.Invites = maps.Clone(l.at.Invites)
+				delete(l.at.Invites, f.chat)
+				changed = true
+			}
+		default:
+			return changed
+		}
+	}
+}

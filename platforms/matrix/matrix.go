@@ -1,0 +1,231 @@
+// Package matrix is one account of a Matrix homeserver behind platforms.Bot: it asks the client-server API for what came
+// (GET /sync), turns it into events, and carries actions out. The objects are those of mautrix-go's packages event and id;
+// the calls and the loop are ours, for that library's loop moves on before the disk has what came, and its client does not
+// tell what certainly was not sent from what may have been.
+//
+// Rooms are chats, threads are not: replies go where metadata.thread_id says. Encryption is not spoken: in an encrypted
+// room nothing is read, and nothing is written but one notice that says so.
+//
+// Invariants, besides those of package platforms:
+//
+//  1. A sync goes on from a position only after Inbox.Accept returned nil for all that came before it.
+//  2. An event that makes no sense goes raw into quarantine, and the others of its answer go on.
+//  3. Every send has a transaction id, which makes a repetition harmless; a sync that shows it settles what was unclear.
+//  4. Nothing is sent to a room of which it is not known that it is not encrypted, but that one notice.
+//  5. A chat moves only if both rooms say so: the old one's tombstone, and the new one's m.room.create.
+//  6. Every error of the API is an httpcall.Fault, free of the token.
+package matrix
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"maunium.net/go/mautrix/id"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/matrix/dialect"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Name is the platform's name in the configuration and on the wire.
+const Name relay.PlatformID = "matrix"
+
+// The settings of a Matrix bot.
+const (
+	keyHomeserver    = "homeserver"
+	keyUser          = "user_id"
+	keyPollTimeout   = "poll_timeout"
+	keyAnswerTimeout = "answer_timeout"
+	keyRetryWait     = "retry_wait"
+	keyRetryMax      = "retry_max"
+)
+
+// Network is Matrix, for the list of networks in the binary.
+var Network = platforms.Network{
+	Name:       Name,
+	Label:      "Matrix",
+	Keys:       keys,
+	TokenHelp:  "an access token of the bot's account",
+	CheckToken: checkToken,
+	CheckID:    checkID,
+	Open:       func(o platforms.Options) (platforms.Bot, error) { return open(o) },
+}
+
+var keys = []platforms.Key{
+	{
+		Name: keyHomeserver, Check: checkHomeserver,
+		Help: "the homeserver: its address, like https://matrix.example.net, or the server's name, like example.net, whose .well-known is asked",
+	},
+	{
+		Name: keyUser, Check: func(v string) error {
+			if !isUser(v) {
+				return errors.New("want the id of the bot's account, like @hermes:example.net")
+			}
+			return nil
+		},
+		Help: "the bot's account, like @hermes:example.net",
+	},
+	{
+		Name: keyPollTimeout, Default: "30s", Check: checkPollTimeout,
+		Help: "how long the homeserver may hold a request for events open: whole seconds, 1s to 60s",
+	},
+	platforms.DurationKey(keyAnswerTimeout, "30s", "how long beyond poll_timeout an answer may take before the connection counts as dead"),
+	platforms.DurationKey(keyRetryWait, "1s", "the first pause after a failed request for events; doubles with each further failure"),
+	platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for events"),
+}
+
+// What a Matrix bot can do.
+var (
+	_ platforms.Bot            = (*Bot)(nil)
+	_ platforms.Editor         = (*Bot)(nil)
+	_ platforms.Typer          = (*Bot)(nil)
+	_ platforms.Reacter        = (*Bot)(nil)
+	_ platforms.Deleter        = (*Bot)(nil)
+	_ platforms.ChatInformer   = (*Bot)(nil)
+	_ platforms.Limited        = (*Bot)(nil)
+	_ platforms.MediaSender    = (*Bot)(nil)
+	_ platforms.MediaFetcher   = (*Bot)(nil)
+	_ platforms.Historian      = (*Bot)(nil)
+	_ platforms.Roster         = (*Bot)(nil)
+	_ platforms.Manager        = (*Bot)(nil)
+	_ platforms.Locator        = (*Bot)(nil)
+	_ platforms.DirectChats    = (*Bot)(nil)
+	_ platforms.AuthorTeller   = (*Bot)(nil)
+	_ platforms.MessageEventer = (*Bot)(nil)
+	_ platforms.Rememberer     = (*Bot)(nil)
+	_ platforms.CommandKnower  = (*Bot)(nil)
+	_ platforms.Examiner       = (*Bot)(nil)
+	_ platforms.Stander        = (*Bot)(nil)
+)
+
+// Bot is one account.
+type Bot struct {
+	*asker // what is asked of the homeserver
+
+	// Set once, by open.
+	opts   platforms.Settings
+	status *status.Tracker
+	txns   *lately[string, id.EventID]      // of ours that a sync showed
+	talks  *lately[thread, bool]            // whether the bot wrote in a thread
+	marks  *lately[reaction, id.EventID]    // the bot's own reactions that stand
+	typing *lately[relay.ChatID, time.Time] // until when a room shows that the bot types
+	begin  string                           // where a bot begins that has no position; empty: now. Tests set it.
+
+	platforms.CommandNames // of all gateways
+
+	cutting sync.Mutex // held while a long text is cut
+}
+
+// asker asks the homeserver about rooms and people, and changes nothing.
+type asker struct {
+	// Set once, by open.
+	bot    relay.Bot
+	me     id.UserID
+	base   string // of the API, where it is configured apart from the homeserver
+	log    *slog.Logger
+	client *client
+	turns  *sender.Turns
+	rooms  *rooms
+	heard  *lately[relay.EventID, heard] // what was said, to be quoted
+}
+
+func open(o platforms.Options) (*Bot, error) {
+	if err := checkToken(o.Token); err != nil {
+		return nil, err
+	}
+	if err := platforms.CheckBase(o.APIBase, "a homeserver, like http://127.0.0.1:8008"); err != nil {
+		return nil, err
+	}
+	opts, err := o.Settings(keys)
+	if err != nil {
+		return nil, err
+	}
+	me, home := opts[keyUser], opts[keyHomeserver]
+	if o.APIBase != "" {
+		home = o.APIBase
+	}
+	return &Bot{
+		asker: &asker{
+			bot: relay.Bot{Platform: Name, ID: relay.BotID(me)}, me: id.UserID(me), base: o.APIBase, log: o.Log,
+			client: newClient(o.Token, home, o.Transport),
+			turns:  sender.New(rates, explained, checkChat),
+			rooms:  newRooms(id.UserID(me)),
+			heard:  newLately[relay.EventID, heard](2000),
+		},
+		opts:   opts,
+		status: status.New(""),
+		txns:   newLately[string, id.EventID](2000),
+		talks:  newLately[thread, bool](10_000),
+		marks:  newLately[reaction, id.EventID](10_000),
+		typing: newLately[relay.ChatID, time.Time](1000),
+	}, nil
+}
+
+// ID implements platforms.Bot.
+func (p *Bot) ID() relay.Bot { return p.bot }
+
+// Status implements platforms.Bot.
+func (p *Bot) Status() platforms.Status { return p.status.Get() }
+
+// Descriptor implements platforms.Bot, with the values of the gateway's own Matrix adapter.
+func (p *Bot) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform: Name, Label: "Matrix", MaxMessageLength: dialect.MaxText, LenUnit: relay.LenChars,
+		MarkdownDialect: "markdown", SupportsThreads: true, Emoji: "💬",
+	}
+}
+
+// rates keep one busy gateway from using up the bot for all others. What a homeserver takes from a user is its operator's
+// choice; its "retry after" decides.
+var rates = ratelimit.Rates{
+	Bot:      ratelimit.Rate{Every: 50 * time.Millisecond, Burst: 10},
+	Chat:     ratelimit.Rate{Every: 100 * time.Millisecond, Burst: 30},
+	Share:    ratelimit.Rate{Every: time.Second, Burst: 5},
+	Instance: ratelimit.Rate{Every: 125 * time.Millisecond, Burst: 3},
+}
+
+var serverName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]+)?$`)
+
+// checkHomeserver accepts an address over https, or of this machine, or the name of a server.
+func checkHomeserver(v string) error {
+	if serverName.MatchString(v) && !strings.Contains(v, "://") {
+		return nil
+	}
+	if err := platforms.CheckBase(v, "a homeserver, like https://matrix.example.net, or a server's name, like example.net"); err != nil || v == "" {
+		return errors.New("want the address of a homeserver, like https://matrix.example.net, or a server's name, like example.net")
+	}
+	u, err := url.Parse(v)
+	if err == nil && u.Scheme == "http" && u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" && u.Hostname() != "::1" {
+		return errors.New("plain http beyond this machine would show the token; use https, or, if the network is trusted, api_base and insecure = true")
+	}
+	return nil
+}
+
+func checkPollTimeout(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < time.Second || d > time.Minute || d%time.Second != 0 {
+		return fmt.Errorf("%q: want whole seconds from 1s to 60s", v)
+	}
+	return nil
+}
+
+// checkToken accepts one word: homeservers have access tokens of many forms.
+func checkToken(token relay.Secret) error {
+	s := token.RevealString()
+	switch {
+	case s == "":
+		return errors.New("the access token is empty")
+	case len(s) < 8 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("this is no access token: it is one word, such as syt_… of Synapse; Element shows it under Settings, Help & About, Advanced")
+	}
+	return nil
+}

@@ -1,0 +1,425 @@
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// batchSize is how many messages are handed in at once, at most.
+	batchSize = 100
+	// Of what was missed in a room, because more came than one answer holds, so much is asked for.
+	maxMissed  = 500
+	missedFor  = 24 * time.Hour
+	missedPage = 100
+	// askWithin bounds the look at a message that another one answers: the text is worth that, and no more.
+	askWithin = 5 * time.Second
+	// maxQuote is how much of a message is remembered, in bytes, to be quoted.
+	maxQuote = 2 << 10
+)
+
+// errSenseless stands for what a decoder would say, which may quote what people wrote.
+var errSenseless = errors.New("not what belongs there")
+
+func decode(raw []byte, out any) error { return httpcall.Decode(raw, out) }
+
+// answer is what a sync brought (client-server API, GET /sync).
+type answer struct {
+	Next  string `json:"next_batch"`
+	Rooms struct {
+		Join   map[relay.ChatID]joinedRoom `json:"join"`
+		Invite map[relay.ChatID]struct {
+			State struct {
+				Events []json.RawMessage `json:"events"`
+			} `json:"invite_state"`
+		} `json:"invite"`
+		Leave map[relay.ChatID]struct{} `json:"leave"`
+	} `json:"rooms"`
+}
+
+type joinedRoom struct {
+	State struct {
+		Events []json.RawMessage `json:"events"`
+	} `json:"state"`
+	Timeline struct {
+		Events  []json.RawMessage `json:"events"`
+		Limited bool              `json:"limited"` // others came before, from which on Prev leads back
+		Prev    string            `json:"prev_batch"`
+	} `json:"timeline"`
+}
+
+// reader turns answers into batches. It is for one goroutine.
+type reader struct {
+	*Bot
+	words normaliser
+}
+
+// reading is what one answer comes to.
+type reading struct {
+	all     []platforms.Batch // in order; at least one
+	invites map[relay.ChatID]invite
+	sealed  []relay.ChatID // rooms in which somebody said what the bot cannot read
+	// turned are rooms that the bot entered, or that were replaced by others.
+	turned []relay.ChatID
+	closed []closed
+}
+
+// closed is a room that was replaced.
+type closed struct {
+	by id.UserID
+	to relay.ChatID
+}
+
+// batch is the newest of the batches.
+func (o *reading) batch() *platforms.Batch {
+	if n := len(o.all); n == 0 || len(o.all[n-1].Events) >= batchSize {
+		o.all = append(o.all, platforms.Batch{})
+	}
+	return &o.all[len(o.all)-1]
+}
+
+// read is what an answer comes to. first: there was none before, so that what was said is history. since is where the
+// answer goes on. An error means that the homeserver did not say what is needed: the same answer is asked for again.
+func (r *reader) read(ctx context.Context, a *answer, since string) (*reading, error) {
+	o := &reading{invites: make(map[relay.ChatID]invite)}
+	o.batch()
+	for _, chat := range slices.Sorted(maps.Keys(a.Rooms.Join)) {
+		if err := r.room(ctx, o, chat, a.Rooms.Join[chat], since); err != nil {
+			return nil, err
+		}
+	}
+	for _, chat := range slices.Sorted(maps.Keys(a.Rooms.Invite)) {
+		if isRoom(string(chat)) {
+			o.invites[chat] = r.invite(a.Rooms.Invite[chat].State.Events)
+		}
+	}
+	for _, chat := range slices.Sorted(maps.Keys(a.Rooms.Leave)) {
+		r.rooms.drop(chat)
+		o.batch().Roster = append(o.batch().Roster, platforms.RosterChange{Scope: scopeOf(chat), Chat: chat})
+	}
+	for _, chat := range o.turned {
+		if move, ok := r.rooms.replaced(chat); ok && !slices.Contains(o.all[0].Moves, move) {
+			o.all[0].Moves = append(o.all[0].Moves, move)
+		}
+	}
+	return o, nil
+}
+
+// came is an event of a room's timeline.
+type came struct {
+	raw json.RawMessage
+	*event.Event
+	err error // why it makes no sense
+}
+
+func receivedIn(raw json.RawMessage) came {
+	e, err := decoded(raw)
+	if e == nil {
+		e = new(event.Event)
+	}
+	return came{raw, e, err}
+}
+
+// room reads what came of a room that the bot is in.
+func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j joinedRoom, since string) error {
+	if !isRoom(string(chat)) {
+		return nil
+	}
+	for _, raw := range j.State.Events {
+		if e, err := decoded(raw); err == nil && e.StateKey != nil {
+			r.rooms.apply(chat, e)
+		}
+	}
+	var line []came
+	for _, raw := range j.Timeline.Events {
+		line = append(line, receivedIn(raw))
+	}
+	if j.Timeline.Limited && since != "" {
+		r.rooms.gap(chat)
+		if entered(line, r.me) < 0 {
+			missed, err := r.missed(ctx, chat, j.Timeline.Prev, since)
+			if err != nil {
+				return err
+			}
+			line = append(missed, line...)
+		}
+	}
+	at := entered(line, r.me)
+	if since == "" || at >= 0 { // what was said before the bot came is not for it
+		history := line
+		if since != "" {
+			history = line[:at+1]
+		}
+		for _, c := range history {
+			if c.err == nil && c.StateKey != nil {
+				r.rooms.apply(chat, c.Event)
+			}
+		}
+		line = line[len(history):]
+	}
+	if at >= 0 {
+		r.rooms.gap(chat)
+		o.turned = append(o.turned, chat)
+		o.batch().Roster = append(o.batch().Roster, platforms.RosterChange{Scope: scopeOf(chat), Chat: chat})
+	}
+	for _, c := range line {
+		if err := r.event(ctx, o, chat, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entered is the newest event of a timeline with which me came into the room; -1: none.
+func entered(line []came, me id.UserID) int {
+	for i, c := range slices.Backward(line) {
+		m, ok := c.Content.Parsed.(*event.MemberEventContent)
+		if !ok || c.err != nil || c.GetStateKey() != string(me) || m.Membership != event.MembershipJoin {
+			continue
+		}
+		was := c.Unsigned.PrevContent
+		if was == nil || was.Raw["membership"] != string(event.MembershipJoin) { // else it changed its name
+			return i
+		}
+	}
+	return -1
+}
+
+// missed is what came in a room before the events of an answer, and since the answer before that, oldest first.
+func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since string) (line []came, err error) {
+	oldest := time.Now().Add(-missedFor).UnixMilli()
+	for from != "" && len(line) < maxMissed {
+		var page struct {
+			Chunk []json.RawMessage `json:"chunk"` // newest first
+			End   string            `json:"end"`
+		}
+		query := url.Values{"dir": {"b"}, "from": {from}, "to": {since}, "limit": {strconv.Itoa(missedPage)}}
+		err := r.client.get(ctx, "messages", inRoom(chat, "messages"), query, &page)
+		if refusedForGood(err) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, raw := range page.Chunk {
+			c := receivedIn(raw)
+			if c.err == nil && c.Timestamp < oldest {
+				page.End = ""
+				break
+			}
+			line = append(line, c)
+			if entered([]came{c}, r.me) == 0 {
+				page.End = ""
+				break
+			}
+		}
+		if len(page.Chunk) == 0 || page.End == from {
+			break
+		}
+		from = page.End
+	}
+	if len(line) >= maxMissed {
+		r.log.Warn("matrix: more was missed in a room than is asked for", "room", chat, "asked_for", len(line))
+	}
+	slices.Reverse(line)
+	return line, nil
+}
+
+// event reads one event of a room.
+func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c came) error {
+	e := c.Event
+	switch {
+	case c.err != nil && e.StateKey == nil:
+		o.batch().Undecodable = append(o.batch().Undecodable, platforms.Undecodable{Raw: c.raw, Err: c.err})
+		r.log.Warn("matrix event makes no sense; kept in quarantine", "room", chat, "err", c.err)
+		return nil
+	case c.err != nil:
+		return nil
+	case e.StateKey != nil:
+		r.state(o, chat, e)
+		return nil
+	case e.Sender == r.me:
+		r.own(chat, e)
+		return nil
+	case e.Type == event.EventEncrypted:
+		if !slices.Contains(o.sealed, chat) {
+			o.sealed = append(o.sealed, chat)
+		}
+		return nil
+	}
+	m, ok := written(e)
+	if !ok || !isEvent(string(e.ID)) || !isUser(string(e.Sender)) {
+		return nil
+	}
+	a, err := r.around(ctx, chat, e, m)
+	if err != nil {
+		return err
+	}
+	ev := r.words.message(chat, e, m, a)
+	r.heard.put(ev.ID, heard{e.Sender, a.sender, short(ev.Text)})
+	b := o.batch()
+	b.Events = append(b.Events, ev)
+	return nil
+}
+
+// state reads a state event of a timeline.
+func (r *reader) state(o *reading, chat relay.ChatID, e *event.Event) {
+	r.rooms.apply(chat, e)
+	change := platforms.RosterChange{Scope: scopeOf(chat), Chat: chat}
+	switch c := e.Content.Parsed.(type) {
+	case *event.MemberEventContent:
+		change.User = relay.UserID(e.GetStateKey())
+	case *event.TombstoneEventContent:
+		o.turned = append(o.turned, chat)
+		if to := relay.ChatID(c.ReplacementRoom); isRoom(string(to)) {
+			o.closed = append(o.closed, closed{e.Sender, to})
+		}
+		return
+	case *event.PowerLevelsEventContent, *event.EncryptionEventContent:
+	default:
+		return
+	}
+	o.batch().Roster = append(o.batch().Roster, change)
+}
+
+// own takes note of what the bot itself did: a transaction that is in doubt is settled by it.
+func (r *reader) own(chat relay.ChatID, e *event.Event) {
+	if txn := e.Unsigned.TransactionID; txn != "" {
+		r.txns.put(txn, e.ID)
+	}
+	m, ok := e.Content.Parsed.(*event.MessageEventContent)
+	if !ok {
+		return
+	}
+	r.heard.put(eventID(chat, relay.MessageID(e.ID)), heard{user: r.me, text: short(m.Body)})
+	if root := m.RelatesTo.GetThreadParent(); root != "" {
+		r.talks.put(thread{chat, relay.ThreadID(root)}, true)
+	}
+}
+
+// around gathers what is known of a message beside itself.
+func (r *reader) around(ctx context.Context, chat relay.ChatID, e *event.Event, m *event.MessageEventContent) (a around, err error) {
+	var known bool
+	if a.spot, known = r.rooms.spot(chat, e.Sender); !known {
+		switch err := r.members(ctx, chat); {
+		case refusedForGood(err): // the bot has been thrown out since: as good as any room with others in it
+			r.rooms.joined(chat, map[id.UserID]string{"": "", r.me: "", e.Sender: ""})
+		case err != nil:
+			return a, err
+		}
+		a.spot, _ = r.rooms.spot(chat, e.Sender)
+	}
+	if answers := m.RelatesTo.GetNonFallbackReplyTo(); answers != "" {
+		if h, ok := r.look(ctx, chat, answers); ok {
+			a.quote = &relay.Quote{Text: h.text, Author: h.name, IsOwn: h.user == r.me}
+		}
+	}
+	if root := m.RelatesTo.GetThreadParent(); root != "" {
+		a.talks = r.talksIn(ctx, chat, root)
+	}
+	return a, nil
+}
+
+// heard is who said what.
+type heard struct {
+	user       id.UserID
+	name, text string
+}
+
+func short(text string) string {
+	if len(text) <= maxQuote {
+		return text
+	}
+	return text[:maxQuote-4] + "…" // half a character is made whole where text is stored
+}
+
+// thread is a thread of a room.
+type thread struct {
+	chat relay.ChatID
+	root relay.ThreadID
+}
+
+// look is what a message of a room says, from memory or by a question; false: nobody says.
+func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID) (heard, bool) {
+	key := eventID(chat, relay.MessageID(message))
+	if h, ok := r.heard.get(key); ok || !isEvent(string(message)) {
+		return h, ok
+	}
+	e, err := r.fetch(ctx, chat, string(message))
+	if err != nil {
+		r.log.Debug("matrix: a message that is answered could not be read", "err", err)
+		return heard{}, false
+	}
+	h := heard{user: e.Sender}
+	if m, ok := e.Content.Parsed.(*event.MessageEventContent); ok {
+		_, text := content(e.Event, m)
+		h.text = short(text)
+	}
+	if s, ok := r.rooms.spot(chat, e.Sender); ok {
+		h.name = s.sender
+	}
+	r.heard.put(key, h)
+	return h, true
+}
+
+// fetched is an event that was asked for, with what the homeserver says of the thread below it.
+type fetched struct {
+	*event.Event
+	talks bool // the bot wrote in it
+}
+
+// fetch asks for one event.
+func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (fetched, error) {
+	var raw json.RawMessage
+	err := p.client.call(ctx, request{
+		what: "event", method: http.MethodGet, path: inRoom(chat, "event", message), out: &raw, within: askWithin,
+	})
+	if err != nil {
+		return fetched{}, err
+	}
+	e, err := decoded(raw)
+	if err != nil {
+		return fetched{}, &httpcall.Fault{What: "event", Status: http.StatusOK, Message: err.Error()}
+	}
+	var below struct {
+		Unsigned struct {
+			Relations struct {
+				Thread struct {
+					Talks bool `json:"current_user_participated"`
+				} `json:"m.thread"`
+			} `json:"m.relations"`
+		} `json:"unsigned"`
+	}
+	_ = json.Unmarshal(raw, &below) // not every homeserver says it
+	return fetched{e, below.Unsigned.Relations.Thread.Talks}, nil
+}
+
+// talksIn reports whether the bot wrote in a thread, or what it is about.
+func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID) bool {
+	key := thread{chat, relay.ThreadID(root)}
+	if talks, known := r.talks.get(key); known || !isEvent(string(root)) {
+		return talks
+	}
+	e, err := r.fetch(ctx, chat, string(root))
+	if err != nil {
+		r.log.Debug("matrix: the root of a thread could not be read", "err", err)
+		return false
+	}
+	talks := e.talks || e.Sender == r.me
+	r.talks.put(key, talks)
+	return talks
+}

@@ -1,0 +1,242 @@
+package matrix
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"maunium.net/go/mautrix/event"
+	"maunium.net/go/mautrix/id"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// rooms remembers, in memory alone, what the homeserver said of the rooms that the bot is in. Its methods may be called
+// from any goroutine.
+type rooms struct {
+	me id.UserID // set once
+
+	mu   sync.Mutex // guards the fields below
+	byID map[relay.ChatID]*room
+}
+
+// room is what is known of one. A room that the homeserver never told of in a sync is not there.
+type room struct {
+	name, alias, topic string
+	encrypted          bool
+	// members are who has joined, with the names that they show; nil: not asked.
+	members map[id.UserID]string
+	// founders are who made it, where that counts as the highest power (room version 12).
+	founders []id.UserID
+	// before is the room that this one says it replaces, and after the one that this one says it is replaced by.
+	before, after relay.ChatID
+}
+
+func newRooms(me id.UserID) *rooms { return &rooms{me: me, byID: make(map[relay.ChatID]*room)} }
+
+// at is the record of a room, made if need be. rs.mu must be held.
+func (rs *rooms) atLocked(chat relay.ChatID) *room {
+	r := rs.byID[chat]
+	if r == nil {
+		r = &room{}
+		rs.byID[chat] = r
+	}
+	return r
+}
+
+// get is a copy of what is known of a room, without its members; false: nothing.
+func (rs *rooms) get(chat relay.ChatID) (room, bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r := rs.byID[chat]
+	if r == nil {
+		return room{}, false
+	}
+	return *r, true
+}
+
+// drop forgets a room: the bot is in it no more.
+func (rs *rooms) drop(chat relay.ChatID) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.byID, chat)
+}
+
+// gap says that of a room something was missed: its members are asked for again.
+func (rs *rooms) gap(chat relay.ChatID) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.atLocked(chat).members = nil
+}
+
+// apply takes in a state event of a room, which makes sense.
+func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r := rs.atLocked(chat)
+	if c, ok := e.Content.Parsed.(*event.MemberEventContent); ok {
+		if r.members == nil {
+			return
+		}
+		if user := id.UserID(e.GetStateKey()); c.Membership == event.MembershipJoin {
+			r.members[user] = c.Displayname
+		} else {
+			delete(r.members, user)
+		}
+		return
+	}
+	if e.GetStateKey() != "" {
+		return
+	}
+	switch c := e.Content.Parsed.(type) {
+	case *event.RoomNameEventContent:
+		r.name = c.Name
+	case *event.CanonicalAliasEventContent:
+		r.alias = string(c.Alias)
+	case *event.TopicEventContent:
+		r.topic = c.Topic
+	case *event.EncryptionEventContent: // which nobody can take back
+		r.encrypted = true
+	case *event.TombstoneEventContent:
+		r.after = relay.ChatID(c.ReplacementRoom)
+	case *event.CreateEventContent:
+		r.before = relay.ChatID(c.GetPredecessor().RoomID)
+		if r.founders = nil; c.SupportsCreatorPower() {
+			r.founders = append([]id.UserID{e.Sender}, c.AdditionalCreators...)
+		}
+	}
+}
+
+// joined sets who is in a room.
+func (rs *rooms) joined(chat relay.ChatID, members map[id.UserID]string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.atLocked(chat).members = members
+}
+
+// encryptedRooms are the names of the encrypted rooms, in order.
+func (rs *rooms) encryptedRooms() (names []string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for chat, r := range rs.byID {
+		if r.encrypted {
+			names = append(names, cmp.Or(r.name, r.alias, string(chat)))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// replaced is the move that a room is part of, of both sides: anybody can say of a room of their own that it takes another
+// one's place, or that another one takes its place. ok is false unless both say so.
+func (rs *rooms) replaced(chat relay.ChatID) (move platforms.Move, ok bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r := rs.byID[chat]
+	if r == nil {
+		return move, false
+	}
+	if old := rs.byID[r.before]; old != nil && old.after == chat {
+		return platforms.Move{From: r.before, To: chat}, true
+	}
+	next := rs.byID[r.after]
+	return platforms.Move{From: chat, To: r.after}, next != nil && next.before == chat
+}
+
+// expects reports whether a room that the bot is in says that it is replaced by chat.
+func (rs *rooms) expects(chat relay.ChatID) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, r := range rs.byID {
+		if r.after == chat {
+			return true
+		}
+	}
+	return false
+}
+
+// spot is what an event says of its room.
+type spot struct {
+	name, topic string
+	kind        relay.ChatType
+	sender      string // as the room shows it
+}
+
+// spot is that of what a user says in a room; false: who is in it is not known.
+func (rs *rooms) spot(chat relay.ChatID, user id.UserID) (spot, bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r := rs.byID[chat]
+	if r == nil || r.members == nil {
+		return spot{}, false
+	}
+	s := spot{name: cmp.Or(r.name, r.alias), topic: r.topic, kind: r.kind(), sender: nameOf(user, r.members[user])}
+	if other, ok := r.other(rs.me); s.name == "" && ok {
+		s.name = nameOf(other, r.members[other])
+	}
+	s.name = cmp.Or(s.name, string(chat))
+	return s, true
+}
+
+// kind is how gateways' own adapter calls a room: one with two people in it is a direct chat.
+func (r *room) kind() relay.ChatType {
+	if len(r.members) <= 2 {
+		return relay.ChatDM
+	}
+	return relay.ChatGroup
+}
+
+// other is the one person with whom me is in the room.
+func (r *room) other(me id.UserID) (id.UserID, bool) {
+	if _, in := r.members[me]; !in || len(r.members) != 2 {
+		return "", false
+	}
+	for user := range r.members {
+		if user != me {
+			return user, true
+		}
+	}
+	return "", false
+}
+
+// nameOf is how a user is shown who calls themselves name.
+func nameOf(user id.UserID, name string) string {
+	local, _, _ := strings.Cut(strings.TrimPrefix(string(user), "@"), ":")
+	return cmp.Or(strings.TrimSpace(name), local, string(user))
+}
+
+// DirectUser implements platforms.DirectChats, of rooms whose members are known: who alone is in it with the bot.
+func (p *asker) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	p.rooms.mu.Lock()
+	defer p.rooms.mu.Unlock()
+	r := p.rooms.byID[chat]
+	if r == nil || r.members == nil {
+		return "", false
+	}
+	other, ok := r.other(p.me)
+	return relay.UserID(other), ok
+}
+
+// members asks who is in a room, and remembers that.
+func (p *asker) members(ctx context.Context, chat relay.ChatID) error {
+	var out struct {
+		Joined map[id.UserID]struct {
+			Name *string `json:"display_name"`
+		} `json:"joined"`
+	}
+	if err := p.client.get(ctx, "joined_members", inRoom(chat, "joined_members"), nil, &out); err != nil {
+		return err
+	}
+	members := make(map[id.UserID]string, len(out.Joined))
+	for user, m := range out.Joined {
+		members[user] = ""
+		if m.Name != nil {
+			members[user] = *m.Name
+		}
+	}
+	p.rooms.joined(chat, members)
+	return nil
+}

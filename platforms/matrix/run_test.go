@@ -1,0 +1,399 @@
+package matrix
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"maunium.net/go/mautrix/id"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
+)
+
+// bench is a bot on a fake, and what it handed in.
+type bench struct {
+	t    *testing.T
+	fake *fakeServer
+	base string
+	in   *memoryInbox
+	log  platformtest.Log
+	*Bot
+	stop func()
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, fake: newFake(), in: &memoryInbox{linked: map[relay.UserID]bool{ann: true}}}
+	b.base = b.fake.serve(t)
+	b.fake.room(annRoom, obj{}, ann, botUser)
+	b.fake.room(groupRoom, obj{}, ann, botUser, bob)
+	return b
+}
+
+// start runs a bot until stop, or until the test ends.
+func (b *bench) start() {
+	b.t.Helper()
+	p, err := openAt(b.base, b.log.Logger())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.Bot = p
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx, b.in) }()
+	ended := false
+	b.stop = func() {
+		if cancel(); !ended {
+			ended = true
+			if err := <-done; err != nil {
+				b.t.Error(err)
+			}
+		}
+	}
+	b.t.Cleanup(func() {
+		b.stop()
+		if b.t.Failed() {
+			b.t.Log(b.log.String())
+		}
+	})
+	b.until("the bot is connected", func() bool {
+		s := p.Status().State
+		return s == platforms.Connected || s == platforms.Degraded
+	})
+}
+
+// until waits for what comes with the next sync.
+func (b *bench) until(what string, is func() bool) { b.t.Helper(); until(b.t, what, is) }
+
+func (b *bench) heard(text string) (ev relay.Event) {
+	b.t.Helper()
+	b.until("the event "+text, func() bool {
+		for _, e := range b.in.events() {
+			if e.Text == text {
+				ev = e
+				return true
+			}
+		}
+		return false
+	})
+	return ev
+}
+
+func (b *bench) texts() (out []string) {
+	for _, ev := range b.in.events() {
+		out = append(out, ev.Text)
+	}
+	return out
+}
+
+// TestTheFirstSyncTakesNoHistory: what was said before there was a position is nobody's to answer, nor what was said in a room
+// before the bot came.
+func TestTheFirstSyncTakesNoHistory(t *testing.T) {
+	b := newBench(t)
+	b.fake.say(annRoom, ann, "old")
+	b.start()
+	b.fake.say(annRoom, ann, "new")
+	b.heard("new")
+	room := "!third:" + server
+	b.fake.room(room, obj{}, ann, bob)
+	b.fake.say(room, ann, "before it came")
+	b.fake.join(room, botUser)
+	b.fake.say(room, ann, "after it came")
+	b.heard("after it came")
+	if diff := cmp.Diff([]string{"new", "after it came"}, b.texts()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestARestartInTheMiddleOfABatch: the disk took the first part of what one answer brought, and the process died. All of it comes once.
+func TestARestartInTheMiddleOfABatch(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	b.fake.say(annRoom, ann, "zero")
+	b.heard("zero")
+	b.stop()
+	var want []string
+	for i := range 250 {
+		text := fmt.Sprintf("line %d", i)
+		want = append(want, text)
+		b.fake.say(annRoom, ann, text)
+	}
+	taken := 0
+	b.in.refuses = func(batch platforms.Batch) error {
+		if len(batch.Events) > 0 {
+			taken++
+		}
+		if taken > 1 {
+			return errors.New("the disk is full")
+		}
+		return nil
+	}
+	b.start()
+	b.until("half of it is stored", func() bool { return strings.HasPrefix(b.Status().Reason, "what the homeserver sent cannot be stored") })
+	before := len(b.in.events())
+	b.stop()
+	if before <= 1 || before > batchSize+1 {
+		t.Errorf("%d events were stored of the first batch", before-1)
+	}
+	b.in.refuses = nil
+	b.start()
+	b.heard(want[len(want)-1])
+	if diff := cmp.Diff(append([]string{"zero"}, want...), b.texts()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatWasMissedIsBounded: of a room that said very much, the newest is asked for.
+func TestWhatWasMissedIsBounded(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	b.stop()
+	const said = batchSize + maxMissed + 150
+	for i := range said {
+		b.fake.say(annRoom, ann, fmt.Sprint("line ", i))
+	}
+	b.start()
+	b.heard(fmt.Sprint("line ", said-1))
+	if n := len(b.in.events()); n != batchSize+maxMissed {
+		t.Errorf("%d events came, want %d", n, batchSize+maxMissed)
+	}
+	if n := len(b.fake.called("messages")); n != maxMissed/missedPage {
+		t.Errorf("%d pages were asked for", n)
+	}
+}
+
+// TestAnUnclearSendIsSettled by a sync that shows its transaction, whatever the answers were.
+func TestAnUnclearSendIsSettled(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	b.fake.fail("send", fault{cut: true}, fault{status: 502, page: true}, fault{status: 502, page: true}, fault{status: 502, page: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+	defer cancel()
+	res, err := b.Send(ctx, relay.Send{Chat: annRoom, Content: "hello"})
+	if err != nil || !strings.HasPrefix(string(res.MessageID), "$event") {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if n := len(b.fake.called("send")); n != 1 {
+		t.Errorf("it was carried out %d times", n)
+	}
+}
+
+// TestAFlood: nothing is asked within a penalty, in any room. The fake tells of what is.
+func TestAFlood(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	errs := make(chan error)
+	send := func(i int) {
+		_, err := b.Send(t.Context(), relay.Send{Chat: relay.ChatID([]string{annRoom, groupRoom}[i%2]), Content: fmt.Sprint("line ", i)})
+		errs <- err
+	}
+	b.fake.fail("send", fault{status: 429, code: "M_LIMIT_EXCEEDED", retry: 700})
+	go send(0)
+	b.until("the penalty is known", func() bool { return b.turns.Limiter.Closed(groupRoom) })
+	n := long.Pick(10, 200)
+	for i := range n {
+		go send(i + 1)
+	}
+	for range n + 1 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := len(b.fake.called("send")); got != n+1 {
+		t.Errorf("%d were sent, want %d", got, n+1)
+	}
+}
+
+// TestInvitations: direct ones are taken, others only of who is linked; what is not taken is declined.
+func TestInvitations(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	invite := func(room, by string, direct bool) {
+		b.fake.room(room, obj{}, by)
+		b.fake.add(room, by, "m.room.member", key(botUser), obj{"membership": "invite", "is_direct": direct})
+	}
+	is := func(room string) string {
+		b.fake.mu.Lock()
+		defer b.fake.mu.Unlock()
+		return b.fake.membershipLocked(room, botUser, b.fake.at+1)
+	}
+	invite("!of-ann:"+server, ann, false)
+	invite("!of-bob:"+server, bob, false)
+	b.until("ann's is taken", func() bool { return is("!of-ann:"+server) == "join" })
+	b.until("bob's is declined", func() bool { return is("!of-bob:"+server) == "leave" })
+	for i := range directADay + 1 {
+		room := fmt.Sprintf("!direct%d:%s", i, server)
+		invite(room, bob, true)
+		want := "join"
+		if i == directADay {
+			want = "leave"
+		}
+		b.until(fmt.Sprint("direct invitation ", i), func() bool { return is(room) == want })
+	}
+	// What could not be followed is, after a restart.
+	b.stop()
+	b.fake.fail("join", slices.Repeat([]fault{{status: 500, code: "M_UNKNOWN"}}, 2)...)
+	invite("!later:"+server, ann, false)
+	b.start()
+	b.until("the invitation is stored", func() bool {
+		raw, _ := b.in.Cursor(t.Context())
+		return bytes.Contains(raw, []byte("!later"))
+	})
+	b.stop()
+	b.start()
+	b.until("the later one is taken", func() bool { return is("!later:"+server) == "join" })
+}
+
+// TestAMove: only two rooms that name each other are one.
+func TestAMove(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	old, next, stolen := groupRoom, "!next:"+server, "!stolen:"+server
+	b.fake.room(stolen, obj{"predecessor": obj{"room_id": groupRoom, "event_id": "$x"}}, bob, botUser) // says so alone
+	b.fake.room(next, obj{"predecessor": obj{"room_id": old, "event_id": "$x"}}, ann)
+	b.fake.add(old, ann, "m.room.tombstone", key(""), obj{"body": "moved", "replacement_room": next})
+	b.fake.add(next, ann, "m.room.member", key(botUser), obj{"membership": "invite"})
+	b.until("the move", func() bool { return len(b.in.moves()) > 0 })
+	b.fake.say(next, ann, "here")
+	b.heard("here")
+	if diff := cmp.Diff([]platforms.Move{{From: relay.ChatID(old), To: relay.ChatID(next)}}, b.in.moves()); diff != "" {
+		t.Errorf("moves (-want +got):\n%s", diff)
+	}
+}
+
+// TestAnEncryptedRoom is told once that nothing is read there, also over a restart, and nothing else is written there.
+func TestAnEncryptedRoom(t *testing.T) {
+	b := newBench(t)
+	b.fake.add(groupRoom, ann, "m.room.encryption", key(""), obj{"algorithm": "m.megolm.v1.aes-sha2"})
+	b.start()
+	for range 2 {
+		b.fake.add(groupRoom, ann, "m.room.encrypted", nil, obj{"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"})
+		b.until("the room is told", func() bool { return len(b.fake.called("send")) == 1 })
+		b.fake.say(annRoom, ann, "on")
+		b.stop()
+		b.start()
+	}
+	b.heard("on")
+	if !strings.Contains(b.Status().Reason, groupRoom) {
+		t.Errorf("the status says %q", b.Status().Reason)
+	}
+	_, err := b.Send(t.Context(), relay.Send{Chat: groupRoom, Content: "in the clear"})
+	_, err2 := b.SendMedia(t.Context(), relay.SendMedia{Chat: groupRoom, File: relay.File{Content: strings.NewReader("x"), FileFacts: relay.FileFacts{Size: 1}}})
+	_, err3 := b.React(t.Context(), relay.React{Chat: groupRoom, Message: "$x", Emoji: "👍"})
+	for _, err := range []error{err, err2, err3} {
+		if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.NotSent || ae.Retried() {
+			t.Errorf("into an encrypted room: %v", err)
+		}
+	}
+	// A room of which no sync has told is asked about before anything is written.
+	b.stop()
+	p, err := openAt(b.base, b.log.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Send(t.Context(), relay.Send{Chat: groupRoom, Content: "in the clear"}); relay.Explain(err) == nil {
+		t.Error("a bot that does not run wrote into an encrypted room")
+	}
+	if n := len(b.fake.called("send")) + len(b.fake.called("upload")); n != 1 {
+		t.Errorf("%d things were sent, want the notice alone", n)
+	}
+}
+
+// TestAForgottenPosition: a homeserver that was set up anew does not know it; the bot begins now.
+func TestAForgottenPosition(t *testing.T) {
+	b := newBench(t)
+	at := position{Next: "x7", Home: b.base}
+	b.in.cursor = at.encode()
+	b.start()
+	b.fake.say(annRoom, ann, "hello")
+	b.heard("hello")
+	if readAt, err := readPosition([]byte(`{"next":"s5","home":"https://other.example"}`), b.base); err != nil || readAt.Next != "" {
+		t.Errorf("the position of another homeserver counts: %+v, %v", readAt, err)
+	}
+}
+
+// TestTheTokensOwner: a token of another account is none of the bot's.
+func TestTheTokensOwner(t *testing.T) {
+	b := newBench(t)
+	b.fake.tokens[testToken] = bob
+	p, err := openAt(b.base, b.log.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.Run(t.Context(), b.in)
+	if !errors.Is(err, relay.ErrBadCredentials) || !strings.Contains(p.Status().Reason, bob) {
+		t.Errorf("%v; the status says %q", err, p.Status().Reason)
+	}
+	found := p.Examine(t.Context(), nil)
+	if len(found.Findings) != 1 || found.Findings[0].Code != "HC102" {
+		t.Errorf("the examination found %+v", found.Findings)
+	}
+}
+
+// TestOldMedia: a homeserver without the routes that ask for the token is asked by the former ones.
+func TestOldMedia(t *testing.T) {
+	b := newBench(t)
+	b.fake.old, b.fake.files["abc"] = true, []byte("cat")
+	b.start()
+	r, err := b.FetchMedia(t.Context(), relay.Attachment{Ref: "mxc://" + server + "/abc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := new(bytes.Buffer)
+	if _, err := got.ReadFrom(r); err != nil || got.String() != "cat" || r.Close() != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestNoSecretLeaves: neither what fails nor what is logged has the token, whatever the homeserver echoes.
+func TestNoSecretLeaves(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	b.fake.fail("send", fault{status: 400, code: "M_" + testToken})
+	_, err := b.Send(t.Context(), relay.Send{Chat: annRoom, Content: "hello"})
+	b.fake.fail("sync", fault{status: 400, code: "M_UNKNOWN " + testToken}, fault{lose: true})
+	b.fake.say(annRoom, ann, "words of a person")
+	b.heard("words of a person")
+	raw, _ := json.Marshal(b.in.events())
+	for _, said := range []string{fmt.Sprint(err), b.log.String(), string(raw), fmt.Sprint(b.Status())} {
+		if strings.Contains(said, testToken) {
+			t.Errorf("the token stands in %q", said)
+		}
+	}
+	if strings.Contains(b.log.String(), "words of a person") {
+		t.Error("the log has what somebody wrote")
+	}
+}
+
+// TestReactions: a second one with the same key is success, of the bot's memory and of the homeserver's.
+func TestReactions(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	message := relay.MessageID(b.fake.say(annRoom, ann, "hello"))
+	a := relay.React{Chat: annRoom, Message: message, Emoji: "👍"}
+	for i := range 3 {
+		if _, err := b.React(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			b.marks = newLately[reaction, id.EventID](10)
+		}
+	}
+	if n := len(b.fake.called("send")); n != 2 {
+		t.Errorf("%d calls, want 2", n)
+	}
+	b.marks = newLately[reaction, id.EventID](10)
+	a.Remove = true
+	if _, err := b.React(t.Context(), a); err != nil || len(b.fake.called("redact")) != 1 {
+		t.Errorf("%v, %d redactions", err, len(b.fake.called("redact")))
+	}
+}

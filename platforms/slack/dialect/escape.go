@@ -1,0 +1,58 @@
+package dialect
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+)
+
+const (
+	// MaxText is how many characters a message has here. Slack takes 40,000, and shows more than this badly.
+	MaxText = 4000
+	// MaxSection is how many Slack takes in one section, which a message with buttons is made of.
+	MaxSection = 3000
+)
+
+const (
+	quoteMark = "> "
+	fence     = "```"
+	// joint is a blank of no width. mrkdwn has no escapes: beside a letter it lets a mark count, between two marks it
+	// keeps them from counting.
+	joint = "\u200b"
+)
+
+// Clean makes source what the parser wants and Slack takes: without NUL.
+func Clean(source string) string {
+	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
+}
+
+var entities = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// Escape is s so that Slack shows it to the letter, but for the marks of formats.
+func Escape(s string) string { return entities.Replace(s) }
+
+// literal is plain text of which nothing may count as markup: neither fences, nor what looks like a format or a quotation.
+func literal(s string) string {
+	s = withoutFences(Escape(s))
+	s = pair.ReplaceAllStringFunc(s, func(m string) string {
+		at := strings.IndexAny(m, "*_~`")
+		return m[:at+1] + joint + m[at+1:]
+	})
+	return quoted.ReplaceAllString(s, joint+"$1")
+}
+
+var (
+	// pair begins where Slack would take a mark for the beginning of a format, if the same one stands behind it on the line.
+	pair = regexp.MustCompile("(?:^|[^\\pL\\pN*_~`])(?:\\*[^\\s*][^\n*]*\\*|_[^\\s_][^\n_]*_|~[^\\s~][^\n~]*~|`[^\\s`][^\n`]*`)")
+	// quoted is a mark that makes a quotation of its line. Slack takes the entity for one, too.
+	quoted    = regexp.MustCompile(`(?m)^(&gt;)`)
+	longTicks = regexp.MustCompile("`{3,}")
+)
+
+// withoutFences parts runs of backticks, so that none makes a code block.
+func withoutFences(s string) string {
+	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
+		return strings.TrimSuffix(strings.ReplaceAll(run, "``", "``"+joint), joint)
+	})
+}

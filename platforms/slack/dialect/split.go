@@ -1,0 +1,107 @@
+package dialect
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+)
+
+// Split cuts mrkdwn that Render made into parts of at most limit characters. A code block that is cut ends with its part
+// and begins again with the next; so does a quotation. Only blanks are lost, at the cuts.
+func Split(text string, limit int) []string {
+	s := splitter{markdown.Splitter[rune]{
+		Text: []rune(text), Limit: limit, Blocks: codeBlocks(text),
+		Decode: func(letters []rune) string { return string(letters) }, Length: utf8.RuneCountInString,
+	}}
+	var parts []string
+	for start, end := range s.Parts(&s) {
+		if part := s.part(start, end); strings.Trim(part, joint+" \n") != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// splitter is the markdown.Cuts of one text.
+type splitter struct{ markdown.Splitter[rune] }
+
+// codeBlocks are the code blocks of text: only Render writes lines that are fences.
+func codeBlocks(text string) (blocks []markdown.CodeBlock) {
+	at, open := 0, -1
+	for text := range strings.SplitSeq(text, "\n") {
+		size := utf8.RuneCountInString(text)
+		switch {
+		case text != fence:
+		case open < 0:
+			open = at
+		default:
+			blocks = append(blocks, markdown.CodeBlock{
+				Begin: open, From: open + len(fence) + 1, To: at - 1, End: at + size, Open: fence + "\n", Close: "\n" + fence,
+			})
+			open = -1
+		}
+		at += size + 1
+	}
+	return blocks
+}
+
+// lead is what the part that begins at start needs before its text.
+func (s *splitter) lead(start int) string {
+	if b := s.CodeAt(start); b != nil {
+		return b.Open
+	}
+	line := start
+	for line > 0 && s.Text[line-1] != '\n' {
+		line--
+	}
+	if begin := line + len(quoteMark); begin <= start && string(s.Text[line:begin]) == quoteMark {
+		return quoteMark
+	}
+	return ""
+}
+
+// part is the text from start to end.
+func (s *splitter) part(start, end int) string {
+	text := s.lead(start) + string(s.Text[start:end])
+	if b := s.CodeAt(end); b != nil {
+		return text + b.Close
+	}
+	return strings.TrimRightFunc(text, unicode.IsSpace)
+}
+
+// Reach implements markdown.Cuts.
+func (s *splitter) Reach(start int) int {
+	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
+}
+
+// inline finds what means something only as a whole: links and entities first, then formats.
+var inline = regexp.MustCompile("<[^>\n]*>|&[a-z]+;|`[^`\n]+`|\\*[^*\n]+\\*|_[^_\n]+_|~[^~\n]+~")
+
+// Words implements markdown.Cuts.
+func (s *splitter) Words(start, end int) func(int) bool {
+	whole := s.Wholes(inline, start, end)
+	return func(i int) bool { return !whole.Torn(i) }
+}
+
+// Letters implements markdown.Cuts: an entity stays whole, and so does a link.
+func (s *splitter) Letters(start, i int) bool {
+	within := true // no entity has ended since
+	for j := i - 1; j >= max(start, i-maxLink); j-- {
+		switch c := s.Text[j]; {
+		case c == '>' || c == '\n':
+			return true
+		case c == '<':
+			return false
+		case c == ';':
+			within = false
+		case c == '&' && within && i-j < longestEntity:
+			return false
+		}
+	}
+	return true
+}
+
+const longestEntity = len("&amp;")

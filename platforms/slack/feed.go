@@ -1,0 +1,297 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxBatch is how many envelopes are handed in at once.
+	maxBatch = 100
+	// clockSlack is how far messages of different channels may overtake each other, and this clock be off. What comes
+	// twice for that is recognised by its event id.
+	clockSlack = time.Minute
+	// lastWrite bounds the write of the state at the end.
+	lastWrite = 5 * time.Second
+)
+
+// feeder hands the items of the queue to the inbox, in order. Only it calls Accept and stores the state.
+type feeder struct {
+	*Bot
+	in      platforms.Inbox
+	queue   *queue
+	catchup catchup
+	left    []item // that were not handed in when ctx ended
+}
+
+// run ends when ctx does. What was not accepted by then Slack delivers again.
+func (f *feeder) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		n, _, changed := f.queue.look()
+		in, missing := f.catchup.in()
+		switch {
+		case missing && in <= 0:
+			f.catchUp(ctx)
+		case n > 0:
+			f.feed(ctx, f.queue.take(maxBatch))
+		default:
+			var due <-chan time.Time
+			if missing {
+				due = time.After(in)
+			}
+			select {
+			case <-changed:
+			case <-due:
+			case <-ctx.Done():
+			}
+		}
+	}
+	f.handLeft(ctx)
+	f.keepLast(ctx)
+}
+
+// handLeft hands in the presses and commands that wait, which Slack does not deliver again: they are acknowledged.
+func (f *feeder) handLeft(ctx context.Context) {
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer cancel()
+	var d draft
+	for _, i := range append(append(f.left, f.catchup.heldAll()...), f.queue.take(maxQueued)...) {
+		if i.atOnce() {
+			f.add(soon, &d, i)
+		}
+	}
+	if !f.hand(soon, d) {
+		f.log.Error("slack presses and commands not stored at the end; they are lost", "number", len(d.items))
+	}
+}
+
+// feed hands in one run of items; those of a channel that is being caught up wait for that.
+func (f *feeder) feed(ctx context.Context, items []item) {
+	if items[0].gap {
+		f.begin()
+		f.queue.done(items)
+		return
+	}
+	d := draft{}
+	for _, i := range items {
+		if !f.hold(i) {
+			f.add(ctx, &d, i)
+		}
+	}
+	f.hand(ctx, d)
+}
+
+// draft is a batch that is being made.
+type draft struct {
+	platforms.Batch
+	items   []item // that it is made of
+	presses []pressed
+	seen    string // the newest message among them
+}
+
+// pressed is a press, and the address at which its person is told that it does not count.
+type pressed struct {
+	event   relay.EventID
+	address relay.Secret
+}
+
+// add puts what i brings into d.
+func (f *feeder) add(ctx context.Context, d *draft, i item) {
+	d.items = append(d.items, i)
+	n := normaliser{bot: f.bot, self: f.memory.read().Self, names: asking{f.workspace, ctx}, commands: &f.CommandNames}
+	err := f.read(d, n, i)
+	if err != nil {
+		d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: withoutCredentials(i.envelope.Payload), Err: err})
+		f.log.Warn("slack event makes no sense; kept in quarantine", "err", err)
+	}
+}
+
+// read reads one envelope; a panic counts as its error.
+func (f *feeder) read(d *draft, n normaliser, i item) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.New("panic: " + relay.PanicWords(v))
+		}
+	}()
+	switch i.envelope.Type {
+	case kindEvents:
+		return f.callback(d, n, i.envelope.Payload)
+	case kindInteractive:
+		press, err := decodePress(i.envelope.Payload)
+		if err != nil || press == nil || !f.ours(press.App, press.Team.ID) {
+			return err
+		}
+		for _, ev := range n.press(press, i.at) {
+			f.met(ev)
+			d.Events = append(d.Events, ev)
+			d.presses = append(d.presses, pressed{ev.ID, relay.NewSecret([]byte(press.ResponseURL))})
+		}
+	case kindCommand:
+		command, err := decodeCommand(i.envelope.Payload)
+		if err != nil || !f.ours(command.App, command.Team) {
+			return err
+		}
+		ev, capability := n.command(command, i.envelope.ID, i.at)
+		f.met(ev)
+		d.Events = append(d.Events, ev)
+		if capability != nil {
+			d.Capabilities = append(d.Capabilities, *capability)
+		}
+	}
+	return nil
+}
+
+// ours reports whether what came is for this app in its workspace. An app that is installed in several gets the events of
+// all; the bot's token is one workspace's.
+func (f *feeder) ours(app, team string) bool {
+	self := f.memory.read().Self
+	if app != "" && app != string(f.bot.ID) || team != "" && team != self.Team {
+		f.log.Warn("slack event left out: it is for another app, or from another workspace", "app", app, "workspace", team)
+		return false
+	}
+	return true
+}
+
+// callback reads an event.
+func (f *feeder) callback(d *draft, n normaliser, payload []byte) error {
+	var c callback
+	if err := httpcall.Decode(payload, &c); err != nil {
+		return err
+	}
+	if !f.ours(c.App, c.Team) {
+		return nil
+	}
+	e, err := decodeEvent(c.Event)
+	if err != nil {
+		return err
+	}
+	scope := relay.ScopeID(n.self.Team)
+	change := platforms.RosterChange{Scope: scope, Chat: relay.ChatID(e.Channel), User: relay.UserID(e.User)}
+	switch e.Type {
+	case "message", "app_mention": // the latter comes beside the former
+		return f.message(d, n, &e.messageData)
+	case "member_joined_channel", "member_left_channel":
+		if string(change.User) == n.self.User {
+			change.User = ""
+		}
+		f.forget(e.Channel)
+	case "user_change", "team_join":
+		change.Chat = ""
+		f.forget(e.User)
+	case "channel_left", "group_left", "channel_archive", "channel_unarchive", "channel_deleted", "channel_shared", "channel_unshared",
+		"channel_rename", "group_rename", "group_archive", "group_unarchive", "group_deleted":
+		change.User = ""
+		f.forget(e.Channel)
+	default:
+		return nil
+	}
+	d.Roster = append(d.Roster, change)
+	return nil
+}
+
+// message reads a message, if it is one that somebody wrote.
+func (f *feeder) message(d *draft, n normaliser, m *messageData) error {
+	if !m.said() {
+		return nil
+	}
+	if err := m.check(); err != nil {
+		return err
+	}
+	root := talk{m.Channel, threadAt(m)}
+	talked := m.thread() != "" && f.memory.takesPart(root)
+	ev := n.message(m, talked)
+	if ev.Traits.Own && m.thread() != "" || n.mentioned(m) {
+		f.memory.joins(root)
+	}
+	f.met(ev)
+	d.Events = append(d.Events, ev)
+	d.seen = later(d.seen, m.TS)
+	return nil
+}
+
+// threadAt is the root of the thread that m is in or may begin.
+func threadAt(m *messageData) string {
+	if t := m.thread(); t != "" {
+		return t
+	}
+	return m.TS
+}
+
+// met remembers whose direct messages an event is of.
+func (f *feeder) met(ev relay.Event) {
+	if ev.Source.ChatType == relay.ChatDM && !ev.Traits.Own {
+		f.workspace.met(ev.Source.ChatID, ev.Source.UserID)
+	}
+}
+
+// hand hands in d until it is accepted, and only then has its envelopes acknowledged. It returns false when ctx ended first.
+func (f *feeder) hand(ctx context.Context, d draft) bool {
+	seen := d.seen
+	advance := func(s *state) { s.Seen = later(s.Seen, seen) }
+	if len(d.Events)+len(d.Undecodable)+len(d.Roster) > 0 {
+		d.Refused = f.refused(d.presses)
+		store := len(d.Undecodable) > 0 || slices.ContainsFunc(d.Events, func(ev relay.Event) bool { return !ev.Traits.Own })
+		retry := f.retries()
+		accepted := retry.Keep(ctx, func() error {
+			if store {
+				d.Cursor = f.memory.blob(advance)
+			}
+			if err := f.in.Accept(ctx, d.Batch); err != nil {
+				return err
+			}
+			f.status.SetStuck("")
+			return nil
+		}, func(err error, in time.Duration) {
+			f.status.SetStuck("what Slack sent cannot be stored; it is kept in memory, and by Slack")
+			f.log.Warn("slack events not stored; trying again", "events", len(d.Events), "in", in, "err", err)
+		})
+		if !accepted {
+			f.left = append(f.left, d.items...)
+			return false
+		}
+		if store {
+			f.memory.stored(advance)
+			d.seen = ""
+		}
+	}
+	if d.seen != "" {
+		f.memory.change(advance) // it goes with the next batch that is stored
+	}
+	for _, i := range d.items {
+		if !i.atOnce() {
+			i.envelope.Ack()
+		}
+	}
+	f.queue.done(d.items)
+	return true
+}
+
+// atOnce reports whether the envelope is acknowledged before it is stored: its person would be shown a fault.
+func (i item) atOnce() bool {
+	return i.envelope.Type == kindInteractive || i.envelope.Type == kindCommand
+}
+
+// keepLast stores the changes that were not worth a write of their own.
+func (f *feeder) keepLast(ctx context.Context) {
+	raw := f.memory.unsaved()
+	if raw == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer cancel()
+	if err := f.in.Accept(ctx, platforms.Batch{Cursor: raw, Save: true}); err != nil {
+		f.log.Warn("slack state not stored at the end; what Slack repeats is recognised", "err", err)
+	}
+}
+
+// retries are the pauses between attempts.
+func (p *Bot) retries() backoff.Backoff {
+	return backoff.Backoff{First: p.opts.Duration(keyRetryWait), Max: p.opts.Duration(keyRetryMax)}
+}

@@ -1,0 +1,174 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	whyGone      = "no longer at Slack"
+	whyElsewhere = "kept elsewhere, not at Slack"
+	whyNoScope   = "the app may not read files: its scope files:read is missing"
+)
+
+// Errors of a fetch. No URL is in them.
+var (
+	errElsewhere = errors.New("the file's address is not Slack's")
+	errFileAway  = errors.New("the file is not there")
+	errNoScope   = errors.New("a login page came in place of the file")
+)
+
+func goneFile(why string, err error) error {
+	return &platforms.MediaError{State: relay.MediaGone, Why: why, Err: err}
+}
+
+func tooLargeFile() error {
+	return &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
+}
+
+// FetchMedia implements platforms.MediaFetcher. Files of other workspaces come as stubs, of which Slack has to be asked; and
+// so it is when the address that came with a file is not good any more.
+func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
+	if a.Size > relay.MaxFile {
+		return nil, tooLargeFile()
+	}
+	r, ok := readRef(a.Ref)
+	if !ok {
+		return nil, goneFile(whyGone, nil)
+	}
+	if r.URL != "" {
+		body, err := p.get(ctx, r)
+		if !errors.Is(err, errFileAway) || r.ID == "" {
+			return body, settled(err)
+		}
+	}
+	fresh, err := p.freshFile(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	body, err := p.get(ctx, fresh)
+	return body, settled(err)
+}
+
+// settled is err, by which a file that is not there is gone for good.
+func settled(err error) error {
+	if errors.Is(err, errFileAway) {
+		return goneFile(whyGone, err)
+	}
+	return err
+}
+
+// freshFile asks Slack where a file is.
+func (p *Bot) freshFile(ctx context.Context, id string) (fileRef, error) {
+	f, err := p.rest.File(ctx, id)
+	switch {
+	case rest.RefusedWith(err, "file_not_found", "file_deleted"):
+		return fileRef{}, goneFile(whyGone, err)
+	case rest.RefusedWith(err, "missing_scope"):
+		return fileRef{}, goneFile(whyNoScope, err)
+	case err != nil:
+		return fileRef{}, fmt.Errorf("look a file up: %w", err)
+	case f.IsExternal || f.Mode == "external":
+		return fileRef{}, goneFile(whyElsewhere, nil)
+	case int64(f.Size) > relay.MaxFile:
+		return fileRef{}, tooLargeFile()
+	}
+	r := fileRef{ID: f.ID, URL: cmp.Or(f.URLPrivateDownload, f.URLPrivate), Mime: f.Mimetype}
+	if r.URL == "" {
+		return fileRef{}, goneFile(whyGone, nil)
+	}
+	return r, nil
+}
+
+// atSlack reports whether the token may go to u: it is Slack's, or at the API of one's own.
+func (p *Bot) atSlack(u *url.URL) bool {
+	host := strings.ToLower(u.Hostname())
+	if u.User != nil {
+		return false
+	}
+	if u.Scheme == "https" && u.Port() == "" && (host == "slack.com" || strings.HasSuffix(host, ".slack.com")) {
+		return true
+	}
+	api, err := url.Parse(p.base)
+	return err == nil && api.Host != "" && u.Scheme == api.Scheme && strings.EqualFold(u.Host, api.Host)
+}
+
+// get opens the file at an address. The error is errFileAway when asking Slack may help.
+func (p *Bot) get(ctx context.Context, r fileRef) (io.ReadCloser, error) {
+	u, err := url.Parse(r.URL)
+	if err != nil || !p.atSlack(u) {
+		return nil, goneFile(whyElsewhere, errElsewhere)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL, nil)
+	if err != nil {
+		return nil, goneFile(whyElsewhere, errElsewhere)
+	}
+	req.Header.Set("Authorization", "Bearer "+p.token.RevealString())
+	req.Header.Set("Accept-Encoding", "identity")
+	resp, err := p.files.HTTP.Do(req)
+	if err != nil {
+		return nil, p.withoutURL(err)
+	}
+	if err := judge(resp, r.Mime); err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	return &fileBody{resp.Body, p, relay.MaxFile}, nil
+}
+
+// withoutURL is the error of a request, without its address and the token.
+func (p *Bot) withoutURL(err error) error {
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return fmt.Errorf("fetch file: %s", p.files.Scrub(err.Error()))
+}
+
+// judge is why there is no file in an answer; nil if there is one. To whom may not read a file Slack shows a page to log in.
+func judge(resp *http.Response, mime string) error {
+	page := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
+	switch status := resp.StatusCode; {
+	case status == http.StatusOK && resp.ContentLength > relay.MaxFile:
+		return tooLargeFile()
+	case status == http.StatusOK && page && !strings.HasPrefix(mime, "text/html"), status >= 300 && status < 400:
+		return goneFile(whyNoScope, errNoScope)
+	case status == http.StatusOK:
+		return nil
+	case status == http.StatusForbidden, status == http.StatusNotFound, status == http.StatusGone:
+		return errFileAway
+	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= 500:
+		return &httpcall.Fault{What: "fetch file", Status: status, Message: http.StatusText(status)}
+	default:
+		return goneFile(whyGone, fmt.Errorf("fetch file: HTTP %d", status))
+	}
+}
+
+// fileBody is a file as it comes, also one whose length nobody told. Its errors hold no address.
+type fileBody struct {
+	io.ReadCloser
+	of   *Bot
+	left int64 // bytes that it may still have
+}
+
+func (b *fileBody) Read(to []byte) (int, error) {
+	n, err := b.ReadCloser.Read(to)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, tooLargeFile()
+	}
+	if err != nil && err != io.EOF {
+		err = b.of.withoutURL(err)
+	}
+	return n, err
+}

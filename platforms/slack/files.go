@@ -1,0 +1,74 @@
+package slack
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// fileRef is what a file is found by, as relay.Attachment.Ref holds it. Its address opens it for the bot's token alone.
+type fileRef struct {
+	ID   string `json:"f,omitempty"`
+	URL  string `json:"u,omitempty"` // empty: the rest has to be asked for
+	Mime string `json:"m,omitempty"`
+}
+
+func (r fileRef) String() string {
+	raw, _ := json.Marshal(r) // of strings: cannot fail
+	return string(raw)
+}
+
+// readRef is a reference as fileRef.String made it. ok is false for one that no event of this platform has.
+func readRef(ref string) (r fileRef, ok bool) {
+	ok = json.Unmarshal([]byte(ref), &r) == nil && (r.URL != "" || r.ID != "")
+	return r, ok
+}
+
+// filesOf are the files of m: its own, then those of messages that were passed on with it.
+func filesOf(m *messageData) []relay.Attachment {
+	all := slices.Clone(m.Files)
+	for _, a := range m.Attachments {
+		if a.passedOn() {
+			all = append(all, a.Files...)
+		}
+	}
+	var out []relay.Attachment
+	for _, f := range all {
+		if f.Mode == "tombstone" || f.Mode == "hidden_by_limit" || f.ID == "" && f.URL == "" {
+			continue // it is gone, and nothing is known of it
+		}
+		out = append(out, relay.Attachment{
+			Ref: f.ref().String(), Kind: kindOf(f.Mime), Name: cmp.Or(f.Name, f.Title), Size: max(f.Size, 0),
+		})
+	}
+	return slices.Clip(out[:min(len(out), relay.MaxAttachments)])
+}
+
+// ref is what the file is found by. One that Slack keeps elsewhere has no address of its own here.
+func (f fileData) ref() fileRef {
+	r := fileRef{ID: f.ID, Mime: f.Mime}
+	if f.Access != "check_file_info" && !f.elsewhere() {
+		r.URL = cmp.Or(f.URL, f.Private)
+	}
+	return r
+}
+
+// elsewhere: it is kept by somebody else, such as a drive; Slack has but a link to it.
+func (f fileData) elsewhere() bool { return f.External || f.Mode == "external" }
+
+// kindOf is what sort of file has that media type. What sounds is a voice message, as in the gateway's own adapter.
+func kindOf(mime string) relay.MessageType {
+	top, _, _ := strings.Cut(mime, "/")
+	switch top {
+	case "image":
+		return relay.TypePhoto
+	case "video":
+		return relay.TypeVideo
+	case "audio":
+		return relay.TypeVoice
+	}
+	return relay.TypeDocument
+}

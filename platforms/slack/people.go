@@ -1,0 +1,157 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// nameFor is how long a name counts, and unnamedFor how long nobody asks again for one that could not be had.
+	nameFor    = time.Hour
+	unnamedFor = time.Minute
+	// nameWait bounds one look-up of a name: what was said must not wait long for how somebody is called.
+	nameWait = 6 * time.Second
+	// maxNames bounds each of the two memories. A full one begins anew.
+	maxNames = 10_000
+)
+
+// workspace remembers what people and channels are called, and whose direct messages are whose. Its methods may be called
+// from any goroutine.
+type workspace struct {
+	rest *rest.Client
+
+	mu       sync.Mutex // guards the fields below
+	people   map[string]remembered[person]
+	channels map[string]remembered[place]
+	direct   map[relay.ChatID]relay.UserID
+}
+
+// remembered is what is known until a time.
+type remembered[T any] struct {
+	is    T
+	until time.Time
+}
+
+func newWorkspace(c *rest.Client) *workspace {
+	return &workspace{
+		rest: c, people: make(map[string]remembered[person]), channels: make(map[string]remembered[place]),
+		direct: make(map[relay.ChatID]relay.UserID),
+	}
+}
+
+// asking are the names that a workspace tells within ctx.
+type asking struct {
+	*workspace
+	ctx context.Context
+}
+
+// person implements names.
+func (a asking) person(id string) person {
+	if id == "" {
+		return person{}
+	}
+	return recall(a.ctx, a.workspace, a.people, id, func(ctx context.Context) (person, error) {
+		u, err := a.rest.User(ctx, id)
+		return personOf(u), err
+	})
+}
+
+func personOf(u slack.User) person {
+	return person{name: cmp.Or(u.Profile.DisplayName, u.RealName, u.Profile.RealName, u.Name), handle: u.Name, bot: u.IsBot || u.ID == slackbot}
+}
+
+// slackbot is Slack's own bot, which is marked as none.
+const slackbot = "USLACKBOT"
+
+// channel implements names. Direct messages are called by their person.
+func (a asking) channel(id string) place {
+	if direct(id) {
+		return place{}
+	}
+	return recall(a.ctx, a.workspace, a.channels, id, func(ctx context.Context) (place, error) {
+		c, err := a.look(ctx, id)
+		if err != nil || c.Name == "" {
+			return place{}, err
+		}
+		return place{name: "#" + c.Name, topic: c.Topic.Value}, nil
+	})
+}
+
+// recall is what a memory of w has under id, or what ask says.
+func recall[T any](ctx context.Context, w *workspace, in map[string]remembered[T], id string, ask func(context.Context) (T, error)) T {
+	w.mu.Lock()
+	known, ok := in[id]
+	w.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.is
+	}
+	ctx, cancel := context.WithTimeout(ctx, nameWait)
+	defer cancel()
+	is, err := ask(ctx)
+	next := remembered[T]{is, time.Now().Add(nameFor)}
+	if err != nil { // what it was called before is better than nothing
+		next = remembered[T]{known.is, time.Now().Add(unnamedFor)}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(in) >= maxNames {
+		clear(in)
+	}
+	in[id] = next
+	return next.is
+}
+
+// look asks Slack about a channel, and remembers whose direct messages it is.
+func (w *workspace) look(ctx context.Context, id string) (slack.Channel, error) {
+	c, err := w.rest.Channel(ctx, id)
+	if err == nil && c.IsIM {
+		w.met(relay.ChatID(id), relay.UserID(c.User))
+	}
+	return c, err
+}
+
+// met remembers whose direct messages a chat is.
+func (w *workspace) met(chat relay.ChatID, user relay.UserID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.direct) >= maxNames {
+		clear(w.direct)
+	}
+	if user != "" {
+		w.direct[chat] = user
+	}
+}
+
+// chats are the direct messages that somebody is known to have with the bot.
+func (w *workspace) chats() (out []relay.ChatID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for chat := range maps.Keys(w.direct) {
+		out = append(out, chat)
+	}
+	return out
+}
+
+// forget lets what somebody or a channel is called be asked for again.
+func (w *workspace) forget(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.people, id)
+	delete(w.channels, id)
+}
+
+// DirectUser implements platforms.DirectChats for chats with a message since the start, or that were looked up.
+func (w *workspace) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	user, ok := w.direct[chat]
+	return user, ok
+}

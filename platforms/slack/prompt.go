@@ -1,0 +1,119 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"github.com/slack-go/slack"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxButtons is how many elements Slack takes in one block of actions.
+	maxButtons = 25
+	// maxLabel is how many characters it takes on a button.
+	maxLabel = 75
+)
+
+// Prompt implements platforms.Prompter. It is a Send whose last part has the buttons.
+func (w *writer) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
+	if err := a.Misfit(maxButtons); err != nil {
+		return relay.Result{}, err
+	}
+	l, err := w.cut(a.Content, dialect.MaxSection)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	l.thread, l.buttons = threadOf(a.Meta), buttonsOf(a)
+	return w.turns.Post(ctx, a.Chat, l)
+}
+
+// buttonsOf are a prompt's buttons. What a press stands for is in the value; the action's id only has to be another one for
+// each.
+func buttonsOf(a relay.Prompt) *slack.ActionBlock {
+	block := slack.NewActionBlock("")
+	for n, o := range a.Options {
+		b := slack.NewButtonBlockElement(fmt.Sprint("hp", n), relay.PromptData(a.PromptID, o.ID),
+			slack.NewTextBlockObject(slack.PlainTextType, cmp.Or(markdown.Label(dialect.Clean(o.Label), maxLabel), o.ID), true, false))
+		switch o.Style {
+		case "primary", "success":
+			b.Style = slack.StylePrimary
+		case "danger":
+			b.Style = slack.StyleDanger
+		}
+		block.Elements.ElementSet = append(block.Elements.ElementSet, b)
+	}
+	return block
+}
+
+// Unprompt implements platforms.Prompter. Slack wants the text again, and gives it as it was said. A message that is gone has
+// no buttons. It has no place in the chat's order.
+func (w *writer) Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error {
+	if err := checkMessage(message); err != nil {
+		return err
+	}
+	t, err := w.turns.Enter(ctx, chat, ratelimit.Signal)
+	if err != nil {
+		return err
+	}
+	t.Leave()
+	m, err := w.message(ctx, chat, message)
+	if err != nil {
+		return explained(err)
+	}
+	left, had := withoutButtons(m)
+	if !had {
+		return nil
+	}
+	err = w.again(ctx, t, rest.Update, w.rewrite(chat, m, left), nil)
+	if err != nil && !rest.RefusedWith(err, "message_not_found") {
+		return explained(err)
+	}
+	return nil
+}
+
+// message is a message as it stands; nil: there is none.
+func (w *writer) message(ctx context.Context, chat relay.ChatID, id relay.MessageID) (m *rest.Message, err error) {
+	err = w.turns.Outside().Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) (err error) {
+		m, err = w.rest.Message(ctx, string(chat), string(id))
+		return err
+	}})
+	return m, err
+}
+
+// rewrite are the parameters by which m gets other blocks.
+func (w *writer) rewrite(chat relay.ChatID, m *rest.Message, blocks []json.RawMessage) url.Values {
+	params := w.say(chat, m.Text)
+	params.Set("ts", m.TS)
+	raw, _ := json.Marshal(blocks) // of JSON: cannot fail
+	params.Set("blocks", string(raw))
+	return params
+}
+
+// withoutButtons are m's blocks but those of buttons, and whether there were some.
+func withoutButtons(m *rest.Message) (left []json.RawMessage, had bool) {
+	left = []json.RawMessage{}
+	if m == nil {
+		return left, false
+	}
+	for _, raw := range m.Blocks {
+		var block struct {
+			Type slack.MessageBlockType `json:"type"`
+		}
+		if json.Unmarshal(raw, &block) == nil && block.Type == slack.MBTAction {
+			had = true
+			continue
+		}
+		left = append(left, raw)
+	}
+	return left, had
+}

@@ -1,0 +1,56 @@
+package rest
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+)
+
+// Who is whose a token is.
+type Who struct {
+	Team   string   `json:"team_id"`
+	User   string   `json:"user_id"`
+	Bot    string   `json:"bot_id"` // empty: the token is a person's
+	Handle string   `json:"user"`
+	Scopes []string `json:"-"` // what it may do; nil: Slack does not say
+}
+
+// Who asks Slack whose the token is.
+func (c *Client) Who(ctx context.Context) (w Who, err error) {
+	a, err := c.call(ctx, AuthTest, nil, &w)
+	if said := a.Header.Get("X-OAuth-Scopes"); said != "" {
+		for scope := range strings.SplitSeq(said, ",") {
+			w.Scopes = append(w.Scopes, strings.TrimSpace(scope))
+		}
+	}
+	return w, err
+}
+
+// App is the app that an integration is of.
+func (c *Client) App(ctx context.Context, bot string) (string, error) {
+	var out struct {
+		Bot struct {
+			App string `json:"app_id"`
+		} `json:"bot"`
+	}
+	err := c.Call(ctx, BotInfo, url.Values{"bot": {bot}}, &out)
+	return out.Bot.App, err
+}
+
+// Ticket asks for the address of a socket, which opens one. The token must be the app's own.
+func (c *Client) Ticket(ctx context.Context) (string, error) {
+	var out struct {
+		URL string `json:"url"`
+	}
+	_, err := c.call(ctx, OpenSocket, nil, &out)
+	if err == nil && out.URL == "" {
+		err = &httpcall.Fault{What: OpenSocket, Message: "an answer without an address"}
+	}
+	return out.URL, err
+}
+
+// Clock is what Slack's clock shows now, to about a second; zero: it has not answered since then.
+func (c *Client) Clock(since time.Time) time.Time { return c.calls.Clock(since) }

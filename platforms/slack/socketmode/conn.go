@@ -1,0 +1,151 @@
+package socketmode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/socket"
+)
+
+const (
+	// maxEnvelope is the largest message that is read, in bytes: a message of forty thousand characters with all its blocks
+	// stays far below it. maxSkipped is the largest that is skipped, and head is what is kept of that.
+	maxEnvelope = 4 << 20
+	maxSkipped  = 64 << 20
+	head        = 4 << 10
+	// pingEvery is how often this side asks whether the other one is still there.
+	pingEvery = 20 * time.Second
+	// quietFor is how long nothing at all may come: Slack itself asks to connect again every few hours.
+	quietFor = 24 * time.Hour
+	// lingerFor is how long a socket stays after the next one stands, for what came on it to be acknowledged.
+	lingerFor = 10 * time.Second
+)
+
+// Why this side ended a connection.
+var (
+	errNonsense = errors.New("what came makes no sense")
+	errDisabled = errors.New("Socket Mode is switched off")
+	errRetired  = errors.New("the next socket stands")
+)
+
+// Envelope is one thing that Slack delivers.
+type Envelope struct {
+	ID      string
+	Type    string // what it is: see package slack
+	Payload []byte // nil: it was too large to read
+	conn    *conn
+}
+
+// Ack tells Slack that the envelope was taken in: else Slack delivers it again. It takes a bounded while. If the socket it
+// came on is gone, nothing happens, and it comes again.
+func (e Envelope) Ack() {
+	if e.conn == nil { // made by a test
+		return
+	}
+	if err := e.conn.Send(context.Background(), ack{e.ID}); err != nil {
+		e.conn.HangUp(err)
+	}
+	e.conn.settled()
+}
+
+// conn is one connection, from the dial to its end. It is a socket.Reader.
+type conn struct {
+	*socket.Socket
+	to      *Mode
+	greeted chan struct{} // closed: the hello came
+	leave   chan struct{} // closed: Slack asked to connect again
+	ended   chan struct{} // closed: it is over, and err says why
+	err     error
+
+	// Of the goroutine that reads.
+	connections int // of the app, as the hello said; then greeted was closed
+	leaving     bool
+
+	mu      sync.Mutex // guards the fields below
+	open    int        // envelopes that are not acknowledged
+	retired bool
+}
+
+// Allowance implements socket.Reader.
+func (c *conn) Allowance() time.Duration {
+	if c.connections == 0 {
+		return c.Wait
+	}
+	return quietFor
+}
+
+// Take implements socket.Reader.
+func (c *conn) Take(_ context.Context, raw []byte, whole bool) error {
+	if !whole {
+		c.to.Log.Warn("slack message skipped: too large")
+		return nil // without an acknowledgement: Slack gives it up after a few more tries
+	}
+	s, err := decode(raw)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNonsense, err)
+	}
+	switch s.Type {
+	case kindHello:
+		if c.connections == 0 {
+			c.connections = max(s.Connections, 1)
+			c.Beat(pingEvery, nil, func(ctx context.Context, _ bool) error { return c.Ping(ctx) })
+			gap := c.to.standing.Add(1) == 1 // no other one stands
+			close(c.greeted)
+			return c.to.Handler.Up(gap) // before the first envelope
+		}
+	case kindDisconnect:
+		if s.Reason == reasonDisabled {
+			return errDisabled
+		}
+		if !c.leaving {
+			c.leaving = true
+			close(c.leave)
+		}
+	default:
+		if s.ID == "" {
+			return nil // a kind of message that is not known here, and wants no answer
+		}
+		c.mu.Lock()
+		c.open++
+		c.mu.Unlock()
+		return c.to.Handler.Envelope(Envelope{ID: s.ID, Type: s.Type, Payload: s.Payload, conn: c})
+	}
+	return nil
+}
+
+// settled notes that an envelope is not waited for any more.
+func (c *conn) settled() {
+	c.mu.Lock()
+	c.open--
+	done := c.retired && c.open == 0
+	c.mu.Unlock()
+	if done {
+		c.HangUp(errRetired)
+	}
+}
+
+// retire lets the connection go once all that came on it is acknowledged, or after a while.
+func (c *conn) retire() {
+	c.mu.Lock()
+	c.retired = true
+	done := c.open == 0
+	c.mu.Unlock()
+	if done {
+		c.HangUp(errRetired)
+		return
+	}
+	time.AfterFunc(lingerFor, func() { c.HangUp(errRetired) }) // after its end that does nothing
+}
+
+// over reports whether the connection has ended.
+func (c *conn) over() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}

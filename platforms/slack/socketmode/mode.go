@@ -1,0 +1,259 @@
+// Package socketmode keeps an app's sockets to Slack: for each, Slack is asked for an address that opens one, once; what
+// comes on it are envelopes, which go to the Handler, and are acknowledged by it.
+//
+// Slack shares an app's events out among its sockets. So there is one, and two only while one takes the other's place; a
+// third one that Slack counts is another program's, which gets what was meant for this one.
+//
+// Invariants:
+//
+//  1. When Slack asks to connect again, the next socket stands before the old one is let go, and the old one stays until
+//     what came on it is acknowledged, or for lingerFor.
+//  2. The state is Connected only while a socket stands that Slack has greeted.
+//  3. No address of a socket is in an error or the log.
+package socketmode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/socket"
+	"github.com/hermes-connector/hermes-connector/platforms/status"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// steady is how long a connection must last to count as a good one.
+	steady = time.Minute
+	// patientFailures in a row are normal; after more the state is Degraded.
+	patientFailures = 2
+	// firstCheck is when a hello that counted somebody else's socket is checked by a new one: Slack may not have noticed
+	// the end of ours yet. If it counts one again, it is looked at from time to time, at most every lastCheck.
+	firstCheck = time.Minute
+	lastCheck  = 30 * time.Minute
+)
+
+// OtherProgram begins the reason of a bot whose app another program has a socket of.
+const OtherProgram = "another program has a socket of this app"
+
+// ErrFull is a Handler's error when it took an envelope and wants no more for a while.
+var ErrFull = errors.New("more came than the disk takes")
+
+// Handler takes envelopes.
+type Handler interface {
+	// Relax waits until the Handler can take envelopes. It returns false when ctx ended first.
+	Relax(ctx context.Context) bool
+	// Up is called when a socket stands, before what comes on it. gap: none stood before, so that something may be missing.
+	Up(gap bool) error
+	// Envelope takes one. Neither must wait; their errors end the connection.
+	Envelope(e Envelope) error
+}
+
+// Options are what a Mode needs.
+type Options struct {
+	// Ticket asks Slack for the address of a socket. It returns an error that wraps relay.ErrBadCredentials when a token is
+	// not accepted any more.
+	Ticket func(context.Context) (string, error)
+	HTTP   *http.Client // that dials
+	Plain  bool         // sockets without encryption are taken: the API is on this machine or network, without it, too
+	Wait   time.Duration
+	Retry  backoff.Backoff // between attempts
+	Status *status.Tracker
+	Log    *slog.Logger
+	Handler
+}
+
+// Mode is one Run.
+type Mode struct {
+	Options
+	wg       sync.WaitGroup
+	open     atomic.Int32 // sockets of ours
+	standing atomic.Int32 // those that Slack has greeted
+
+	// Of Run's goroutine.
+	ever      bool // a socket stood
+	suspicion int  // so many hellos in a row counted somebody else's socket
+}
+
+// New makes a Mode.
+func New(o Options) *Mode { return &Mode{Options: o} }
+
+// Run keeps a socket until ctx ends (then it returns nil), or trying again cannot help. When it returns, all of its sockets
+// have ended.
+func (m *Mode) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer m.wg.Wait()
+	defer cancel()
+	var cur *conn // the one that stands; nil: none
+	for ctx.Err() == nil {
+		if cur == nil && !m.Relax(ctx) {
+			return nil
+		}
+		next, err := m.connect(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			if err := m.trouble(ctx, err, cur); err != nil {
+				return err
+			}
+			if cur != nil && cur.over() {
+				cur = nil
+			}
+			continue
+		}
+		if cur != nil {
+			cur.retire()
+		}
+		cur = next
+		m.stands(cur)
+		began := time.Now()
+		err = m.await(ctx, cur)
+		if time.Since(began) >= steady {
+			m.Retry.Reset()
+		}
+		if err != nil && ctx.Err() == nil {
+			if err := m.trouble(ctx, err, nil); err != nil {
+				return err
+			}
+			cur = nil
+		}
+	}
+	return nil
+}
+
+// await waits until a next socket is wanted, and returns why c ended, if it did.
+func (m *Mode) await(ctx context.Context, c *conn) error {
+	select {
+	case <-c.leave:
+		m.Log.Info("slack asks to connect again")
+	case <-m.check():
+	case <-c.ended:
+		return c.err
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// connect makes one connection, and waits for Slack's greeting on it.
+func (m *Mode) connect(ctx context.Context) (*conn, error) {
+	address, err := m.Ticket(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "wss" && (u.Scheme != "ws" || !m.Plain) {
+		return nil, errors.New("the socket's address makes no sense")
+	}
+	sock, err := socket.Dial(ctx, address, "Slack's socket", socket.Options{
+		HTTP: m.HTTP, Wait: m.Wait, Close: websocket.StatusNormalClosure, Whole: maxEnvelope, Skipped: maxSkipped, Head: head,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Socket: sock, to: m, greeted: make(chan struct{}), leave: make(chan struct{}), ended: make(chan struct{})}
+	m.open.Add(1)
+	m.wg.Go(func() {
+		defer close(c.ended)
+		defer m.open.Add(-1)
+		c.err = sock.Serve(ctx, c)
+		if c.connections > 0 {
+			m.standing.Add(-1)
+		}
+	})
+	select {
+	case <-c.greeted:
+		return c, nil
+	case <-c.ended:
+		return nil, c.err
+	}
+}
+
+// stands notes that a socket stands.
+func (m *Mode) stands(c *conn) {
+	m.ever = true
+	m.suspicion++
+	if c.connections <= int(m.open.Load()) {
+		m.suspicion = 0
+	}
+	if m.suspicion > 1 {
+		m.Status.Set(platforms.Degraded, OtherProgram+": Slack gives each of the two only some of the messages; stop the other one, or make it an app of its own")
+		m.Log.Warn("another program has a socket of this app", "sockets", c.connections)
+	} else {
+		m.Status.Set(platforms.Connected, "")
+		m.Log.Info("slack socket stands")
+	}
+}
+
+// check is when a new socket is to show whether another program still has one; never when nothing hints at that.
+func (m *Mode) check() <-chan time.Time {
+	if m.suspicion == 0 {
+		return nil
+	}
+	return time.After(min(firstCheck<<min(m.suspicion-1, 10), lastCheck))
+}
+
+// trouble says in the status and the log that an attempt failed or a connection was lost, and pauses. While cur stands
+// nothing is lost, so the state stays. It returns an error only when trying again cannot help.
+func (m *Mode) trouble(ctx context.Context, err error, cur *conn) error {
+	if errors.Is(err, relay.ErrBadCredentials) {
+		return err
+	}
+	delay, state := m.Retry.Next(), platforms.Connecting
+	reason := "the connection to Slack was lost: " + words(err)
+	if m.Retry.Failures > patientFailures && m.ever {
+		state = platforms.Degraded
+	}
+	var f *httpcall.Fault
+	switch {
+	case errors.As(err, &f) && f.RetryAfter > 0:
+		state, delay = platforms.Degraded, max(delay, f.RetryAfter)
+		reason = "Slack asked to be left alone for " + f.RetryAfter.String()
+	case f != nil && f.Status != 0:
+		state, reason = platforms.Degraded, "Slack opens no socket: "+f.Error()
+	case f != nil:
+		reason = "Slack cannot be reached: " + f.Error()
+	case errors.Is(err, ErrFull):
+		state, reason = platforms.Degraded, "more comes from Slack than the disk takes; Slack repeats it"
+	case errors.Is(err, errDisabled):
+		state, delay = platforms.Degraded, m.Retry.Max
+		reason = "Socket Mode is switched off; switch it on in the app's settings at Slack"
+	}
+	if cur == nil {
+		m.Status.Set(state, reason)
+		m.Status.SetRetryAt(time.Now().Add(delay))
+	}
+	m.Log.Warn("slack socket trouble; trying again", "reason", reason, "in", delay)
+	t := time.NewTimer(delay)
+	defer t.Stop()
+	over := (<-chan struct{})(nil)
+	if cur != nil {
+		over = cur.ended
+	}
+	select {
+	case <-t.C:
+	case <-over:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// words are err without the reason of a close, which are Slack's words.
+func words(err error) string {
+	var ce websocket.CloseError
+	if errors.As(err, &ce) {
+		return fmt.Sprintf("closed with %d", ce.Code)
+	}
+	return err.Error()
+}

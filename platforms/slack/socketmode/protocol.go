@@ -1,0 +1,46 @@
+package socketmode
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+)
+
+// What Slack says on a socket, beside envelopes.
+const (
+	kindHello      = "hello"
+	kindDisconnect = "disconnect"
+)
+
+// reasonDisabled is why Slack disconnects an app whose owner switched Socket Mode off. After any other reason the next
+// socket works.
+const reasonDisabled = "link_disabled"
+
+// said is one message of Slack's.
+type said struct {
+	Type string `json:"type"`
+	// Of a hello.
+	Connections int `json:"num_connections"` // of the app, this one among them
+	// Of a disconnect.
+	Reason string `json:"reason"`
+	// Of an envelope.
+	ID      string          `json:"envelope_id"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+func decode(raw []byte) (said, error) {
+	var s said
+	if err := httpcall.Decode(raw, &s); err != nil {
+		return said{}, err
+	}
+	if s.Type == "" {
+		return said{}, errors.New("something without a type")
+	}
+	return s, nil
+}
+
+// ack is what Slack wants to hear about an envelope.
+type ack struct {
+	ID string `json:"envelope_id"`
+}

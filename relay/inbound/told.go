@@ -1,0 +1,115 @@
+package inbound
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	// toldFor is how long it is remembered what a program told a person who says nothing.
+	toldFor = 24 * time.Hour
+	// maxReaders is of how many people.
+	maxReaders = 512
+)
+
+// Told remembers, in memory alone, what programs told people in direct messages, for the instance in whose name they did: the next
+// message there brings it as context. The zero value is ready. Its methods may be called from any goroutine.
+type Told struct {
+	mu     sync.Mutex // guards the field below
+	people map[reader][]remark
+}
+
+// reader is a person, in their direct messages with a bot, and the instance that they talk to there.
+type reader struct {
+	instance relay.InstanceID
+	bot      relay.Bot
+	user     relay.UserID
+}
+
+// remark is something that a person was told.
+type remark struct {
+	at      time.Time
+	line    relay.ContextLine
+	brought bool // a message that was pushed has it
+}
+
+// Add remembers what a program told a person through b, in the name of the instance that they are linked to; it forgets what is too
+// old or too much.
+func (d *Told) Add(to store.Binding, b relay.Bot, program, text string, now time.Time) {
+	r := reader{to.Instance, b, to.User}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.people == nil {
+		d.people = make(map[reader][]remark)
+	}
+	var longest reader // whoever has been silent for longest
+	for o, all := range d.people {
+		all = slices.DeleteFunc(all, func(m remark) bool { return now.Sub(m.at) > toldFor })
+		if d.people[o] = all; len(all) == 0 {
+			delete(d.people, o)
+		} else if first := d.people[longest]; len(first) == 0 || all[0].at.Before(first[0].at) {
+			longest = o
+		}
+	}
+	if len(d.people[r]) == 0 && len(d.people) >= maxReaders {
+		delete(d.people, longest)
+	}
+	all := append(d.people[r], remark{at: now, line: relay.ContextLine{UserName: program, Text: text}})
+	bytes := maxContextBytes
+	for n := len(all) - 1; n >= 0; n-- { // what is beyond that no message brings
+		if bytes -= len(all[n].line.Text) + len(program); bytes < 0 || len(all)-n > maxContext {
+			all = slices.Delete(all, 0, n+1)
+			break
+		}
+	}
+	d.people[r] = all
+}
+
+// any reports whether there is something to bring.
+func (d *Told) any(r reader) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.people[r]) > 0
+}
+
+// bring is what a message brings that is about to be pushed.
+func (d *Told) bring(r reader, now time.Time) (lines []relay.ContextLine) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for n := range d.people[r] {
+		if m := &d.people[r][n]; now.Sub(m.at) <= toldFor {
+			m.brought = true
+			lines = append(lines, m.line)
+		}
+	}
+	return lines
+}
+
+// Taken forgets what an event has brought that the gateway of the instance acknowledged.
+func (d *Told) Taken(i relay.InstanceID, of store.About) {
+	r := reader{i, of.Bot, of.User}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if all, there := d.people[r]; there {
+		if all = slices.DeleteFunc(all, func(m remark) bool { return m.brought }); len(all) == 0 {
+			delete(d.people, r)
+			return
+		}
+		d.people[r] = all
+	}
+}
+
+// Forget forgets what a person was told in the name of an instance.
+func (d *Told) Forget(i relay.InstanceID, p relay.PlatformID, u relay.UserID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for r := range d.people {
+		if r.instance == i && r.bot.Platform == p && r.user == u {
+			delete(d.people, r)
+		}
+	}
+}
