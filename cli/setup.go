@@ -36,9 +36,10 @@ Every answer can be a flag. Without a terminal, or with --yes, those without a d
 		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
-	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram, discord or slack")
+	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram, discord, slack or signal")
 	f.StringVar(&o.TokenFile, "token-file", "", "a `file` with the bot's token, which only you can read")
 	f.StringVar(&o.SecretFile, "secret-file", "", "a `NAME=FILE` with a further credential of the bot, as app_token of Slack's")
+	f.StringVar(&o.Setting, "setting", "", "a `NAME=VALUE` that the bot needs, as account of Signal's")
 	f.BoolVar(&o.TokenStdin, "token-stdin", false, "read the bot's token from stdin")
 	f.StringVar(&o.APIBase, "api-base", "", "the `URL` of the network's API, if it is not the usual one")
 	f.StringVar(&o.Reach, "reach", "", "where the gateways run: here, lan or internet")

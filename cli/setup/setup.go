@@ -33,7 +33,9 @@ import (
 type Flags struct {
 	Platform, TokenFile string
 	// SecretFile is where a further credential of the bot is, as NAME=FILE.
-	SecretFile        string
+	SecretFile string
+	// Setting is a setting without which there is no bot, as NAME=VALUE.
+	Setting           string
 	TokenStdin        bool
 	APIBase           string
 	Reach             string // here, lan or internet
