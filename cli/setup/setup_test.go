@@ -339,8 +339,8 @@ func TestAPasswordIsUsedOnce(t *testing.T) {
 		})
 		var shown strings.Builder
 		for _, turn := range [][2]string{
-			{"  1  Telegram\n  2  Discord\n  3  Matrix\n[1] > ", "other/tokenlike"},
-			{"type 1, 2 or 3", "matrix"},
+			{"  1  Telegram\n  2  Discord\n  3  Matrix\n  4  Bell\n[1] > ", "other/tokenlike"},
+			{"type 1, 2, 3 or 4", "matrix"},
 			{"Its user_id: the account", "pi"}, {"want @name", "@pi"},
 			{"The password (it is not shown, is used once to log in, and is not kept):", "open barley"}, {"no such account", "open sesame"},
 			{"Where do your gateways run?", "back"}, {"The password", "open sesame"},
