@@ -22,8 +22,11 @@ const (
 	maxMissedAge = 24 * time.Hour
 	// missedPage is how many messages Slack is asked for at once.
 	missedPage = 200
-	// maxThreads is in how many threads of one channel missed replies are looked for.
-	maxThreads = 20
+	// maxThreads is in how many threads of one channel missed replies are looked for, the newest that the history shows to
+	// have some, and knownThreads in how many of the newest that the bot takes part in, of which it does not: each is a
+	// question of its own, of which Slack takes so many a minute, and meanwhile the channel waits.
+	maxThreads   = 20
+	knownThreads = 5
 	// maxTries is how often a channel that cannot be read now is tried again.
 	maxTries = 20
 )
@@ -150,6 +153,12 @@ func (f *feeder) catchUp(ctx context.Context) {
 		f.caughtUp()
 		return
 	}
+	for n, chat := range c.waits {
+		if len(c.held[chat]) > 0 { // something waits for it
+			c.waits[0], c.waits[n] = chat, c.waits[0]
+			break
+		}
+	}
 	chat, from := c.waits[0], c.from
 	c.looking = true
 	go func() {
@@ -259,6 +268,7 @@ func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]
 		return nil, err
 	}
 	roots := f.memory.in(string(chat))
+	roots = roots[max(0, len(roots)-knownThreads):]
 	for _, m := range top {
 		if m.data.Replies > 0 && m.data.LatestReply > from {
 			roots = append(roots, m.data.TS)
