@@ -88,7 +88,7 @@ func (a *approvals) run(ctx context.Context, sp *spool.Spool) {
 	for {
 		select {
 		case r := <-a.came:
-			if err := a.ask(ctx, sp, r); err != nil && ctx.Err() == nil {
+			if err := a.ask(a.server.life, sp, r); err != nil && ctx.Err() == nil {
 				a.server.o.Log.Warn("a person was not asked for permission", "err", err)
 				a.close(r.ID)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -248,6 +249,7 @@ var fakeMethods = map[string]struct {
 	rest.ChannelHistory: {scopes: []string{"channels:history", "groups:history", "im:history", "mpim:history"}, reads: true},
 	rest.ThreadReplies:  {scopes: []string{"channels:history", "groups:history", "im:history", "mpim:history"}, reads: true},
 	rest.UserInfo:       {scopes: []string{"users:read"}, reads: true},
+	rest.JoinedChannels: {scopes: []string{"channels:read", "groups:read", "im:read", "mpim:read"}, reads: true},
 	rest.BotInfo:        {scopes: []string{"users:read"}, reads: true},
 	rest.AuthTest:       {},
 }
@@ -427,6 +429,14 @@ func (f *fakeAPI) carryOut(method string, form url.Values) any {
 			out["bot_id"] = testBotID
 		}
 		return out
+	case rest.JoinedChannels:
+		var all []map[string]any
+		for _, id := range slices.Sorted(maps.Keys(f.channels)) {
+			if c := f.channels[id]; slices.Contains(c.Members, testBotUser) && !c.IM {
+				all = append(all, f.channelJSON(c))
+			}
+		}
+		return paged("channels", all, form)
 	case rest.BotInfo:
 		return map[string]any{"bot": map[string]any{"id": form.Get("bot"), "app_id": f.appOfBot}}
 	case rest.UserInfo:

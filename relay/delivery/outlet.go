@@ -37,6 +37,8 @@ type Outlet struct {
 	Takes func(ctx context.Context, e store.Entry) bool
 	// Answers asks the gateway for a sign of life; nil: it lives for as long as the pump.
 	Answers func(ctx context.Context) bool
+	// Types tells whether the gateway types while it works; nil: it does. It does not block.
+	Types func() bool
 	// Taken is called for every entry that the gateway has taken, after the commit; nil: nobody wants to know.
 	Taken func(context.Context, store.About)
 }
@@ -53,6 +55,9 @@ func newOutlet(o Outlet, log *slog.Logger) outlet {
 	}
 	if o.Answers == nil {
 		o.Answers = func(context.Context) bool { return true }
+	}
+	if o.Types == nil {
+		o.Types = func() bool { return true }
 	}
 	if o.Taken == nil {
 		o.Taken = func(context.Context, store.About) {}

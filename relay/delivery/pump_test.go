@@ -42,6 +42,7 @@ type socket struct {
 	asked  int           // how often something was to be settled
 	given  []string      // of each of pushed: its text, a line for each message
 	alone  bool          // it joins nothing
+	mute   bool          // it does not type
 }
 
 // connect starts a pump of l that fronts all bots but the strange one. The test ends it with end.
@@ -62,6 +63,7 @@ func begin(t testing.TB, l *Lane, s *socket) *socket {
 	s.run = make(chan error, 1)
 	s.pump = l.NewPump(Outlet{
 		Push: s.push, Settle: s.settle, Join: s.join, Where: where, Takes: s.takes, Answers: s.answers, Taken: s.take,
+		Types: func() bool { return !s.mute },
 	})
 	ctx, end := context.WithCancelCause(t.Context())
 	s.end = end
@@ -153,7 +155,7 @@ func textOf(e store.Entry) string {
 }
 
 func where(e store.Entry) (Conversation, Manner) {
-	how := map[string]Manner{"urgent": Urgent, "program": Patient, "wake": Interrupting}[kindOf(textOf(e))]
+	how := map[string]Manner{"urgent": Urgent, "program": Patient, "following": Following, "wake": Interrupting}[kindOf(textOf(e))]
 	return Conversation{Chat: relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}}, how
 }
 
