@@ -32,6 +32,7 @@ type newBot struct {
 	token   relay.Secret
 	file    string // where the token is kept already; empty: nowhere
 	secrets map[string]kept
+	values  map[string]string // of the network's keys that setup asks for
 }
 
 // kept is a further credential of a bot.
@@ -42,7 +43,7 @@ type kept struct {
 
 // askBot has a bot configured, or continues with those there are.
 func (s *interview) askBot(ctx context.Context, p *plan) error {
-	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin
+	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin || s.PasswordFile != ""
 	if len(s.cfg.Bots) > 0 && !add {
 		s.say("%s exists already.", s.file)
 		for _, b := range s.cfg.Bots {
@@ -74,7 +75,12 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 		flag: "platform", given: s.Platform,
 		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(SMS, WeCom, web hooks: hermes-connector help webhooks)",
 	}
-	for _, n := range slices.Backward(s.Networks) { // the simplest first
+	guided := slices.Clone(s.Networks)
+	slices.Reverse(guided)
+	slices.SortStableFunc(guided, func(a, b platforms.Network) int { // the simplest first
+		return len(a.Secrets) + len(a.Asks) - len(b.Secrets) - len(b.Asks)
+	})
+	for _, n := range guided {
 		if n.Guide != "" {
 			q.options = append(q.options, option{string(n.Name), n.Label})
 		}
@@ -88,7 +94,7 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	if s.Platform == "" {
 		q.check = func(pasted string) (string, error) {
 			for _, n := range s.Networks {
-				if n.Guide == "" {
+				if n.Guide == "" || n.Login != nil {
 					continue
 				}
 				if token, ok := candidate(n, pasted); ok {
@@ -111,12 +117,16 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 // addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
 // another token.
 func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
+	if bot.values, err = s.values(ctx, bot.network); err != nil {
+		return false, err
+	}
+	o := platforms.Options{APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Values: bot.values, Secrets: make(map[string]relay.Secret)}
 	if bot.token.IsZero() {
-		if bot.token, bot.file, err = s.token(ctx, bot.network, relay.Secret{}); err != nil {
+		if bot.token, bot.file, err = s.token(ctx, bot.network, o); err != nil {
 			return false, err
 		}
 	}
-	o := platforms.Options{Token: bot.token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Secrets: make(map[string]relay.Secret)}
+	o.Token = bot.token
 	bot.secrets = make(map[string]kept)
 	for _, key := range bot.network.Secrets {
 		k, err := s.secret(ctx, bot.network, key)
@@ -159,7 +169,7 @@ func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token r
 		case err != nil || verdict == asItIs:
 			return err
 		case verdict == another:
-			if o.Token, _, err = s.token(ctx, b.Network, o.Token); err != nil {
+			if o.Token, _, err = s.token(ctx, b.Network, o); err != nil {
 				return err
 			}
 		case verdict == good && o.Token.Same(b.Options.Token):
@@ -208,9 +218,58 @@ func open(network platforms.Network, o platforms.Options) (platforms.Bot, error)
 	return network.Open(o)
 }
 
-// token asks for the network's token; that which is refused is not offered. file is where it is kept already; empty: nowhere.
-func (s *interview) token(ctx context.Context, network platforms.Network, refused relay.Secret) (token relay.Secret, file string, err error) {
+// values asks for the settings without which the network opens no bot.
+func (s *interview) values(ctx context.Context, network platforms.Network) (map[string]string, error) {
+	flags, values := map[string]string{"homeserver": s.Homeserver, "user_id": s.UserID}, make(map[string]string)
+	for _, key := range network.Keys {
+		if !slices.Contains(network.Asks, key.Name) {
+			continue
+		}
+		v, err := s.ask(ctx, question{
+			flag: strings.ReplaceAll(key.Name, "_", "-"), given: flags[key.Name], text: "Its " + key.Name + ": " + key.Help,
+			check: func(v string) (string, error) { return v, key.Check(v) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		values[key.Name] = v
+	}
+	return values, nil
+}
+
+// login gets a token by a password. Questions that are asked anew cause no second login.
+func (s *interview) login(ctx context.Context, network platforms.Network, o platforms.Options, password relay.Secret) (relay.Secret, error) {
+	for _, l := range s.logins {
+		if l.password.Same(password) && l.base == o.APIBase && maps.Equal(l.values, o.Values) {
+			return l.token, nil
+		}
+	}
+	o.Log = slog.New(slog.DiscardHandler)
+	token, err := network.Login(ctx, o, password)
+	if err == nil {
+		s.logins = append(s.logins, login{password, o.APIBase, o.Values, token})
+	}
+	return token, err
+}
+
+// login is a token that a password gave.
+type login struct {
+	password relay.Secret
+	base     string
+	values   map[string]string
+	token    relay.Secret
+}
+
+// token asks for the token of the bot that o is to open; the one it has is refused, and not offered. file is where it is kept
+// already; empty: nowhere.
+func (s *interview) token(ctx context.Context, network platforms.Network, o platforms.Options) (token relay.Secret, file string, err error) {
 	switch {
+	case s.PasswordFile != "" && network.Login != nil:
+		password, err := config.SecretFile(s.PasswordFile)
+		if err == nil {
+			token, err = s.login(ctx, network, o, password)
+		}
+		return token, "", asUsage("password-file", err)
 	case s.TokenStdin:
 		raw, err := io.ReadAll(io.LimitReader(s.In, maxEnvFile))
 		if err == nil {
@@ -228,9 +287,12 @@ func (s *interview) token(ctx context.Context, network platforms.Network, refuse
 		return token, file, asUsage("token-file", err)
 	}
 	q := question{flag: "token-file", text: network.Guide + "\nThe token (it is not shown while you paste it):", secret: true}
+	if network.Login != nil {
+		q.flag, q.text = "password-file", network.Guide+"\nThe password (it is not shown, is used once to log in, and is not kept):"
+	}
 	path := s.tokenFile(network, "")
 	left, err := config.SecretFile(path)
-	usable := err == nil && network.CheckToken(left) == nil && !left.Same(refused)
+	usable := err == nil && network.CheckToken(left) == nil && !left.Same(o.Token)
 	if usable {
 		q.text += "\n" + path + " holds one already: press Enter to use that one."
 		q.def = "-"
@@ -241,7 +303,11 @@ func (s *interview) token(ctx context.Context, network platforms.Network, refuse
 			found, file = left, path
 			return pasted, nil
 		}
-		found, err = findToken(network, s.Networks, pasted)
+		if network.Login != nil {
+			found, err = s.login(ctx, network, o, relay.NewSecret([]byte(strings.TrimSpace(pasted))))
+		} else {
+			found, err = findToken(network, s.Networks, pasted)
+		}
 		return "", err
 	}
 	_, err = s.ask(ctx, q)
@@ -418,7 +484,11 @@ func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.B
 	if err != nil {
 		return err
 	}
-	p.bot = []setting{{key: "platform", value: text(string(bot.network.Name))}, {key: "token_file", value: text(named)}}
+	p.bot = []setting{{key: "platform", value: text(string(bot.network.Name))}}
+	for _, key := range bot.network.Asks {
+		p.bot = append(p.bot, setting{key: key, value: text(bot.values[key])})
+	}
+	p.bot = append(p.bot, setting{key: "token_file", value: text(named)})
 	for _, key := range bot.network.Secrets {
 		if named, err = s.planFile(p, bot.network, "-"+key.Name, id, bot.secrets[key.Name]); err != nil {
 			return err

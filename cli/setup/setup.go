@@ -33,19 +33,21 @@ import (
 type Flags struct {
 	Platform, TokenFile string
 	// SecretFile is where a further credential of the bot is, as NAME=FILE.
-	SecretFile        string
-	TokenStdin        bool
-	APIBase           string
-	Reach             string // here, lan or internet
-	Address           string // of this machine in its network
-	Secure            string // in the network: tls, tailscale or plain
-	CertFile, KeyFile string
-	PublicURL         string
-	Web               string // what may open the web pages: here, lan or no
-	Start             string // how the server is to run: here, service or no
-	Gateway, EnvFile  string
-	Wait              time.Duration // how long the gateway and its person are waited for where nobody can be asked
-	Yes               bool
+	SecretFile string
+	// Homeserver and UserID are settings of the bot, and PasswordFile has the password of its account, which is used once.
+	Homeserver, UserID, PasswordFile string
+	TokenStdin                       bool
+	APIBase                          string
+	Reach                            string // here, lan or internet
+	Address                          string // of this machine in its network
+	Secure                           string // in the network: tls, tailscale or plain
+	CertFile, KeyFile                string
+	PublicURL                        string
+	Web                              string // what may open the web pages: here, lan or no
+	Start                            string // how the server is to run: here, service or no
+	Gateway, EnvFile                 string
+	Wait                             time.Duration // how long the gateway and its person are waited for where nobody can be asked
+	Yes                              bool
 }
 
 // Options are what setup is run with.
