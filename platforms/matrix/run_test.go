@@ -253,6 +253,15 @@ func TestInvitations(t *testing.T) {
 	b.stop()
 	b.start()
 	b.until("the later one is taken", func() bool { return is("!later:"+server) == "join" })
+	// What nobody can enter any more is not tried for ever.
+	b.fake.fail("join", fault{status: 404, code: "M_UNKNOWN"})
+	invite("!nowhere:"+server, ann, false)
+	b.until("it was tried", func() bool { return strings.Contains(b.log.String(), "cannot be followed") })
+	b.fake.say(annRoom, ann, "and on")
+	b.until("it is forgotten", func() bool {
+		raw, _ := b.in.Cursor(t.Context())
+		return !bytes.Contains(raw, []byte("!nowhere"))
+	})
 }
 
 // TestAMove: only two rooms that name each other are one.
