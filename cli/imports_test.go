@@ -68,8 +68,9 @@ var mayImport = map[string]string{
 	"platforms/telegram/dialect": "platforms/markdown",
 	"platforms/matrix":           "relay relay/finding platforms " + kit + " platforms/matrix/*",
 	"platforms/matrix/dialect":   "platforms/markdown",
-	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket platforms/discord/*", // parts of one network
 	"platforms/signal":           "relay relay/finding platforms " + kit,
+	"platforms/whatsapp":         "relay relay/finding platforms " + kit + " platforms/inbox",
+	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket platforms/discord/*", // parts of one network
 	"relay/link":                 "relay relay/gate store store/audit store/callers",
 	"relay/login":                "relay store store/audit",
 	"relay/token":                "relay store store/audit store/rekey",

@@ -36,12 +36,11 @@ Every answer can be a flag. Without a terminal, or with --yes, those without a d
 		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
-	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram, discord, slack or matrix")
+	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram, discord, slack, matrix or signal")
 	f.StringVar(&o.TokenFile, "token-file", "", "a `file` with the bot's token, which only you can read")
 	f.StringVar(&o.SecretFile, "secret-file", "", "a `NAME=FILE` with a further credential of the bot, as app_token of Slack's")
-	f.StringVar(&o.Homeserver, "homeserver", "", "of a Matrix bot: the `address` of its homeserver, or the server's name")
-	f.StringVar(&o.UserID, "user-id", "", "of a Matrix bot: its account, such as @hermes:example.net")
-	f.StringVar(&o.PasswordFile, "password-file", "", "in place of a token: a `file` with the account's password, with which setup logs in once")
+	f.StringVar(&o.PasswordFile, "password-file", "", "in place of a token: a `file` with the password of a Matrix account, with which setup logs in once")
+	f.StringArrayVar(&o.Settings, "setting", nil, "a `NAME=VALUE` that the bot needs, as account of Signal's, or homeserver of Matrix's; once for each")
 	f.BoolVar(&o.TokenStdin, "token-stdin", false, "read the bot's token from stdin")
 	f.StringVar(&o.APIBase, "api-base", "", "the `URL` of the network's API, if it is not the usual one")
 	f.StringVar(&o.Reach, "reach", "", "where the gateways run: here, lan or internet")

@@ -177,8 +177,6 @@ type Network struct {
 	Guide string
 	// Topic is the help topic that shows the [[bots]] table of one without a Guide.
 	Topic string
-	// Asks are the names of the Keys whose values setup asks for, before the token.
-	Asks []string
 	// Login gets a token for the bot that o is to open, by its account's password, which is used for nothing else. Nil: bots
 	// have no password. Where they have one, a token is not known by its form.
 	Login func(ctx context.Context, o Options, password relay.Secret) (relay.Secret, error)

@@ -32,7 +32,7 @@ type newBot struct {
 	token   relay.Secret
 	file    string // where the token is kept already; empty: nowhere
 	secrets map[string]kept
-	values  map[string]string // of the network's keys that setup asks for
+	values  map[string]string // settings without which there is no bot
 }
 
 // kept is a further credential of a bot.
@@ -73,14 +73,9 @@ func (s *interview) askBot(ctx context.Context, p *plan) error {
 func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	q := question{
 		flag: "platform", given: s.Platform,
-		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(SMS, WeCom, web hooks: hermes-connector help webhooks)",
+		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(Not here: " + elsewhere(s.Networks) + ")",
 	}
-	guided := slices.Clone(s.Networks)
-	slices.Reverse(guided)
-	slices.SortStableFunc(guided, func(a, b platforms.Network) int { // the simplest first
-		return len(a.Secrets) + len(a.Asks) - len(b.Secrets) - len(b.Asks)
-	})
-	for _, n := range guided {
+	for _, n := range simplestFirst(s.Networks) {
 		if n.Guide != "" {
 			q.options = append(q.options, option{string(n.Name), n.Label})
 		}
@@ -114,14 +109,47 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	return bot, err
 }
 
+// simplestFirst are the networks in the order in which they are offered: those that ask for a token alone come first.
+func simplestFirst(all []platforms.Network) []platforms.Network {
+	all = slices.Clone(all)
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b platforms.Network) int { return cmp.Compare(questions(a), questions(b)) })
+	return all
+}
+
+// questions is how much a network's bots need beside a token.
+func questions(n platforms.Network) int {
+	count := len(n.Secrets)
+	for _, key := range n.Keys {
+		if required(key) {
+			count++
+		}
+	}
+	return count
+}
+
+// required reports whether there is no bot without a value for key.
+func required(key platforms.Key) bool { return key.Check(key.Default) != nil }
+
+// elsewhere are the help topics about networks whose bots need more than setup asks for.
+func elsewhere(all []platforms.Network) string {
+	var out []string
+	for _, n := range all {
+		if n.Guide == "" && n.Topic != "" {
+			out = append(out, n.Label+": hermes-connector help "+n.Topic)
+		}
+	}
+	return strings.Join(append(out, "SMS, WeCom, web hooks: hermes-connector help webhooks"), "; ")
+}
+
 // addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
 // another token.
 func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
-	if bot.values, err = s.values(ctx, bot.network); err != nil {
+	if bot.values, err = s.settings(ctx, bot.network); err != nil {
 		return false, err
 	}
 	o := platforms.Options{APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Values: bot.values, Secrets: make(map[string]relay.Secret)}
-	if bot.token.IsZero() {
+	if bot.token.IsZero() && bot.network.CheckToken != nil {
 		if bot.token, bot.file, err = s.token(ctx, bot.network, o); err != nil {
 			return false, err
 		}
@@ -216,25 +244,6 @@ func (s *interview) replaceToken(p *plan, b config.Bot, o platforms.Options) err
 func open(network platforms.Network, o platforms.Options) (platforms.Bot, error) {
 	o.Log = slog.New(slog.DiscardHandler)
 	return network.Open(o)
-}
-
-// values asks for the settings without which the network opens no bot.
-func (s *interview) values(ctx context.Context, network platforms.Network) (map[string]string, error) {
-	flags, values := map[string]string{"homeserver": s.Homeserver, "user_id": s.UserID}, make(map[string]string)
-	for _, key := range network.Keys {
-		if !slices.Contains(network.Asks, key.Name) {
-			continue
-		}
-		v, err := s.ask(ctx, question{
-			flag: strings.ReplaceAll(key.Name, "_", "-"), given: flags[key.Name], text: "Its " + key.Name + ": " + key.Help,
-			check: func(v string) (string, error) { return v, key.Check(v) },
-		})
-		if err != nil {
-			return nil, err
-		}
-		values[key.Name] = v
-	}
-	return values, nil
 }
 
 // login gets a token by a password. Questions that are asked anew cause no second login.
@@ -339,6 +348,34 @@ func (s *interview) secret(ctx context.Context, network platforms.Network, key p
 	return k, err
 }
 
+// settings asks for what the network's bots need beside credentials.
+func (s *interview) settings(ctx context.Context, network platforms.Network) (values map[string]string, err error) {
+	values = make(map[string]string)
+	intro := ""
+	if network.CheckToken == nil { // else the question for the token has shown it
+		intro = network.Guide + "\n"
+	}
+	for _, key := range network.Keys {
+		if !required(key) {
+			continue
+		}
+		q := question{
+			flag: "setting", text: intro + "Its " + key.Name + ": " + key.Help + ":",
+			check: func(typed string) (string, error) { return typed, key.Check(typed) },
+		}
+		intro = ""
+		for _, given := range s.Settings {
+			if name, value, ok := strings.Cut(given, "="); ok && name == key.Name {
+				q.given = value
+			}
+		}
+		if values[key.Name], err = s.ask(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
 func asUsage(flag string, err error) error {
 	if err == nil {
 		return nil
@@ -378,7 +415,7 @@ type looked struct {
 
 // of reports whether the look was at a bot with these options.
 func (l looked) of(o platforms.Options) bool {
-	return l.options.Token.Same(o.Token) && l.options.APIBase == o.APIBase && maps.EqualFunc(l.options.Secrets, o.Secrets, relay.Secret.Same)
+	return l.options.Token.Same(o.Token) && l.options.APIBase == o.APIBase && maps.Equal(l.options.Values, o.Values) && maps.EqualFunc(l.options.Secrets, o.Secrets, relay.Secret.Same)
 }
 
 // examine asks the network how the bot stands. ok: it can be asked.
@@ -432,11 +469,11 @@ func (s *interview) look(ctx context.Context, p *plan, network platforms.Network
 	if !network.Unscoped {
 		p.invite = x.Invite
 	}
-	return s.decide(ctx, x)
+	return s.decide(ctx, network, x)
 }
 
 // decide is what to do after a look.
-func (s *interview) decide(ctx context.Context, x platforms.Examination) (verdict, error) {
+func (s *interview) decide(ctx context.Context, network platforms.Network, x platforms.Examination) (verdict, error) {
 	if len(x.Findings) == 0 || x.Findings[0].Severity != finding.Fault { // the worst is first
 		return good, nil
 	}
@@ -449,7 +486,7 @@ func (s *interview) decide(ctx context.Context, x platforms.Examination) (verdic
 		return good, nil
 	}
 	q := question{flag: "platform", text: "What now?", def: "again", options: []option{{"again", "I have fixed it, check again"}}}
-	if refused && s.TokenFile == "" {
+	if refused && s.TokenFile == "" && network.CheckToken != nil {
 		q.def, q.options = "token", []option{{"token", "give another token"}, {"again", "I have fixed it, check again"}}
 	}
 	q.options = append(q.options, option{"continue", "continue as it is"})
@@ -480,17 +517,22 @@ func (s *interview) askInvited(ctx context.Context, p *plan) error {
 
 // planBot plans the files of the bot's credentials, unless files hold them, and the bot's table.
 func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.Bot) error {
-	named, err := s.planFile(p, bot.network, "", id, kept{bot.token, bot.file})
-	if err != nil {
-		return err
-	}
 	p.bot = []setting{{key: "platform", value: text(string(bot.network.Name))}}
-	for _, key := range bot.network.Asks {
-		p.bot = append(p.bot, setting{key: key, value: text(bot.values[key])})
+	for _, key := range bot.network.Keys {
+		if v, ok := bot.values[key.Name]; ok {
+			p.bot = append(p.bot, setting{key: key.Name, value: text(v)})
+		}
 	}
-	p.bot = append(p.bot, setting{key: "token_file", value: text(named)})
+	if bot.network.CheckToken != nil {
+		named, err := s.planFile(p, bot.network, "", id, kept{bot.token, bot.file})
+		if err != nil {
+			return err
+		}
+		p.bot = append(p.bot, setting{key: "token_file", value: text(named)})
+	}
 	for _, key := range bot.network.Secrets {
-		if named, err = s.planFile(p, bot.network, "-"+key.Name, id, bot.secrets[key.Name]); err != nil {
+		named, err := s.planFile(p, bot.network, "-"+key.Name, id, bot.secrets[key.Name])
+		if err != nil {
 			return err
 		}
 		p.bot = append(p.bot, setting{key: key.Name + "_file", value: text(named)})

@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
@@ -34,20 +35,22 @@ type Flags struct {
 	Platform, TokenFile string
 	// SecretFile is where a further credential of the bot is, as NAME=FILE.
 	SecretFile string
-	// Homeserver and UserID are settings of the bot, and PasswordFile has the password of its account, which is used once.
-	Homeserver, UserID, PasswordFile string
-	TokenStdin                       bool
-	APIBase                          string
-	Reach                            string // here, lan or internet
-	Address                          string // of this machine in its network
-	Secure                           string // in the network: tls, tailscale or plain
-	CertFile, KeyFile                string
-	PublicURL                        string
-	Web                              string // what may open the web pages: here, lan or no
-	Start                            string // how the server is to run: here, service or no
-	Gateway, EnvFile                 string
-	Wait                             time.Duration // how long the gateway and its person are waited for where nobody can be asked
-	Yes                              bool
+	// PasswordFile has the password of the bot's account, which is used once.
+	PasswordFile string
+	// Settings are those without which there is no bot, each as NAME=VALUE.
+	Settings          []string
+	TokenStdin        bool
+	APIBase           string
+	Reach             string // here, lan or internet
+	Address           string // of this machine in its network
+	Secure            string // in the network: tls, tailscale or plain
+	CertFile, KeyFile string
+	PublicURL         string
+	Web               string // what may open the web pages: here, lan or no
+	Start             string // how the server is to run: here, service or no
+	Gateway, EnvFile  string
+	Wait              time.Duration // how long the gateway and its person are waited for where nobody can be asked
+	Yes               bool
 }
 
 // Options are what setup is run with.
@@ -95,7 +98,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		s.shows = func(func(string) bool) {}
 	}
 	defer s.show()
-	if s.lines == nil && o.Flags == (Flags{}) {
+	if s.lines == nil && reflect.ValueOf(o.Flags).IsZero() {
 		return UsageError{errors.New("there is no terminal to ask questions at: give the answers as flags, such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes")}
 	}
 	asks := &interview{setup: s}

@@ -70,7 +70,7 @@ func sitting(t *testing.T, dir string, change func(*Options)) *person {
 	p.Options = Options{
 		Typed: p.typed, Show: func(may func(string) bool) { p.may = may }, Talk: &p.said, Out: &p.out,
 		Config: filepath.Join(dir, "connector.toml"), DataDir: "", Env: []string{"HOME=" + dir, "HERMES_CONNECTOR_DATA_DIR=" + filepath.Join(dir, "data")},
-		Networks: []platforms.Network{network("discord", "Discord", ".", 3, false), network("telegram", "Telegram", ":", 2, true)},
+		Networks: []platforms.Network{network("discord", "Discord", ".", 3, false), network("telegram", "Telegram", ":", 2, true), bell(), {Name: "drum", Label: "Drum", Topic: "drums"}},
 		Client: func(context.Context, string) (*admin.Client, func() error, error) {
 			return nil, nil, errors.New("no server in this test")
 		},
@@ -131,7 +131,7 @@ func TestConversations(t *testing.T) {
 	}{
 		"the network, then its token": {
 			script: []string{
-				"  1  Telegram\n  2  Discord\n[1] > ", "",
+				"  1  Telegram\n  2  Discord\n  3  Bell\n[1] > ", "",
 				"ask for one\nThe token", colons,
 				"Where do your gateways run?", "",
 				"What may open them?", "no",
@@ -325,7 +325,6 @@ func TestAPasswordIsUsedOnce(t *testing.T) {
 				}
 				return nil
 			}}}
-			n.Asks = []string{"user_id"}
 			n.Open = func(o platforms.Options) (platforms.Bot, error) {
 				return aBot{id: relay.Bot{Platform: "matrix", ID: relay.BotID(o.Values["user_id"])}, token: o.Token, asked: new(int)}, nil
 			}
@@ -340,8 +339,8 @@ func TestAPasswordIsUsedOnce(t *testing.T) {
 		})
 		var shown strings.Builder
 		for _, turn := range [][2]string{
-			{"  1  Telegram\n  2  Discord\n  3  Matrix\n[1] > ", "other/tokenlike"},
-			{"type 1, 2 or 3", "matrix"},
+			{"  1  Telegram\n  2  Discord\n  3  Matrix\n  4  Bell\n[1] > ", "other/tokenlike"},
+			{"type 1, 2, 3 or 4", "matrix"},
 			{"Its user_id: the account", "pi"}, {"want @name", "@pi"},
 			{"The password (it is not shown, is used once to log in, and is not kept):", "open barley"}, {"no such account", "open sesame"},
 			{"Where do your gateways run?", "back"}, {"The password", "open sesame"},
@@ -432,6 +431,11 @@ func TestScripts(t *testing.T) {
 		"the invitation, once":  {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: dots, shows: "https://example.net/invite\n", file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"discord\"\ntoken_file = \"discord.token\"\n"},
 		"the code of that link": {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: dots, shows: "\n▀▀▀▀▀"},
 		"pages for phones":      {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "lan"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"0.0.0.0:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
+		"a bot of an account":   {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=+49301"}}, file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"bell\"\naccount = \"+49301\"\n"},
+		"no account":            {flags: Flags{Yes: true, Platform: "bell"}, fails: "--setting"},
+		"no such account":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=ann"}}, fails: "--setting: no number"},
+		"another setting":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"daemon=x"}}, fails: "--setting"},
+		"one by hand":           {flags: Flags{Yes: true, Platform: "drum"}, fails: "hermes-connector help drums shows it"},
 		"pages":                 {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "here"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"127.0.0.1:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -453,5 +457,22 @@ func TestScripts(t *testing.T) {
 				t.Errorf("there is %v", made)
 			}
 		})
+	}
+}
+
+// bell is a network without tokens, whose bots are accounts.
+func bell() platforms.Network {
+	number := func(v string) error {
+		if !strings.HasPrefix(v, "+") {
+			return errors.New("no number")
+		}
+		return nil
+	}
+	return platforms.Network{
+		Name: "bell", Label: "Bell", Guide: "It has no bots.", Unscoped: true,
+		Keys: []platforms.Key{{Name: "account", Check: number}, {Name: "daemon", Default: "x", Check: func(string) error { return nil }}},
+		Open: func(o platforms.Options) (platforms.Bot, error) {
+			return aBot{id: relay.Bot{Platform: "bell", ID: relay.BotID(o.Values["account"])}, asked: new(int)}, nil
+		},
 	}
 }

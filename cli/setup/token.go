@@ -37,6 +37,9 @@ func candidate(network platforms.Network, pasted string) (best relay.Secret, fou
 	for _, frame := range []string{"\x1b[200~", "\x1b[201~"} { // a terminal's, around what is pasted
 		pasted = strings.ReplaceAll(pasted, frame, " ")
 	}
+	if network.CheckToken == nil { // it has none
+		return best, false
+	}
 	longest := 0
 	for _, word := range strings.FieldsFunc(pasted, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("\"'`<>()[]{},;“”„‘’*|", r)

@@ -58,7 +58,6 @@ var Network = platforms.Network{
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Guide:      "Make an account for the bot at your homeserver: as its operator, or in a client such as Element.",
-	Asks:       []string{keyHomeserver, keyUser},
 	Login:      login,
 	Open:       func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
