@@ -53,15 +53,20 @@ func TestPlatformsTopic(t *testing.T) {
 	tokens := map[relay.PlatformID]string{
 		"telegram": "1:x", "discord": "MTIzNDU2Nzg5.abcdef.ghijklmnopqrstuvwxyz", "sms": strings.Repeat("0", 32),
 		"slack": "xoxb-1-2-abc", "wecom_callback": "secret", "webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "matrix": "syt_0123456789",
+		"whatsapp_cloud": "access-token",
 	}
 	values := map[relay.PlatformID]map[string]string{
 		"signal":         {"account": "+4915112345678"},
+		"whatsapp_cloud": {"phone_number_id": "106540352242922"},
 		"sms":            {"account_sid": "AC" + strings.Repeat("0", 32), "from": "+15005550006"},
 		"wecom_callback": {"corp_id": "ww0123456789abcdef", "agent_id": "1"},
 		"webhook":        {"name": "doorbell"},
 		"matrix":         {"homeserver": "example.net", "user_id": "@hermes:example.net"},
 	}
-	secrets := map[string]relay.Secret{"app_token": secret("xapp-1-A0TEST-1-abc"), "callback_token": secret("t"), "aes_key": secret("abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG")}
+	secrets := map[string]relay.Secret{
+		"app_token": secret("xapp-1-A0TEST-1-abc"), "callback_token": secret("t"), "aes_key": secret("abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"),
+		"app_secret": secret("app-secret"), "verify_token": secret("verify-token"),
+	}
 	for _, k := range configurable() {
 		p, err := k.Open(platforms.Options{Token: secret(tokens[k.Name]), Values: values[k.Name], Secrets: secrets, PublicURL: "https://relay.example.net"})
 		if err != nil {
@@ -131,10 +136,11 @@ func TestReadmeInAClone(t *testing.T) {
 var revealers = strings.Fields(`
 	cli/setup/bot.go cli/setup/install.go cli/web/login.go cli/webhook.go platforms/discord/callbacks.go platforms/discord/discord.go
 	platforms/discord/forward.go platforms/discord/gateway/gateway.go platforms/discord/interaction.go
-	platforms/discord/respond.go platforms/discord/rest/rest.go platforms/httpcall/httpcall.go platforms/slack/fetch.go platforms/slack/rest/rest.go platforms/slack/slack.go platforms/sms/receive.go
+	platforms/discord/respond.go platforms/discord/rest/rest.go platforms/httpcall/httpcall.go platforms/matrix/client.go platforms/matrix/matrix.go platforms/slack/fetch.go platforms/slack/rest/rest.go platforms/slack/slack.go platforms/sms/receive.go
 	platforms/sms/send.go platforms/sms/sms.go platforms/telegram/client.go platforms/telegram/hook.go
 	platforms/telegram/telegram.go platforms/webhook/sign.go platforms/wecom/client.go platforms/wecom/crypt.go
-	platforms/wecom/receive.go platforms/wecom/wecom.go relay/agents/caller.go relay/manage/enroll.go relay/manage/provision.go relay/notify/hook.go relay/token/bearer.go store/cluster/engine.go`)
+	platforms/wecom/receive.go platforms/wecom/wecom.go platforms/whatsapp/api.go platforms/whatsapp/media.go platforms/whatsapp/receive.go
+	platforms/whatsapp/whatsapp.go relay/agents/caller.go relay/manage/enroll.go relay/manage/provision.go relay/notify/hook.go relay/token/bearer.go store/cluster/engine.go`)
 
 // TestRevealers: each of revealers reveals a secret, and nobody else does.
 func TestRevealers(t *testing.T) {

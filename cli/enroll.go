@@ -55,11 +55,10 @@ use the token, and the second line expires with it.`
 		if *tokenOnly {
 			return show(cmd.Context(), a, ops.EnrollToken, args, *c.asJSON, a.printToken)
 		}
-		next := afterEnroll
 		if *forMCP {
-			next = a.afterEnrollMCP
+			return newCredentials(cmd.Context(), c, args, "enrolled. Put these lines into "+args.Name+".env", a.afterEnrollMCP)
 		}
-		return newCredentials(cmd.Context(), c, args, "enrolled", next)
+		return newCredentials(cmd.Context(), c, args, "enrolled"+intoEnv, afterEnroll)
 	}
 	return c.Command
 }
@@ -112,6 +111,9 @@ func ofTenant(t relay.TenantID) string {
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
+// intoEnv is what is done with a gateway's lines.
+const intoEnv = ". Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway"
+
 // newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr, with what is
 // next at the end.
 func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled], args A, done string, next func(manage.Enrolled) string) error {
@@ -121,7 +123,7 @@ func newCredentials[A any](ctx context.Context, c operation[A, manage.Enrolled],
 		return err
 	}
 	err = a.print(*c.asJSON, e, func(w io.Writer) {
-		a.say("✓ gateway %s %s%s. Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, ofTenant(e.Tenant))
+		a.say("✓ gateway %s%s %s:\n", e.Gateway, ofTenant(e.Tenant), done)
 		_, _ = fmt.Fprintln(w, a.below()+strings.Join(e.EnvLines(), "\n"))
 		a.say("\nThe secret is not shown again. %s", terminal.Text(next(e)))
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
@@ -145,7 +147,7 @@ func afterEnroll(e manage.Enrolled) string {
 func (a *app) afterEnrollMCP(e manage.Enrolled) string {
 	var b strings.Builder
 	a.printMCP(&b, string(e.Gateway))
-	return "For an MCP client put the lines into " + string(e.Gateway) + ".env instead, here, and this into its configuration:\n\n" + b.String() +
+	return "The file is a secret: chmod 600 it. Into the client's configuration goes:\n\n" + b.String() +
 		"\nNext: hermes-connector link " + string(e.Instance) + "\nAbout the tools, and Claude Code: hermes-connector help mcp"
 }
 

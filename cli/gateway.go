@@ -139,7 +139,7 @@ a name between the two is free again. Its id as NEWNAME takes the new name back.
 func newGatewayRotateCmd(a *app) *cobra.Command {
 	c := command(a, ops.Rotate, "Give a gateway a new secret; the old one works until the new one is used, at most a day")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		return newCredentials(cmd.Context(), c, manage.Named{Name: pos[0]}, "has a new secret", afterRotate)
+		return newCredentials(cmd.Context(), c, manage.Named{Name: pos[0]}, "has a new secret"+intoEnv, afterRotate)
 	}
 	return c.Command
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/sms"
 	"github.com/hermes-connector/hermes-connector/platforms/webhook"
 	"github.com/hermes-connector/hermes-connector/platforms/wecom"
+	"github.com/hermes-connector/hermes-connector/platforms/whatsapp"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -91,6 +92,21 @@ func hookCallers() []caller {
 			answer: http.StatusOK,
 		},
 		{
+			network: whatsapp.Network, token: "EAAGm0PX4ZCpsBA-of-a-system-user", person: "4915112345678",
+			values:  map[string]string{"phone_number_id": "106540352242922"},
+			secrets: map[string]string{"app_secret": "5ad1e5f00dfacade9876543210feedbe", "verify_token": "verify-me-with-these-words"},
+			signed: func(c caller, id int, text string, at time.Time) *http.Request {
+				return hubbed(c, fmt.Sprintf(`{"entry":[{"changes":[{"field":"messages","value":{"metadata":{"phone_number_id":"106540352242922"},"messages":[`+
+					`{"id":"wamid.%d","from":%q,"timestamp":"%d","type":"text","text":{"body":%q}}]}}]}]}`, id, c.person, at.Unix(), text))
+			},
+			waits: 8 * time.Second, replace: func(c *caller) {
+				c.secrets = map[string]string{"app_secret": "another-secret-0123456789", "verify_token": c.secrets["verify_token"]}
+			},
+			forged: func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", "sha256="+strings.Repeat("0", 64)) },
+			badly:  func(c caller, _ time.Time) *http.Request { return hubbed(c, `{"entry":17}`) },
+			answer: http.StatusOK,
+		},
+		{
 			network: webhook.Network, token: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nwhsec_c2Vjb25kLXNlY3JldC1saW5lLTAxMjM0NTY3ODk=", person: "doorbell:ann", timed: true,
 			values: map[string]string{"name": "doorbell", "reply_url": "https://door.example.org/answers"},
 			signed: func(c caller, id int, text string, at time.Time) *http.Request {
@@ -121,7 +137,7 @@ func (c caller) tokenKey() string { return cmp.Or(c.network.Token, "token") }
 
 // path is where the network calls.
 func (c caller) path() string {
-	id := c.values["name"] + strings.TrimPrefix(c.values["from"], "+")
+	id := c.values["name"] + strings.TrimPrefix(c.values["from"], "+") + c.values["phone_number_id"]
 	if c.network.Name == wecom.Name {
 		id = c.values["corp_id"] + "-" + c.values["agent_id"]
 	}
@@ -168,6 +184,15 @@ func texted(c caller, form url.Values) *http.Request {
 	}
 	r := httptest.NewRequest(http.MethodPost, ourOrigin+c.path(), strings.NewReader(form.Encode()))
 	r.Header.Set("X-Twilio-Signature", base64.StdEncoding.EncodeToString(m.Sum(nil)))
+	return r
+}
+
+// hubbed is Meta's request.
+func hubbed(c caller, body string) *http.Request {
+	m := hmac.New(sha256.New, []byte(c.secrets["app_secret"]))
+	_, _ = io.WriteString(m, body)
+	r := httptest.NewRequest(http.MethodPost, ourOrigin+c.path(), strings.NewReader(body))
+	r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(m.Sum(nil)))
 	return r
 }
 
@@ -250,6 +275,9 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("broken: " + quoted)
 	case w.mood == refusing && r.URL.Host == "qyapi.weixin.qq.com":
 		_, _ = fmt.Fprintf(out, `{"errcode":60020,"errmsg":%q}`, "not allowed: "+quoted)
+	case w.mood == refusing && r.URL.Host == "graph.facebook.com":
+		out.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(out, `{"error":{"code":100,"message":%q}}`, "refused: "+quoted)
 	case w.mood == refusing:
 		out.WriteHeader(http.StatusBadRequest)
 		_, _ = fmt.Fprintf(out, `{"code":21408,"message":%q}`, "refused: "+quoted)
@@ -262,7 +290,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPost {
 			w.sent++
 		}
-		_, _ = fmt.Fprintf(out, `{"errcode":0,"msgid":"m%d","sid":"SM%d"}`, w.sent, w.sent)
+		_, _ = fmt.Fprintf(out, `{"errcode":0,"msgid":"m%[1]d","sid":"SM%[1]d","messages":[{"id":"wamid.ours%[1]d"}]}`, w.sent)
 	}
 	return out.Result(), nil
 }

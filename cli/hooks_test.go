@@ -405,7 +405,7 @@ func TestAProviderRepeatsItself(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		stop()
-		h.expect("forgotten by sms", "forgotten by wecom_callback", "forgotten by webhook")
+		h.expect("forgotten by sms", "forgotten by wecom_callback", "forgotten by whatsapp_cloud", "forgotten by webhook")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
 	"github.com/hermes-connector/hermes-connector/platforms/webhook"
 	"github.com/hermes-connector/hermes-connector/platforms/wecom"
+	"github.com/hermes-connector/hermes-connector/platforms/whatsapp"
 )
 
 // networks are those of [[bots]] and the chat of the web pages, which no [[bots]] table makes.
@@ -24,6 +25,7 @@ func configurable() []platforms.Network {
 		slack.Network,
 		matrix.Network,
 		signal.Network,
+		whatsapp.Network,
 		sms.Network,
 		wecom.Network,
 		webhook.Network,

@@ -66,10 +66,20 @@ type HookAnswer struct {
 	RetryAfter time.Duration // 0: nothing is said
 	// Refused says why nothing was taken in; empty: it was, or there was nothing to take in.
 	Refused HookRefusal
-	// Note is what a call-back told of a message of ours, one of HookNotes, to be counted; empty: nothing.
-	Note string
+	// Notes are what the call told of messages of ours.
+	Notes []HookNote
 	// Skew is how far the request's time is from ours, with StaleTimestamp: positive if ours is ahead.
 	Skew time.Duration
+}
+
+// HookNote is what a network told of a message of ours.
+type HookNote struct {
+	Status string // one of HookNotes
+	// Of one that did not arrive: where it was to go, and why it did not, for people, without what anybody wrote. Empty: not
+	// said.
+	Chat    relay.ChatID
+	Message relay.MessageID
+	Why     string
 }
 
 // HookRefusal is why a request was refused, for counters and `explain`.
@@ -82,6 +92,7 @@ const (
 	WrongRecipient HookRefusal = "wrong_recipient"
 	Unreadable     HookRefusal = "unreadable"
 	NotStored      HookRefusal = "not_stored"
+	OfGroup        HookRefusal = "of_group" // of a network on which the bot takes direct messages only
 )
 
 // HookNotes are what networks tell of messages that they have taken.
@@ -91,5 +102,5 @@ func HookNotes() []string {
 
 // HookRefusals are all of them.
 func HookRefusals() []HookRefusal {
-	return []HookRefusal{BadSignature, StaleTimestamp, WrongRecipient, Unreadable, NotStored}
+	return []HookRefusal{BadSignature, StaleTimestamp, WrongRecipient, Unreadable, NotStored, OfGroup}
 }

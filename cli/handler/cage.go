@@ -22,8 +22,18 @@ const (
 	inThread = "/thread"
 )
 
-// infoFile is the descriptor in which bwrap says who is the cage's first process. It closes that before the program starts.
-const infoFile = 3
+const (
+	// infoFile is the descriptor in which bwrap says who is the cage's first process. It closes that before the program starts.
+	infoFile = 3
+	// guardFile is a pipe that ends with the runner.
+	guardFile = 4
+)
+
+// guarded starts what follows with somebody beside it who ends their group when the runner is killed. Bwrap dies with its parent, but
+// killed while it makes a cage it leaves a process of that group behind that waits for ever. Shells set variables of their own.
+var guarded = []string{
+	"/bin/sh", "-c", fmt.Sprintf(`{ read -r _; kill -9 0; } <&%d %d>&- >/dev/null 2>&1 & exec /usr/bin/env -i "$@" %[1]d<&-`, guardFile, infoFile), "sh",
+}
 
 // The limits of a run. Of time it may use as much as it may take.
 const (
@@ -104,10 +114,10 @@ func (t Tools) command(h *Handler, thread, dir string) (argv, env []string) {
 	if h.Uncaged { // a limit on processes would count all of this user's
 		return slices.Concat(limits, []string{"--"}, h.Run), h.environment(thread)
 	}
-	argv = []string{
+	argv = append(slices.Clone(guarded),
 		t.bwrap, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup",
 		"--new-session", "--die-with-parent", "--cap-drop", "ALL", "--hostname", "handler", "--info-fd", strconv.Itoa(infoFile),
-	}
+	)
 	if !h.Network {
 		argv = append(argv, "--unshare-net")
 	}

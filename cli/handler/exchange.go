@@ -16,7 +16,8 @@ const (
 )
 
 // errorStep is what the answer to a failed call waits for a multiple of, from the call on: so it does not tell by its time
-// whether there was no such peer, or whether it was quick to fail.
+// whether there was no such peer, or whether it was quick to fail. A peer that is slow to fail shows that it is slow, but only to those
+// that may call it: no run of another is waited for, for none begins.
 const errorStep = 500 * time.Millisecond
 
 // Engine runs handlers for messages, one message at a time.

@@ -38,9 +38,6 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.journal.close()) }()
-	if err := r.Engine.State.endLeftovers(); err != nil {
-		return fmt.Errorf("a run of a former runner does not end: %w", err)
-	}
 	if err := r.Engine.State.sweep(ctx, time.Now()); err != nil {
 		r.Log.Warn("idle threads are not removed", "err", err)
 	}

@@ -65,6 +65,7 @@ type stage struct {
 	pid    int                    // of a neighbour
 	died   chan struct{}          // closed when it has
 	heard  map[string]chan string // by network: what came
+	udp    net.PacketConn
 }
 
 func newStage(t *testing.T) *stage {
@@ -131,6 +132,7 @@ func newStage(t *testing.T) *stage {
 	set("sock", s.listen("unix", filepath.Join(s.dir, "s"), ""))
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 	must(err)
+	s.udp = udp
 	t.Cleanup(func() { _ = udp.Close() })
 	set("udp", udp.LocalAddr().String()[len("127.0.0.1:"):])
 	s.heard["udp"] = make(chan string, 100)
@@ -215,6 +217,14 @@ func (s *stage) run(h *Handler) (loot string, r ran) {
 		all = append(all, fmt.Sprintf("it put out %d bytes", len(out)))
 	} else {
 		all = canaryForm.FindAllString(out, -1)
+	}
+	if _, err := s.udp.WriteTo([]byte("the end"), s.udp.LocalAddr()); err != nil { // all that came before it is heard
+		s.t.Fatal(err)
+	}
+	for what := ""; what != "the end"; {
+		if what = <-s.heard["udp"]; what != "the end" {
+			all = append(all, "udp: "+what)
+		}
 	}
 	for network, heard := range s.heard {
 		select {

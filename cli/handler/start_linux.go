@@ -59,9 +59,14 @@ func inCage(cmd *exec.Cmd) error {
 		return err
 	}
 	defer func() { _ = info.Close() }()
-	cmd.ExtraFiles = []*os.File{says} // infoFile
+	guard, ours, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, says.Close())
+	}
+	defer func() { _ = ours.Close() }()
+	cmd.ExtraFiles = []*os.File{says, guard} // infoFile and guardFile
 	err = cmd.Start()
-	_ = says.Close() // bwrap has it
+	_, _ = says.Close(), guard.Close() // bwrap and its guard have them
 	if err != nil {
 		return err
 	}
@@ -70,7 +75,7 @@ func inCage(cmd *exec.Cmd) error {
 	if first >= 0 {
 		err = errors.Join(err, emptied(first))
 	}
-	return errors.Join(err, cmd.Wait())
+	return errors.Join(err, gone(int(ours.Fd())), cmd.Wait())
 }
 
 // ended waits until cmd has ended, and ends its group. It is left unreaped until then, so that the number is nobody else's.
@@ -109,8 +114,13 @@ func emptied(first int) error {
 	if err := unix.PidfdSendSignal(first, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return err
 	}
+	return gone(first)
+}
+
+// gone waits for the end of a process that was killed, by its descriptor, or for those who read a pipe.
+func gone(fd int) error {
 	for until := time.Now().Add(goneWithin); ; {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(first), Events: unix.POLLIN}}, int(time.Until(until).Milliseconds()))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(until).Milliseconds()))
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:

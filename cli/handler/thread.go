@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -11,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
@@ -91,27 +89,6 @@ func (s *State) sweep(ctx context.Context, now time.Time) error {
 		if statErr == nil && now.Sub(st.ModTime()) > idleAfter {
 			err = errors.Join(err, remove(filepath.Join(root, e.Name())))
 		}
-	}
-	return err
-}
-
-// endLeftovers ends what a former runner has left, which nobody else may have: its processes are known by the folder that they were to
-// be shown. Killed in the very moment in which it makes a cage, bwrap leaves a process behind that waits for ever; it has run nothing.
-func (s *State) endLeftovers() error {
-	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range paths {
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // digits
-		p, findErr := os.FindProcess(pid)
-		if findErr != nil {
-			continue // it has ended
-		}
-		// It is held now: what is read is of the process that is ended.
-		if line, readErr := os.ReadFile(path); readErr == nil && bytes.Contains(line, []byte("\x00--bind\x00"+filepath.Join(s.dir, "threads")+"/")) {
-			if killErr := p.Kill(); !errors.Is(killErr, os.ErrProcessDone) {
-				err = errors.Join(err, killErr)
-			}
-		}
-		_ = p.Release() // nothing is left to be done with it
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func (s *Server) intake(ctx context.Context, sp *spool.Spool) {
 			if in, ok := client.CommandOf(f); ok {
 				err = s.take(ctx, sp, in)
 			} else {
-				_ = s.client.Acknowledge(ctx, f.Buffer) // it is nothing that a client could read
+				_ = s.client.Acknowledge(s.life, f.Buffer) // it is nothing that a client could read
 			}
 		}
 		if err != nil && ctx.Err() == nil {
@@ -58,7 +58,8 @@ func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) err
 			return err
 		}
 	}
-	_ = s.client.Acknowledge(ctx, in.Buffer) // of a connection that is lost it comes again, and is known
+	// Of a connection that is lost it comes again, and is known. A context that ends in a write would end the connection.
+	_ = s.client.Acknowledge(s.life, in.Buffer)
 	return nil
 }
 
@@ -86,7 +87,7 @@ func (s *Server) rest(ctx context.Context, sp *spool.Spool) {
 		}
 		if n := s.greeted.Load(); n != told {
 			told = n
-			_ = s.client.GoingIdle(ctx) // said again with the next connection
+			_ = s.client.GoingIdle(s.life) // said again with the next connection
 		}
 		select {
 		case <-changed:

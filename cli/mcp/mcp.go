@@ -128,22 +128,22 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ending.Done():
 	}
 	end()
-	answered := make(chan struct{})
-	go func() { // what the client asked for before it went may still be answered; a client that reads nothing keeps nobody
-		defer close(answered)
-		if ctx.Err() == nil {
+	over := make(chan struct{})
+	go func() { // a client that reads nothing any more may keep this for ever, but nobody else
+		defer close(over)
+		wg.Wait()
+		if ctx.Err() == nil { // what the client asked for before it went is answered
 			_ = session.Wait()
 		}
 	}()
 	late := time.NewTimer(farewell)
 	defer late.Stop()
 	select {
-	case <-answered:
+	case <-over:
 	case <-late.C:
 	}
-	wg.Wait()
 	die()
-	return s.stdio.Close()
+	return errors.Join(s.closeSpool(), s.stdio.Close())
 }
 
 // custody takes over what the connector delivers, as soon as the spool is this process's, until ctx ends.
@@ -152,11 +152,6 @@ func (s *Server) custody(ctx, life context.Context) {
 	if sp == nil {
 		return
 	}
-	defer func() {
-		if err := sp.Close(); err != nil {
-			s.o.Log.Warn("the spool was not closed", "err", err)
-		}
-	}()
 	connected, disconnect := context.WithCancel(life)
 	defer disconnect()
 	var wg sync.WaitGroup
@@ -173,7 +168,7 @@ func (s *Server) custody(ctx, life context.Context) {
 	wg.Go(func() { s.approvals.run(ctx, sp) })
 	wg.Go(func() { s.tidy(ctx, sp) })
 	<-ctx.Done()
-	bye, cancel := context.WithTimeout(life, farewell)
+	bye, cancel := context.WithTimeout(life, farewell*3/4)
 	defer cancel()
 	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps what is not acknowledged
 	disconnect()
@@ -215,6 +210,16 @@ func (s *Server) settle(sp *spool.Spool, trouble error) {
 	default:
 		close(s.looked)
 	}
+}
+
+// closeSpool lets another process have the spool.
+func (s *Server) closeSpool() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spool == nil {
+		return nil
+	}
+	return s.spool.Close()
 }
 
 // open is the spool, or why there is none.

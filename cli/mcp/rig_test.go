@@ -43,6 +43,7 @@ type connector struct {
 	files   map[string]string
 	asked   map[string]int // files
 	refuse  bool           // every credential
+	down    bool           // nobody is let in
 	// answer is what an action gets; nil: all is sent. drop: the connection ends instead.
 	answer  func(n int, a relay.Action) (r wire.OutboundResult, drop bool)
 	changed chan struct{}
@@ -54,7 +55,7 @@ type link struct {
 	sent string // the delivery that is in flight
 }
 
-func newConnector(t *testing.T) *connector {
+func newConnector(t testing.TB) *connector {
 	c := &connector{changed: make(chan struct{}), files: make(map[string]string), asked: make(map[string]int)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id, ok := strings.CutPrefix(r.URL.Path, relay.MediaPath+"/"); ok {
@@ -67,6 +68,13 @@ func newConnector(t *testing.T) *connector {
 				return
 			}
 			_, _ = io.WriteString(w, text)
+			return
+		}
+		c.mu.Lock()
+		down := c.down
+		c.mu.Unlock()
+		if down {
+			http.Error(w, "down", http.StatusServiceUnavailable)
 			return
 		}
 		conn, err := websocket.Accept(w, r, nil)
@@ -206,7 +214,7 @@ const dmKey = "agent:main:telegram:dm:"
 
 // peer is an MCP client that writes and reads lines.
 type peer struct {
-	t     *testing.T
+	t     testing.TB
 	in    io.WriteCloser
 	out   sync.Mutex // held to write
 	mu    sync.Mutex // guards the fields below
@@ -230,7 +238,7 @@ type note struct {
 	Params json.RawMessage
 }
 
-func newPeer(t *testing.T, in io.WriteCloser, out io.Reader) *peer {
+func newPeer(t testing.TB, in io.WriteCloser, out io.Reader) *peer {
 	p := &peer{t: t, in: in, waits: make(map[int]chan reply), woken: make(chan struct{})}
 	go p.read(out)
 	return p
@@ -395,12 +403,12 @@ func (p *peer) pushed(method string, n int) (all []note) {
 // running is a server in this process and the client that talks to it.
 type running struct {
 	*peer
-	t     *testing.T
+	t     testing.TB
 	ended chan error
 }
 
 // start starts a server. dir is that of its spool.
-func start(t *testing.T, c *connector, dir string, change func(*Options)) *running {
+func start(t testing.TB, c *connector, dir string, change func(*Options)) *running {
 	t.Helper()
 	toServer, in := io.Pipe()
 	out, fromServer := io.Pipe()

@@ -40,6 +40,8 @@ type stdio struct {
 
 	writing sync.Mutex
 
+	answered chan struct{} // a call was
+
 	mu    sync.Mutex          // guards calls
 	calls map[jsonrpc.ID]bool // those that run; true: the client wants no answer any more
 }
@@ -47,7 +49,7 @@ type stdio struct {
 func newStdio(in io.Reader, out io.Writer) *stdio {
 	return &stdio{
 		in: in, out: out, own: func(string, json.RawMessage) bool { return false },
-		lines: make(chan []byte), ended: make(chan struct{}), ready: make(chan struct{}), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]bool),
+		lines: make(chan []byte), ended: make(chan struct{}), ready: make(chan struct{}), closed: make(chan struct{}), answered: make(chan struct{}, 1), calls: make(map[jsonrpc.ID]bool),
 	}
 }
 
@@ -106,7 +108,7 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 		select {
 		case text = <-s.lines:
 		case <-s.ended:
-			return nil, io.EOF
+			return nil, s.last(ctx)
 		case <-s.closed:
 			return nil, io.EOF
 		case <-ctx.Done():
@@ -137,6 +139,25 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
+// last waits until what the client asked for is answered: at the end, which this returns, the library answers nothing any more.
+func (s *stdio) last(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		n := len(s.calls)
+		s.mu.Unlock()
+		if n == 0 {
+			return io.EOF
+		}
+		select {
+		case <-s.answered:
+		case <-s.closed:
+			return io.EOF
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // cancelledMethod is how a client says that it waits no longer. It gets no answer then, though the library has one.
 const cancelledMethod = "notifications/cancelled"
 
@@ -153,13 +174,22 @@ func (s *stdio) cancelled(params json.RawMessage) {
 	}
 }
 
-// over reports whether a call that is answered was cancelled.
-func (s *stdio) over(id jsonrpc.ID) (cancelled bool) {
+// unwanted reports whether a call was cancelled.
+func (s *stdio) unwanted(id jsonrpc.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	cancelled = s.calls[id]
+	return s.calls[id]
+}
+
+// over notes that a call is answered.
+func (s *stdio) over(id jsonrpc.ID) {
+	s.mu.Lock()
 	delete(s.calls, id)
-	return cancelled
+	s.mu.Unlock()
+	select {
+	case s.answered <- struct{}{}:
+	default:
+	}
 }
 
 // decodeMessage reads a line; nil is one that was too long. Batches, which the protocol had in one version only, are none of ours.
@@ -183,8 +213,11 @@ func (s *stdio) refuse(code int, why error) error {
 
 // Write sends a message, unless it answers a call that was cancelled.
 func (s *stdio) Write(_ context.Context, m jsonrpc.Message) error {
-	if r, ok := m.(*jsonrpc.Response); ok && s.over(r.ID) {
-		return nil
+	if r, ok := m.(*jsonrpc.Response); ok {
+		defer s.over(r.ID)
+		if s.unwanted(r.ID) {
+			return nil
+		}
 	}
 	raw, err := jsonrpc.EncodeMessage(m)
 	if err != nil {

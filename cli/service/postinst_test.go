@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,29 @@ func TestAPackageSendsToSetup(t *testing.T) {
 		}
 		if got := strings.Contains(string(said), "sudo hermes-connector setup"); got != want || strings.Contains(string(said), "systemctl") {
 			t.Errorf("%s: said %q", args, said)
+		}
+	}
+}
+
+// TestTheUnitsUsers are made by the packages. That of handle is not dynamic: systemd would forbid openat2 then, by which
+// bubblewrap opens what a cage shows.
+func TestTheUnitsUsers(t *testing.T) {
+	postinst, err := os.ReadFile("../../packaging/postinst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, users, _ := strings.Cut(string(postinst), "for user in ")
+	users, _, _ = strings.Cut(users, ";")
+	for _, name := range []string{"hermes-connector", "hermes-connector-handle"} {
+		unit, err := os.ReadFile(name + ".service")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(unit), "\nUser="+name+"\n") || !slices.Contains(strings.Fields(users), name) {
+			t.Errorf("%s does not run as a user of its own that postinst makes: %q", name, users)
+		}
+		if name == "hermes-connector-handle" && (strings.Contains(string(unit), "\nDynamicUser=") || strings.Contains(string(unit), "\nRestrictSUIDSGID=")) {
+			t.Errorf("%s forbids openat2", name)
 		}
 	}
 }

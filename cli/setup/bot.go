@@ -32,6 +32,7 @@ type newBot struct {
 	token   relay.Secret
 	file    string // where the token is kept already; empty: nowhere
 	secrets map[string]kept
+	values  map[string]string // settings without which there is no bot
 }
 
 // kept is a further credential of a bot.
@@ -42,7 +43,7 @@ type kept struct {
 
 // askBot has a bot configured, or continues with those there are.
 func (s *interview) askBot(ctx context.Context, p *plan) error {
-	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin
+	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin || s.PasswordFile != ""
 	if len(s.cfg.Bots) > 0 && !add {
 		s.say("%s exists already.", s.file)
 		for _, b := range s.cfg.Bots {
@@ -72,9 +73,9 @@ func (s *interview) askBot(ctx context.Context, p *plan) error {
 func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	q := question{
 		flag: "platform", given: s.Platform,
-		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(SMS, WeCom, web hooks: hermes-connector help webhooks)",
+		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(Not here: " + elsewhere(s.Networks) + ")",
 	}
-	for _, n := range slices.Backward(s.Networks) { // the simplest first
+	for _, n := range simplestFirst(s.Networks) {
 		if n.Guide != "" {
 			q.options = append(q.options, option{string(n.Name), n.Label})
 		}
@@ -88,7 +89,7 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	if s.Platform == "" {
 		q.check = func(pasted string) (string, error) {
 			for _, n := range s.Networks {
-				if n.Guide == "" {
+				if n.Guide == "" || n.Login != nil {
 					continue
 				}
 				if token, ok := candidate(n, pasted); ok {
@@ -108,15 +109,52 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	return bot, err
 }
 
+// simplestFirst are the networks in the order in which they are offered: those that ask for a token alone come first.
+func simplestFirst(all []platforms.Network) []platforms.Network {
+	all = slices.Clone(all)
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b platforms.Network) int { return cmp.Compare(questions(a), questions(b)) })
+	return all
+}
+
+// questions is how much a network's bots need beside a token.
+func questions(n platforms.Network) int {
+	count := len(n.Secrets)
+	for _, key := range n.Keys {
+		if required(key) {
+			count++
+		}
+	}
+	return count
+}
+
+// required reports whether there is no bot without a value for key.
+func required(key platforms.Key) bool { return key.Check(key.Default) != nil }
+
+// elsewhere are the help topics about networks whose bots need more than setup asks for.
+func elsewhere(all []platforms.Network) string {
+	var out []string
+	for _, n := range all {
+		if n.Guide == "" && n.Topic != "" {
+			out = append(out, n.Label+": hermes-connector help "+n.Topic)
+		}
+	}
+	return strings.Join(append(out, "SMS, WeCom, web hooks: hermes-connector help webhooks"), "; ")
+}
+
 // addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
 // another token.
 func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
-	if bot.token.IsZero() {
-		if bot.token, bot.file, err = s.token(ctx, bot.network, relay.Secret{}); err != nil {
+	if bot.values, err = s.settings(ctx, bot.network); err != nil {
+		return false, err
+	}
+	o := platforms.Options{APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Values: bot.values, Secrets: make(map[string]relay.Secret)}
+	if bot.token.IsZero() && bot.network.CheckToken != nil {
+		if bot.token, bot.file, err = s.token(ctx, bot.network, o); err != nil {
 			return false, err
 		}
 	}
-	o := platforms.Options{Token: bot.token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Secrets: make(map[string]relay.Secret)}
+	o.Token = bot.token
 	bot.secrets = make(map[string]kept)
 	for _, key := range bot.network.Secrets {
 		k, err := s.secret(ctx, bot.network, key)
@@ -159,7 +197,7 @@ func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token r
 		case err != nil || verdict == asItIs:
 			return err
 		case verdict == another:
-			if o.Token, _, err = s.token(ctx, b.Network, o.Token); err != nil {
+			if o.Token, _, err = s.token(ctx, b.Network, o); err != nil {
 				return err
 			}
 		case verdict == good && o.Token.Same(b.Options.Token):
@@ -208,9 +246,39 @@ func open(network platforms.Network, o platforms.Options) (platforms.Bot, error)
 	return network.Open(o)
 }
 
-// token asks for the network's token; that which is refused is not offered. file is where it is kept already; empty: nowhere.
-func (s *interview) token(ctx context.Context, network platforms.Network, refused relay.Secret) (token relay.Secret, file string, err error) {
+// login gets a token by a password. Questions that are asked anew cause no second login.
+func (s *interview) login(ctx context.Context, network platforms.Network, o platforms.Options, password relay.Secret) (relay.Secret, error) {
+	for _, l := range s.logins {
+		if l.password.Same(password) && l.base == o.APIBase && maps.Equal(l.values, o.Values) {
+			return l.token, nil
+		}
+	}
+	o.Log = slog.New(slog.DiscardHandler)
+	token, err := network.Login(ctx, o, password)
+	if err == nil {
+		s.logins = append(s.logins, login{password, o.APIBase, o.Values, token})
+	}
+	return token, err
+}
+
+// login is a token that a password gave.
+type login struct {
+	password relay.Secret
+	base     string
+	values   map[string]string
+	token    relay.Secret
+}
+
+// token asks for the token of the bot that o is to open; the one it has is refused, and not offered. file is where it is kept
+// already; empty: nowhere.
+func (s *interview) token(ctx context.Context, network platforms.Network, o platforms.Options) (token relay.Secret, file string, err error) {
 	switch {
+	case s.PasswordFile != "" && network.Login != nil:
+		password, err := config.SecretFile(s.PasswordFile)
+		if err == nil {
+			token, err = s.login(ctx, network, o, password)
+		}
+		return token, "", asUsage("password-file", err)
 	case s.TokenStdin:
 		raw, err := io.ReadAll(io.LimitReader(s.In, maxEnvFile))
 		if err == nil {
@@ -228,9 +296,12 @@ func (s *interview) token(ctx context.Context, network platforms.Network, refuse
 		return token, file, asUsage("token-file", err)
 	}
 	q := question{flag: "token-file", text: network.Guide + "\nThe token (it is not shown while you paste it):", secret: true}
+	if network.Login != nil {
+		q.flag, q.text = "password-file", network.Guide+"\nThe password (it is not shown, is used once to log in, and is not kept):"
+	}
 	path := s.tokenFile(network, "")
 	left, err := config.SecretFile(path)
-	usable := err == nil && network.CheckToken(left) == nil && !left.Same(refused)
+	usable := err == nil && network.CheckToken(left) == nil && !left.Same(o.Token)
 	if usable {
 		q.text += "\n" + path + " holds one already: press Enter to use that one."
 		q.def = "-"
@@ -241,7 +312,11 @@ func (s *interview) token(ctx context.Context, network platforms.Network, refuse
 			found, file = left, path
 			return pasted, nil
 		}
-		found, err = findToken(network, s.Networks, pasted)
+		if network.Login != nil {
+			found, err = s.login(ctx, network, o, relay.NewSecret([]byte(strings.TrimSpace(pasted))))
+		} else {
+			found, err = findToken(network, s.Networks, pasted)
+		}
 		return "", err
 	}
 	_, err = s.ask(ctx, q)
@@ -271,6 +346,34 @@ func (s *interview) secret(ctx context.Context, network platforms.Network, key p
 	}
 	_, err = s.ask(ctx, q)
 	return k, err
+}
+
+// settings asks for what the network's bots need beside credentials.
+func (s *interview) settings(ctx context.Context, network platforms.Network) (values map[string]string, err error) {
+	values = make(map[string]string)
+	intro := ""
+	if network.CheckToken == nil { // else the question for the token has shown it
+		intro = network.Guide + "\n"
+	}
+	for _, key := range network.Keys {
+		if !required(key) {
+			continue
+		}
+		q := question{
+			flag: "setting", text: intro + "Its " + key.Name + ": " + key.Help + ":",
+			check: func(typed string) (string, error) { return typed, key.Check(typed) },
+		}
+		intro = ""
+		for _, given := range s.Settings {
+			if name, value, ok := strings.Cut(given, "="); ok && name == key.Name {
+				q.given = value
+			}
+		}
+		if values[key.Name], err = s.ask(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
 }
 
 func asUsage(flag string, err error) error {
@@ -312,7 +415,7 @@ type looked struct {
 
 // of reports whether the look was at a bot with these options.
 func (l looked) of(o platforms.Options) bool {
-	return l.options.Token.Same(o.Token) && l.options.APIBase == o.APIBase && maps.EqualFunc(l.options.Secrets, o.Secrets, relay.Secret.Same)
+	return l.options.Token.Same(o.Token) && l.options.APIBase == o.APIBase && maps.Equal(l.options.Values, o.Values) && maps.EqualFunc(l.options.Secrets, o.Secrets, relay.Secret.Same)
 }
 
 // examine asks the network how the bot stands. ok: it can be asked.
@@ -366,11 +469,11 @@ func (s *interview) look(ctx context.Context, p *plan, network platforms.Network
 	if !network.Unscoped {
 		p.invite = x.Invite
 	}
-	return s.decide(ctx, x)
+	return s.decide(ctx, network, x)
 }
 
 // decide is what to do after a look.
-func (s *interview) decide(ctx context.Context, x platforms.Examination) (verdict, error) {
+func (s *interview) decide(ctx context.Context, network platforms.Network, x platforms.Examination) (verdict, error) {
 	if len(x.Findings) == 0 || x.Findings[0].Severity != finding.Fault { // the worst is first
 		return good, nil
 	}
@@ -383,7 +486,7 @@ func (s *interview) decide(ctx context.Context, x platforms.Examination) (verdic
 		return good, nil
 	}
 	q := question{flag: "platform", text: "What now?", def: "again", options: []option{{"again", "I have fixed it, check again"}}}
-	if refused && s.TokenFile == "" {
+	if refused && s.TokenFile == "" && network.CheckToken != nil {
 		q.def, q.options = "token", []option{{"token", "give another token"}, {"again", "I have fixed it, check again"}}
 	}
 	q.options = append(q.options, option{"continue", "continue as it is"})
@@ -414,13 +517,22 @@ func (s *interview) askInvited(ctx context.Context, p *plan) error {
 
 // planBot plans the files of the bot's credentials, unless files hold them, and the bot's table.
 func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.Bot) error {
-	named, err := s.planFile(p, bot.network, "", id, kept{bot.token, bot.file})
-	if err != nil {
-		return err
+	p.bot = []setting{{key: "platform", value: text(string(bot.network.Name))}}
+	for _, key := range bot.network.Keys {
+		if v, ok := bot.values[key.Name]; ok {
+			p.bot = append(p.bot, setting{key: key.Name, value: text(v)})
+		}
 	}
-	p.bot = []setting{{key: "platform", value: text(string(bot.network.Name))}, {key: "token_file", value: text(named)}}
+	if bot.network.CheckToken != nil {
+		named, err := s.planFile(p, bot.network, "", id, kept{bot.token, bot.file})
+		if err != nil {
+			return err
+		}
+		p.bot = append(p.bot, setting{key: "token_file", value: text(named)})
+	}
 	for _, key := range bot.network.Secrets {
-		if named, err = s.planFile(p, bot.network, "-"+key.Name, id, bot.secrets[key.Name]); err != nil {
+		named, err := s.planFile(p, bot.network, "-"+key.Name, id, bot.secrets[key.Name])
+		if err != nil {
 			return err
 		}
 		p.bot = append(p.bot, setting{key: key.Name + "_file", value: text(named)})

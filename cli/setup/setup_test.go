@@ -70,7 +70,7 @@ func sitting(t *testing.T, dir string, change func(*Options)) *person {
 	p.Options = Options{
 		Typed: p.typed, Show: func(may func(string) bool) { p.may = may }, Talk: &p.said, Out: &p.out,
 		Config: filepath.Join(dir, "connector.toml"), DataDir: "", Env: []string{"HOME=" + dir, "HERMES_CONNECTOR_DATA_DIR=" + filepath.Join(dir, "data")},
-		Networks: []platforms.Network{network("discord", "Discord", ".", 3, false), network("telegram", "Telegram", ":", 2, true)},
+		Networks: []platforms.Network{network("discord", "Discord", ".", 3, false), network("telegram", "Telegram", ":", 2, true), bell(), {Name: "drum", Label: "Drum", Topic: "drums"}},
 		Client: func(context.Context, string) (*admin.Client, func() error, error) {
 			return nil, nil, errors.New("no server in this test")
 		},
@@ -131,7 +131,7 @@ func TestConversations(t *testing.T) {
 	}{
 		"the network, then its token": {
 			script: []string{
-				"  1  Telegram\n  2  Discord\n[1] > ", "",
+				"  1  Telegram\n  2  Discord\n  3  Bell\n[1] > ", "",
 				"ask for one\nThe token", colons,
 				"Where do your gateways run?", "",
 				"What may open them?", "no",
@@ -311,6 +311,107 @@ func TestTheNetworkIsAskedOnce(t *testing.T) {
 	})
 }
 
+// TestAPasswordIsUsedOnce: a network whose bots have passwords comes last, its settings are asked for, and what is asked anew
+// logs nobody in again; neither the password nor the token is shown.
+func TestAPasswordIsUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logins, dir := 0, t.TempDir()
+		p := sitting(t, dir, func(o *Options) {
+			n := networkOf("matrix", "/", 2)
+			n.Label, n.Unscoped = "Matrix", true
+			n.Keys = []platforms.Key{{Name: "user_id", Help: "the account", Check: func(v string) error {
+				if !strings.HasPrefix(v, "@") {
+					return errors.New("want @name")
+				}
+				return nil
+			}}}
+			n.Open = func(o platforms.Options) (platforms.Bot, error) {
+				return aBot{id: relay.Bot{Platform: "matrix", ID: relay.BotID(o.Values["user_id"])}, token: o.Token, asked: new(int)}, nil
+			}
+			n.Login = func(_ context.Context, o platforms.Options, password relay.Secret) (relay.Secret, error) {
+				if password.RevealString() != "open sesame" || o.Values["user_id"] != "@pi" {
+					return relay.Secret{}, errors.New("no such account")
+				}
+				logins++
+				return relay.NewSecret([]byte("one/twotwotwo")), nil
+			}
+			o.Networks = append(o.Networks, n)
+		})
+		var shown strings.Builder
+		for _, turn := range [][2]string{
+			{"  1  Telegram\n  2  Discord\n  3  Matrix\n  4  Bell\n[1] > ", "other/tokenlike"},
+			{"type 1, 2, 3 or 4", "matrix"},
+			{"Its user_id: the account", "pi"}, {"want @name", "@pi"},
+			{"The password (it is not shown, is used once to log in, and is not kept):", "open barley"}, {"no such account", "open sesame"},
+			{"Where do your gateways run?", "back"}, {"The password", "open sesame"},
+			{"Where do your gateways run?", ""}, {"What may open them?", "no"}, {"How should the server run?", "no"}, {"What should it be called?", "no"},
+			{"platform = \"matrix\"\n      user_id = \"@pi\"\n      token_file = \"matrix.token\"\n", "y"},
+		} {
+			shown.WriteString(p.said.String())
+			p.sees(turn[0])
+			p.types(turn[1])
+		}
+		_ = p.leaves()
+		raw, err := os.ReadFile(filepath.Join(dir, "matrix.token"))
+		if err != nil || string(raw) != "one/twotwotwo\n" || logins != 1 {
+			t.Errorf("the token is %q, %v, after %d logins", raw, err, logins)
+		}
+		for _, secret := range []string{"open sesame", "twotwotwo"} {
+			if strings.Contains(shown.String()+p.said.String(), secret) {
+				t.Errorf("%q was shown", secret)
+			}
+		}
+	})
+}
+
+// TestTwoCredentials: a network whose bots have two is asked for both, the second is kept in a file of its own, and neither is
+// shown.
+func TestTwoCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		p := sitting(t, dir, func(o *Options) {
+			n := networkOf("slack", "/", 2)
+			n.Label, n.Unscoped = "Slack", true
+			n.Secrets = []platforms.SecretKey{{Name: "app_token", Help: "the app's own", Check: func(s relay.Secret) error {
+				if !strings.HasPrefix(s.RevealString(), "xapp-") {
+					return errors.New("want xapp-")
+				}
+				return nil
+			}}}
+			n.Open = func(o platforms.Options) (platforms.Bot, error) {
+				if o.Secrets["app_token"].RevealString() != "xapp-hunter2" {
+					return nil, errors.New("opened without the app's token")
+				}
+				return aBot{id: relay.Bot{Platform: "slack", ID: "A1"}, token: o.Token, asked: new(int)}, nil
+			}
+			o.Networks = append(o.Networks, n)
+		})
+		var shown strings.Builder
+		for _, turn := range [][2]string{
+			{"[1] > ", "one/twotwotwo"},
+			{"Its app_token: the app's own (it is not shown while you paste it):", "one/twotwotwo"},
+			{"want xapp-", " xapp-hunter2 "},
+			{"Where do your gateways run?", ""}, {"What may open them?", "no"}, {"How should the server run?", "no"}, {"What should it be called?", "no"},
+			{"platform = \"slack\"\n      token_file = \"slack.token\"\n      app_token_file = \"slack-app_token.token\"\n", "y"},
+		} {
+			shown.WriteString(p.said.String())
+			p.sees(turn[0])
+			p.types(turn[1])
+		}
+		_ = p.leaves()
+		for file, want := range map[string]string{"slack.token": "one/twotwotwo\n", "slack-app_token.token": "xapp-hunter2\n"} {
+			if raw, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(raw) != want {
+				t.Errorf("%s holds %q, %v", file, raw, err)
+			}
+		}
+		for _, secret := range []string{"hunter2", "twotwotwo"} {
+			if strings.Contains(shown.String()+p.said.String(), secret) {
+				t.Errorf("%q was shown", secret)
+			}
+		}
+	})
+}
+
 // TestTheLinesComeByHand: setup waits until a file that it does not edit has the lines, says what is wrong with it once,
 // and continues.
 func TestTheLinesComeByHand(t *testing.T) {
@@ -378,6 +479,11 @@ func TestScripts(t *testing.T) {
 		"the invitation, once":  {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: dots, shows: "https://example.net/invite\n", file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"discord\"\ntoken_file = \"discord.token\"\n"},
 		"the code of that link": {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: dots, shows: "\n▀▀▀▀▀"},
 		"pages for phones":      {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "lan"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"0.0.0.0:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
+		"a bot of an account":   {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=+49301"}}, file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"bell\"\naccount = \"+49301\"\n"},
+		"no account":            {flags: Flags{Yes: true, Platform: "bell"}, fails: "--setting"},
+		"no such account":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=ann"}}, fails: "--setting: no number"},
+		"another setting":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"daemon=x"}}, fails: "--setting"},
+		"one by hand":           {flags: Flags{Yes: true, Platform: "drum"}, fails: "hermes-connector help drums shows it"},
 		"pages":                 {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "here"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"127.0.0.1:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -399,5 +505,22 @@ func TestScripts(t *testing.T) {
 				t.Errorf("there is %v", made)
 			}
 		})
+	}
+}
+
+// bell is a network without tokens, whose bots are accounts.
+func bell() platforms.Network {
+	number := func(v string) error {
+		if !strings.HasPrefix(v, "+") {
+			return errors.New("no number")
+		}
+		return nil
+	}
+	return platforms.Network{
+		Name: "bell", Label: "Bell", Guide: "It has no bots.", Unscoped: true,
+		Keys: []platforms.Key{{Name: "account", Check: number}, {Name: "daemon", Default: "x", Check: func(string) error { return nil }}},
+		Open: func(o platforms.Options) (platforms.Bot, error) {
+			return aBot{id: relay.Bot{Platform: "bell", ID: relay.BotID(o.Values["account"])}, asked: new(int)}, nil
+		},
 	}
 }

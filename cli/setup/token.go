@@ -16,7 +16,7 @@ func findToken(network platforms.Network, networks []platforms.Network, pasted s
 		return s, nil
 	}
 	for _, other := range networks {
-		if other.Name != network.Name && other.Guide != "" {
+		if other.Name != network.Name && other.Guide != "" && other.Login == nil {
 			if _, ok := candidate(other, pasted); ok {
 				return none, errors.New("this is a token of " + other.Label + ", but the bot should be one of " + network.Label)
 			}
@@ -36,6 +36,9 @@ func findToken(network platforms.Network, networks []platforms.Network, pasted s
 func candidate(network platforms.Network, pasted string) (best relay.Secret, found bool) {
 	for _, frame := range []string{"\x1b[200~", "\x1b[201~"} { // a terminal's, around what is pasted
 		pasted = strings.ReplaceAll(pasted, frame, " ")
+	}
+	if network.CheckToken == nil { // it has none
+		return best, false
 	}
 	longest := 0
 	for _, word := range strings.FieldsFunc(pasted, func(r rune) bool {

@@ -21,6 +21,10 @@ type phrase struct {
 
 // Verdict sets the words of a decision.
 func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
+	if v.Undelivered != "" {
+		d.Says = "the network took an answer, and did not deliver it: " + v.Undelivered
+		return
+	}
 	if v.Answer != nil {
 		d.Says = answered(d, v.Answer, v.Ended, v.Now)
 		return
@@ -221,6 +225,8 @@ func aside(why gate.Reason) string {
 		return "a call was ignored: it was for another account, number or app"
 	case gate.Reason(platforms.Unreadable):
 		return "a call was refused: it could not be read"
+	case gate.Reason(platforms.OfGroup):
+		return "a call was ignored: it was from a group, and only direct messages are taken there"
 	case gate.Reason(platforms.NotStored):
 		return "a call was postponed: the database could not store it; the network calls again"
 	}

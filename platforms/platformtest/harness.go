@@ -92,6 +92,8 @@ type Lacks struct {
 	Wide bool
 	// Handed: what the network has handed over it never brings again, so that a bot that dies loses what it has not stored.
 	Handed bool
+	// Standing: nobody can take buttons off a message.
+	Standing bool
 }
 
 // lacks is what h's network is without.

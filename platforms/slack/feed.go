@@ -19,7 +19,7 @@ const (
 	// twice for that is recognised by its event id.
 	clockSlack = time.Minute
 	// lastWrite bounds the write of the state at the end.
-	lastWrite = 5 * time.Second
+	lastWrite = 2 * time.Second
 )
 
 // feeder hands the items of the queue to the inbox, in order. Only it calls Accept and stores the state.
@@ -33,10 +33,13 @@ type feeder struct {
 
 // run ends when ctx does. What was not accepted by then Slack delivers again.
 func (f *feeder) run(ctx context.Context) {
+	f.catchup.looked = make(chan fetched, 1)
 	for ctx.Err() == nil {
 		n, _, changed := f.queue.look()
 		in, missing := f.catchup.in()
 		switch {
+		case len(f.catchup.looked) > 0:
+			f.take(ctx, <-f.catchup.looked)
 		case missing && in <= 0:
 			f.catchUp(ctx)
 		case n > 0:
@@ -49,9 +52,14 @@ func (f *feeder) run(ctx context.Context) {
 			select {
 			case <-changed:
 			case <-due:
+			case x := <-f.catchup.looked:
+				f.take(ctx, x)
 			case <-ctx.Done():
 			}
 		}
+	}
+	if f.catchup.looking {
+		<-f.catchup.looked
 	}
 	f.handLeft(ctx)
 	f.keepLast(ctx)
@@ -266,7 +274,7 @@ func (f *feeder) hand(ctx context.Context, d draft) bool {
 	}
 	for _, i := range d.items {
 		if !i.atOnce() {
-			i.envelope.Ack()
+			i.envelope.Ack(context.WithoutCancel(ctx)) // it is stored, even if this is the end
 		}
 	}
 	f.queue.done(d.items)

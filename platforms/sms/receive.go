@@ -44,7 +44,7 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 	r.Proved()
 	p.status.EventReceived()
 	if status := form.Get("MessageStatus"); status != "" && form.Get("SmsStatus") != "received" {
-		taken.Note = p.noted(status, form.Get("ErrorCode"))
+		taken.Notes = p.noted(status, form)
 		return taken
 	}
 	var b platforms.Batch

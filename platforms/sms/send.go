@@ -163,15 +163,18 @@ func rates() ratelimit.Rates {
 	}
 }
 
-// noted is what became of a message, as far as it is counted. The log says why one did not arrive.
-func (p *Bot) noted(status, code string) string {
-	if status == "undelivered" || status == "failed" {
-		p.log.Warn("twilio could not deliver a message", "status", status, "code", digitsOf(code))
-	}
+// noted is what became of a message, as far as it is counted.
+func (p *Bot) noted(status string, form url.Values) []platforms.HookNote {
 	if !slices.Contains(platforms.HookNotes(), status) {
-		return ""
+		return nil
 	}
-	return status
+	n := platforms.HookNote{Status: status}
+	if status == "undelivered" || status == "failed" {
+		n.Chat, n.Message = relay.ChatID(form.Get("To")), relay.MessageID(form.Get("MessageSid"))
+		n.Why = "Twilio's error " + digitsOf(form.Get("ErrorCode"))
+		p.log.Warn("twilio could not deliver a message", "status", status, "code", digitsOf(form.Get("ErrorCode")))
+	}
+	return []platforms.HookNote{n}
 }
 
 // digitsOf keeps strangers' words out of the log.

@@ -174,8 +174,8 @@ func TestReceive(t *testing.T) {
 				if a.Status != 200 || string(a.Body) != noReply || a.Type != xmlType || a.Refused != tc.refused {
 					t.Fatalf("%d %s, refused %q", a.Status, a.Body, a.Refused)
 				}
-				if (a.Note == "delivered") != strings.HasPrefix(name, "what became") {
-					t.Errorf("note %q", a.Note)
+				if told := len(a.Notes) == 1 && a.Notes[0].Status == "delivered"; told != strings.HasPrefix(name, "what became") {
+					t.Errorf("notes %+v", a.Notes)
 				}
 				if len(in.got.Undecodable) != tc.raw {
 					t.Errorf("%d in quarantine", len(in.got.Undecodable))
@@ -438,7 +438,11 @@ func TestWhatBecameOfOnes(t *testing.T) {
 	p := opened(t, &twilio{}, ourNumber, ourToken)
 	for status, want := range map[string]string{"sent": "sent", "delivered": "delivered", "undelivered": "undelivered", "failed": "failed", "read": "read", "queued": "queued", "sending": "", "x": ""} {
 		a := p.Receive(t.Context(), inbound(p, "SmsStatus", status, "MessageStatus", status, "ErrorCode", "30007"))
-		if a.Status != 200 || a.Note != want || a.Refused != "" {
+		got, why := "", ""
+		if len(a.Notes) == 1 {
+			got, why = a.Notes[0].Status, a.Notes[0].Why
+		}
+		if a.Status != 200 || got != want || a.Refused != "" || (why == "Twilio's error 30007") != (status == "failed" || status == "undelivered") {
 			t.Errorf("%s: %+v", status, a)
 		}
 	}

@@ -139,7 +139,7 @@ var events = func() map[gate.Reason]Counter {
 
 // Of web hooks: why requests were refused, and what networks told of messages that they had taken.
 var (
-	hookRefused = closed("hook_refused_", "calls of networks that were refused", "bad_signature", "stale_timestamp", "wrong_recipient", "unreadable", "not_stored")
+	hookRefused = closed("hook_refused_", "calls of networks that were refused", "bad_signature", "stale_timestamp", "wrong_recipient", "unreadable", "not_stored", "of_group")
 	hookNotes   = closed("hook_status_", "messages of which the network said what became of them", "queued", "sent", "delivered", "undelivered", "failed", "read")
 )
 

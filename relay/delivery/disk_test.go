@@ -32,7 +32,7 @@ var (
 
 func botOf(text string) relay.Bot {
 	switch kindOf(text) {
-	case "program", "wake":
+	case "program", "following", "wake":
 		return relay.ProgramBot()
 	case "strange":
 		return strange

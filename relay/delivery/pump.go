@@ -50,7 +50,7 @@ func (p *Pump) waitsForLocked(e store.Entry) bool {
 // NewPump makes the pump of one session.
 func (l *Lane) NewPump(o Outlet) *Pump {
 	p := &Pump{lane: l, out: newOutlet(o, l.log)}
-	p.turns.mu, p.turns.wake = &l.mu, p.wakeLocked
+	p.turns.mu, p.turns.wake, p.turns.types = &l.mu, p.wakeLocked, p.out.Types
 	return p
 }
 

@@ -42,6 +42,7 @@ type socket struct {
 	asked  int           // how often something was to be settled
 	given  []string      // of each of pushed: its text, a line for each message
 	alone  bool          // it joins nothing
+	mute   bool          // it does not type
 }
 
 // connect starts a pump of l that fronts all bots but the strange one. The test ends it with end.
@@ -62,6 +63,7 @@ func begin(t testing.TB, l *Lane, s *socket) *socket {
 	s.run = make(chan error, 1)
 	s.pump = l.NewPump(Outlet{
 		Push: s.push, Settle: s.settle, Join: s.join, Where: where, Takes: s.takes, Answers: s.answers, Taken: s.take,
+		Types: func() bool { return !s.mute },
 	})
 	ctx, end := context.WithCancelCause(t.Context())
 	s.end = end
@@ -152,8 +154,8 @@ func textOf(e store.Entry) string {
 	return string(e.Frame)
 }
 
-func where(e store.Entry) (Conversation, Manner) {
-	how := map[string]Manner{"urgent": Urgent, "program": Patient, "wake": Interrupting}[kindOf(textOf(e))]
+func where(_ context.Context, e store.Entry) (Conversation, Manner) {
+	how := map[string]Manner{"urgent": Urgent, "program": Patient, "following": Following, "wake": Interrupting}[kindOf(textOf(e))]
 	return Conversation{Chat: relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}}, how
 }
 
@@ -220,8 +222,8 @@ func (s *socket) take(_ context.Context, of store.About) {
 	s.taken = append(s.taken, of)
 }
 
-func (s *socket) takes(_ context.Context, e store.Entry) bool {
-	_, how := where(e)
+func (s *socket) takes(ctx context.Context, e store.Entry) bool {
+	_, how := where(ctx, e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return (s.wide || e.About.Bot != strange) && (how == Urgent || !s.still)

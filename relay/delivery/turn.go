@@ -31,16 +31,20 @@ const (
 
 	// programEnds and programSilent are the same for what programs hand over. For a program the last answer is the end, and
 	// it may ask the next question at once; so it is waited only until the gateway is done with the turn. An agent need
-	// not answer a program at all: gateways that type fall silent then. Those of June 2026 do not type; into a longer turn
-	// of theirs the next entry comes all the same. A turn outlives its session, and this process.
+	// not answer a program at all: gateways that type fall silent then. Those of June 2026 do not type, and answer at once
+	// what comes into a turn: they are given turnSilent, and into a longer turn the next entry comes all the same. A turn
+	// outlives its session, and this process.
 	programEnds   = time.Second
 	programSilent = 10 * time.Second
 )
 
-// lasts is how long a turn goes on after its end was heard, and without a sign of life.
-func (c Conversation) lasts() (ends, silent time.Duration) {
-	if c.Chat.Bot.IsProgram() {
+// lasts is how long a turn goes on after its end was heard, and without a sign of life, of a gateway that types or does not.
+func (c Conversation) lasts(types bool) (ends, silent time.Duration) {
+	switch program := c.Chat.Bot.IsProgram(); {
+	case program && types:
 		return programEnds, programSilent
+	case program:
+		return programEnds, turnSilent
 	}
 	return turnEnds, turnSilent
 }
@@ -63,8 +67,9 @@ type waiting struct {
 // turns are what waits for its turn, and what is known of the turns that run. Its lane's lock guards it.
 type turns struct {
 	// Set once, by NewPump.
-	mu   sync.Locker // the lane's
-	wake func()      // something may be pushed now; called with mu held
+	mu    sync.Locker // the lane's
+	wake  func()      // something may be pushed now; called with mu held
+	types func() bool // the gateway types while a turn goes on
 
 	talks map[Conversation]*talk
 	ready []Conversation // those of talks in which something waits that may be pushed
@@ -90,7 +95,7 @@ func (u *turns) begin(c Conversation) {
 
 // listen waits for the end of the conversation's turn.
 func (u *turns) listen(c Conversation, t *talk) {
-	ends, wait := c.lasts()
+	ends, wait := c.lasts(u.types())
 	if t.ends {
 		wait = ends
 	}

@@ -163,6 +163,58 @@ func TestAProgramWaitsForTheTurnBefore(t *testing.T) {
 	})
 }
 
+// TestAGatewayThatDoesNotType has longer for what a program hands over: silence means nothing there.
+func TestAGatewayThatDoesNotType(t *testing.T) {
+	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := begin(t, l, &socket{mute: true})
+		for _, text := range []string{"program@a/x", "program@a/y"} {
+			m.append(text)
+			l.Appended(m.buffered()[len(m.buffered())-1])
+		}
+		wantPushed(t, s, 1)
+		mustAck(t, s, 1, true)
+		time.Sleep(turnSilent - time.Second)
+		wantPushed(t, s, 1)
+		time.Sleep(time.Second)
+		wantPushed(t, s, 1, 2)
+		mustAck(t, s, 2, true)
+		lose(t, s)
+	})
+}
+
+// TestATurnOfAnEarlierSession is waited for once, by what may come into it, and until its end is heard.
+func TestATurnOfAnEarlierSession(t *testing.T) {
+	for name, tc := range map[string]struct {
+		heard bool
+		after time.Duration
+	}{"it ends": {true, programEnds}, "nothing is heard of it": {false, programSilent}} {
+		t.Run(name, func(t *testing.T) {
+			entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
+				s := connect(t, l)
+				for _, text := range []string{"following@a/x", "program@b/x", "following@a/y"} {
+					m.append(text)
+					l.Appended(m.buffered()[len(m.buffered())-1])
+				}
+				wantPushed(t, s, 2)
+				mustAck(t, s, 2, true)
+				if tc.heard {
+					s.pump.Heard(inSession("a"), Final)
+				}
+				time.Sleep(tc.after - time.Millisecond)
+				wantPushed(t, s, 2)
+				time.Sleep(time.Millisecond)
+				wantPushed(t, s, 2, 1)
+				mustAck(t, s, 1, true)
+				s.pump.Heard(inSession("a"), Final)
+				time.Sleep(programEnds)
+				wantPushed(t, s, 2, 1, 3)
+				mustAck(t, s, 3, true)
+				lose(t, s)
+			})
+		})
+	}
+}
+
 // TestAGatewayThatWokeHasABacklog: what gathered while it slept is not live, though the socket is the same.
 func TestAGatewayThatWokeHasABacklog(t *testing.T) {
 	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {

@@ -73,7 +73,7 @@ func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
 	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{
-		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Takes: s.takes, Answers: s.session.Answers, Taken: s.taken,
+		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Takes: s.takes, Answers: s.session.Answers, Types: s.grown.Load, Taken: s.taken,
 	})
 	return s
 }

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -70,7 +71,8 @@ func doubts(st webhooks.State, doubt string) (out []string) {
 	return out
 }
 
-// withRefusals adds to all the networks' calls that were refused, and sorts them by time.
+// withRefusals adds to all the networks' calls that were refused, and the answers that they did not deliver, and sorts them by
+// time.
 func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	if s.set.Hooks == nil {
 		return all
@@ -78,6 +80,11 @@ func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	for _, r := range s.set.Hooks.Refusals() {
 		d := gate.Decision{At: r.At, Platform: r.Bot.Platform, BotID: r.Bot.ID, Reason: gate.Reason(r.Reason)}
 		s.say(&d, Verdict{})
+		all = append(all, d)
+	}
+	for _, u := range s.set.Hooks.Undelivered() {
+		d := gate.Decision{At: u.At, Platform: u.Bot.Platform, BotID: u.Bot.ID, Chat: u.Chat, Answer: u.Message, Reason: gate.Reason(u.Status)}
+		s.say(&d, Verdict{Undelivered: cmp.Or(u.Why, "it does not say why")})
 		all = append(all, d)
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Before(all[j].At) })

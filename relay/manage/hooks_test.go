@@ -38,10 +38,12 @@ func (c *called) Receive(context.Context, platforms.HookRequest) platforms.HookA
 type calls struct {
 	state    map[relay.Bot]webhooks.State
 	refusals []webhooks.Refusal
+	lost     []webhooks.Undelivered
 }
 
 func (c calls) State(b relay.Bot) (webhooks.State, bool) { s, ok := c.state[b]; return s, ok }
 func (c calls) Refusals() []webhooks.Refusal             { return c.refusals }
+func (c calls) Undelivered() []webhooks.Undelivered      { return c.lost }
 
 func TestStatusOfCalledBots(t *testing.T) {
 	bot := relay.Bot{Platform: "pigeon", ID: "1"}
@@ -133,6 +135,8 @@ func TestRefusalsStandAmongVerdicts(t *testing.T) {
 		s.Hooks = calls{refusals: []webhooks.Refusal{
 			{At: noon.Add(time.Second), Bot: relay.Bot{Platform: "pigeon", ID: "1"}, Reason: platforms.BadSignature},
 			{At: noon.Add(3 * time.Second), Bot: relay.Bot{Platform: "pigeon", ID: "1"}, Reason: platforms.NotStored},
+		}, lost: []webhooks.Undelivered{
+			{At: noon.Add(4 * time.Second), Bot: relay.Bot{Platform: "pigeon", ID: "1"}, HookNote: platforms.HookNote{Status: "failed", Chat: "loft", Message: "m1", Why: "24 hours are over"}},
 		}}
 	})
 	all, err := w.Explain(t.Context(), manage.Explain{})
@@ -143,8 +147,11 @@ func TestRefusalsStandAmongVerdicts(t *testing.T) {
 	for _, d := range all {
 		reasons = append(reasons, string(d.Event)+" "+string(d.Reason))
 	}
-	if got, want := strings.Join(reasons, ", "), "e1 no_binding,  bad_signature, e2 no_binding,  not_stored"; got != want {
+	if got, want := strings.Join(reasons, ", "), "e1 no_binding,  bad_signature, e2 no_binding,  not_stored,  failed"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	if d := all[4]; d.Chat != "loft" || d.Answer != "m1" || d.Says != "the network took an answer, and did not deliver it: 24 hours are over" {
+		t.Errorf("undelivered: %+v", d)
 	}
 	raw, err := json.Marshal(all[1])
 	if want := `{"at":"2026-11-21T12:00:01Z","platform":"pigeon","botId":"1","eventId":"","chatId":"","userId":"","reason":"bad_signature","says":"a call was refused: its signature was wrong"}`; err != nil || string(raw) != want {

@@ -122,6 +122,8 @@ type Hooks interface {
 	State(relay.Bot) (s webhooks.State, ok bool)
 	// Refusals are the newest calls that were refused, newest last.
 	Refusals() []webhooks.Refusal
+	// Undelivered are the newest messages of bots of which their networks said that they did not arrive, newest last.
+	Undelivered() []webhooks.Undelivered
 }
 
 // Service is all that can be asked for, by what it is about. Its methods are its parts', and may be called from any goroutine.

@@ -31,6 +31,8 @@ type Verdict struct {
 	Revoked  bool             // no gateway can serve the instance
 	Unserved Unserved         // the event waits because of it
 	Now      time.Time
+	// Undelivered is why the network did not deliver an answer that it had taken; empty: it is about something else.
+	Undelivered string
 	// Answer is what the decision is about, in place of an event, and Ended why it was not sent; nil: it is about an event, or the
 	// answer was not dropped.
 	Answer *Answer

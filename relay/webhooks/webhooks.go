@@ -63,6 +63,7 @@ type Receiver struct {
 	mu       sync.Mutex // guards the fields below
 	hooks    []*hooked
 	refusals []Refusal // the newest last
+	lost     []Undelivered
 }
 
 // hooked is one bot that its network calls.
@@ -92,6 +93,13 @@ type Refusal struct {
 	At     time.Time             `json:"at"`
 	Bot    relay.Bot             `json:"bot"`
 	Reason platforms.HookRefusal `json:"reason"`
+}
+
+// Undelivered is a message of a bot's of which its network said that it did not arrive.
+type Undelivered struct {
+	At  time.Time
+	Bot relay.Bot
+	platforms.HookNote
 }
 
 // New makes the receiver of those bots whose networks call them.
@@ -181,8 +189,11 @@ func (p *Receiver) serve(h *hooked, w http.ResponseWriter, r *http.Request, from
 			h.proved()
 		},
 	})
-	if a.Note != "" {
-		p.count(count.HookNote(a.Note))
+	for _, n := range a.Notes {
+		p.count(count.HookNote(n.Status))
+		if n.Status == "failed" || n.Status == "undelivered" {
+			p.undelivered(h.bot, n)
+		}
 	}
 	if a.Refused != "" {
 		p.refused(h, a)
@@ -221,11 +232,29 @@ func (p *Receiver) refused(h *hooked, a platforms.HookAnswer) {
 	h.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.refusals) >= maxRefusals {
-		p.refusals = append(p.refusals[:0], p.refusals[1:]...)
-	}
-	p.refusals = append(p.refusals, Refusal{At: time.Now(), Bot: h.bot, Reason: a.Refused})
+	p.refusals = newest(p.refusals, Refusal{At: time.Now(), Bot: h.bot, Reason: a.Refused})
 	p.log.Debug("web hook refused", "bot", h.bot.String(), "reason", a.Refused)
+}
+
+// newest is all and one more, without the oldest if they are too many.
+func newest[T any](all []T, one T) []T {
+	if len(all) >= maxRefusals {
+		all = append(all[:0], all[1:]...)
+	}
+	return append(all, one)
+}
+
+func (p *Receiver) undelivered(b relay.Bot, n platforms.HookNote) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = newest(p.lost, Undelivered{At: time.Now(), Bot: b, HookNote: n})
+}
+
+// Undelivered are the newest, oldest first.
+func (p *Receiver) Undelivered() []Undelivered {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Undelivered(nil), p.lost...)
 }
 
 // Refusals are the newest, oldest first.

@@ -123,7 +123,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 		{Status: 200, Refused: platforms.WrongRecipient},
 		{Status: 200, Refused: platforms.Unreadable},
 		{Status: 503, Refused: platforms.NotStored, RetryAfter: 5 * time.Second},
-		{Status: 200, Note: "delivered"},
+		{Status: 200, Notes: []platforms.HookNote{{Status: "delivered"}, {Status: "failed", Chat: "c", Message: "m", Why: "too late"}}},
 	}
 	n := 0
 	p, d, counted := plane(&bot{name: "1", rules: posts, receive: func(r platforms.HookRequest) platforms.HookAnswer {
@@ -147,12 +147,15 @@ func TestRefusalsAreCounted(t *testing.T) {
 			t.Errorf("after %d: %+v", n, s)
 		}
 	}
-	want := []string{"hook_refused_bad_signature", "hook_refused_stale_timestamp", "hook_refused_wrong_recipient", "hook_refused_unreadable", "hook_refused_not_stored", "hook_status_delivered"}
+	want := []string{"hook_refused_bad_signature", "hook_refused_stale_timestamp", "hook_refused_wrong_recipient", "hook_refused_unreadable", "hook_refused_not_stored", "hook_status_delivered", "hook_status_failed"}
 	if !slices.Equal(*counted, want) {
 		t.Errorf("%q", *counted)
 	}
 	if rs := p.Refusals(); len(rs) != 5 || rs[0].Reason != platforms.BadSignature || rs[4].Reason != platforms.NotStored || rs[0].Bot.ID != "1" {
 		t.Errorf("%+v", rs)
+	}
+	if lost := p.Undelivered(); len(lost) != 1 || lost[0].Why != "too late" || lost[0].Bot.ID != "1" || lost[0].At.IsZero() {
+		t.Errorf("undelivered %+v", lost)
 	}
 	if _, ok := p.State(relay.Bot{Platform: "sms", ID: "2"}); ok {
 		t.Error("a state of a bot that is not there")

@@ -1,0 +1,224 @@
+package whatsapp
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+)
+
+// Lengths are in UTF-16 units, of which a character takes two at most: what WhatsApp counts in is not said.
+const (
+	maxText = 4096
+	// maxBelow is of a question with buttons, and of a file's caption.
+	maxBelow = 1024
+)
+
+const fence = "```"
+
+// form is that of what models write: CommonMark with GitHub's tables, strikethrough and task lists.
+var form = markdown.Form{
+	Parser: goldmark.New(goldmark.WithExtensions(markdown.Tables{}, extension.Strikethrough, extension.TaskList)).Parser(),
+	Length: utf8.RuneCountInString,
+	Marker: func(list *ast.List, number int) string {
+		if list.IsOrdered() {
+			return fmt.Sprintf("%d. ", number)
+		}
+		return "- "
+	},
+}
+
+// render is source in WhatsApp's dialect. What would leave nothing to read stands as it was written.
+func render(source string) string {
+	source = markdown.Clean(source)
+	r := renderer{markdown.NewWriter(source, &form, markdown.Bounds{})}
+	if out := r.Document(r); strings.TrimSpace(out) != "" {
+		return out
+	}
+	return source
+}
+
+// parts are the messages that a text in WhatsApp's dialect makes, each of at most limit units. A block of code that is cut
+// ends with its part and begins again with the next.
+func parts(text string, limit int) (out []string) {
+	s := splitter{markdown.Splitter[rune]{
+		Text: []rune(text), Limit: limit, Blocks: blocks(text),
+		Decode: func(r []rune) string { return string(r) },
+		Length: utf8.RuneCountInString,
+	}}
+	for start, end := range s.Parts(&s) {
+		part := string(s.Text[start:end])
+		if b := s.CodeAt(start); b != nil {
+			part = b.Open + part
+		}
+		if b := s.CodeAt(end); b != nil {
+			part += b.Close
+		}
+		if part = strings.TrimRightFunc(part, unicode.IsSpace); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+var code = regexp.MustCompile("(?ms)^```\n(.*?)\n```$")
+
+// blocks are the blocks of code in text.
+func blocks(text string) (out []markdown.CodeBlock) {
+	at, runes := 0, 0
+	for _, m := range code.FindAllStringSubmatchIndex(text, -1) {
+		begin := runes + utf8.RuneCountInString(text[at:m[0]])
+		from := begin + len(fence) + 1
+		to := from + utf8.RuneCountInString(text[m[2]:m[3]])
+		out = append(out, markdown.CodeBlock{Begin: begin, From: from, To: to, End: to + 1 + len(fence), Open: fence + "\n", Close: "\n" + fence})
+		at, runes = m[1], to+1+len(fence)
+	}
+	return out
+}
+
+// splitter is the markdown.Cuts of one text.
+type splitter struct{ markdown.Splitter[rune] }
+
+// Reach implements markdown.Cuts. Fences that a cut adds have their place.
+func (s *splitter) Reach(start int) int {
+	left := s.Limit - 2*(len(fence)+1)
+	if len(s.Blocks) == 0 {
+		left = s.Limit
+	}
+	for i := start; i < len(s.Text); i++ {
+		if left -= utf16.RuneLen(s.Text[i]); left < 0 {
+			return max(i, start+1)
+		}
+	}
+	return len(s.Text)
+}
+
+func (s *splitter) Words(int, int) func(int) bool { return func(int) bool { return true } }
+
+func (s *splitter) Letters(int, int) bool { return true }
+
+func units(s string) (n int) {
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// renderer is the markdown.Dialect of one document.
+type renderer struct{ *markdown.Writer }
+
+func (r renderer) Heading(n *ast.Heading) { r.Write(around("*", r.inside(n, "*"))) }
+
+func (r renderer) Quote(body func()) { r.Indented("> ", "> ", body) }
+
+// Code implements markdown.Dialect. Fences of its own that code has would end the block.
+func (r renderer) Code(_ string, body func()) {
+	r.Verbatim("", func() {
+		r.Write(fence + "\n")
+		body()
+		r.Write("\n" + fence)
+	})
+}
+
+// Inlines implements markdown.Dialect: it writes the children of n, which stand within lines.
+func (r renderer) Inlines(n ast.Node) { r.Write(r.inside(n, "")) }
+
+// inside is what the children of n say, within those formats.
+func (r renderer) inside(n ast.Node, within string) string {
+	var out strings.Builder
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		out.WriteString(r.inline(c, within))
+	}
+	return out.String()
+}
+
+func (r renderer) inline(n ast.Node, within string) string {
+	marked := func(mark string) string {
+		if strings.Contains(within, mark) {
+			return r.inside(n, within)
+		}
+		return around(mark, r.inside(n, within+mark))
+	}
+	switch n := n.(type) {
+	case *ast.Text:
+		value := string(n.Segment.Value(r.Source))
+		if _, code := n.Parent().(*ast.CodeSpan); code {
+			value = strings.ReplaceAll(value, "\n", " ")
+		} else if !n.IsRaw() {
+			value = markdown.Address([]byte(value))
+		}
+		if n.SoftLineBreak() || n.HardLineBreak() {
+			value += "\n"
+		}
+		return value
+	case *ast.String:
+		return string(n.Value)
+	case *ast.CodeSpan:
+		return "`" + r.inside(n, within) + "`"
+	case *ast.Emphasis:
+		if n.Level > 1 {
+			return marked("*")
+		}
+		return marked("_")
+	case *extast.Strikethrough:
+		return marked("~")
+	case *ast.Link:
+		return link(r.inside(n, within), n.Destination)
+	case *ast.Image:
+		return link(r.inside(n, within), n.Destination)
+	case *ast.AutoLink:
+		return string(n.Label(r.Source))
+	case *ast.RawHTML:
+		var out strings.Builder
+		for i := range n.Segments.Len() {
+			at := n.Segments.At(i)
+			out.Write(at.Value(r.Source))
+		}
+		return out.String()
+	case *extast.TaskCheckBox:
+		if n.IsChecked {
+			return "☑ "
+		}
+		return "☐ "
+	}
+	return r.inside(n, within)
+}
+
+// around has mark around each line of text: WhatsApp's formats end with their line, and begin and end at a letter.
+func around(mark, text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		core := strings.TrimSpace(line)
+		if core == "" {
+			continue
+		}
+		before, after, _ := strings.Cut(line, core)
+		lines[i] = before + mark + core + mark + after
+	}
+	return strings.Join(lines, "\n")
+}
+
+// link is a link or an image with its address behind it, unless that is what it says already: WhatsApp has no links under
+// words.
+func link(said string, destination []byte) string {
+	address := strings.TrimPrefix(markdown.Address(destination), "mailto:")
+	switch strings.TrimSpace(said) {
+	case address:
+		return said
+	case "":
+		return address
+	}
+	if address == "" {
+		return said
+	}
+	return said + " (" + address + ")"
+}
