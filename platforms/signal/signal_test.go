@@ -11,7 +11,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -566,12 +569,15 @@ func TestTyping(t *testing.T) {
 // however long the disk takes.
 func TestASilentStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards what follows
 		var opened []time.Time
 		first, second := io.Pipe()
 		p, err := open(platforms.Options{Log: new(platformtest.Log).Logger(), Values: map[string]string{keyAccount: ours}, Transport: wire(func(r *http.Request) (*http.Response, error) {
 			if strings.HasSuffix(r.URL.Path, "rpc") {
 				return response(200, strings.NewReader(`{"result":[]}`)), nil
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			opened = append(opened, time.Now())
 			in, out := io.Pipe()
 			if len(opened) == 1 {
@@ -591,21 +597,26 @@ func TestASilentStream(t *testing.T) {
 			time.Sleep(15 * time.Second)
 			_, _ = io.WriteString(second, ":\n")
 		}
-		if s := p.Status(); s.State != platforms.Connected || len(opened) != 1 {
-			t.Errorf("%+v, %d streams", s, len(opened))
+		streams := func() []time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(opened)
+		}
+		if s := p.Status(); s.State != platforms.Connected || len(streams()) != 1 {
+			t.Errorf("%+v, %d streams", s, len(streams()))
 		}
 		_, _ = io.WriteString(second, "event:receive\ndata:{\"account\":\""+ours+"\",\"envelope\":{\"sourceUuid\":\""+annUUID+"\",\"dataMessage\":{\"timestamp\":5,\"message\":\"x\"}}}\n\n")
 		for range 6 {
 			time.Sleep(15 * time.Second)
 			_, _ = io.WriteString(second, ":\n")
 		}
-		if len(opened) != 1 || box.events != 1 {
-			t.Errorf("%d streams, %d events", len(opened), box.events)
+		if n := box.events.Load(); len(streams()) != 1 || n != 1 {
+			t.Errorf("%d streams, %d events", len(streams()), n)
 		}
 		last := time.Now()
 		time.Sleep(50 * time.Second)
-		if len(opened) != 2 || opened[1].Sub(last) < silence || opened[1].Sub(last) > silence+2*time.Second {
-			t.Errorf("streams at %v; the last sign of life was at %v", opened, last)
+		if at := streams(); len(at) != 2 || at[1].Sub(last) < silence || at[1].Sub(last) > silence+2*time.Second {
+			t.Errorf("streams at %v; the last sign of life was at %v", at, last)
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -617,12 +628,12 @@ func TestASilentStream(t *testing.T) {
 // slowBox is an Inbox on a slow disk.
 type slowBox struct {
 	takes  time.Duration
-	events int
+	events atomic.Int64
 }
 
 func (b *slowBox) Accept(_ context.Context, batch platforms.Batch) error {
 	time.Sleep(b.takes)
-	b.events += len(batch.Events)
+	b.events.Add(int64(len(batch.Events)))
 	return nil
 }
 

@@ -567,8 +567,21 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
-	// An upload that nobody knows the end of is made again: only the message must not be.
+	if m.tries != 3 {
+		t.Errorf("%d requests, want one for each address", m.tries)
+	}
+	// An upload that nobody knows the end of is made again, and if it never ends well, nothing was sent: only the message must
+	// not be posted twice.
 	m.answer = nil
+	m.cut = func(body obj) bool { return body == nil }
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := p.SendMedia(short, relay.SendMedia{Chat: ann, Kind: "document", File: relay.File{
+		FileFacts: relay.FileFacts{Mime: "text/plain", Size: 1}, Name: "a.txt", Content: strings.NewReader("a"),
+	}})
+	if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.NotSent || len(m.calls) != 0 {
+		t.Errorf("an upload that breaks: %+v, %v", ae, m.calls)
+	}
 	m.cut = func(body obj) bool {
 		m.cut = nil
 		return body == nil
