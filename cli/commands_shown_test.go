@@ -60,12 +60,13 @@ var (
 	onServer = []string{"hermes-connector status", "hermes-connector explain", "hermes-connector web", "hermes-connector reload", "hermes-connector healthcheck", "hermes-connector link", "hermes-connector notify"}
 	// ends are those that end otherwise than with 0, and how.
 	ends = map[string][]int{
-		"hermes-connector setup":            {2}, // there is no terminal
-		"hermes-connector setup --platform": {1}, // the token is none, or there is no way to the network
-		"hermes-connector setup --service":  {1, 2},
-		"hermes-connector doctor":           {0, 1},
-		"hermes-connector handle":           {2}, // nothing is there to be run
-		"hermes-connector notify test":      {2}, // nobody is to be told
+		"hermes-connector setup":                   {2}, // there is no terminal
+		"hermes-connector setup --platform":        {1}, // the token is none, or there is no way to the network
+		"hermes-connector setup --platform matrix": {2}, // no file has a password
+		"hermes-connector setup --service":         {1, 2},
+		"hermes-connector doctor":                  {0, 1},
+		"hermes-connector handle":                  {2}, // nothing is there to be run
+		"hermes-connector notify test":             {2}, // nobody is to be told
 	}
 )
 

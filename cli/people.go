@@ -39,6 +39,9 @@ theirs, also in chats whose other messages go to another gateway.`
 	direct := person(a, c.Command, ops.Bind, c.asJSON, "now reach", commands)
 	c.asking(args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
+		for _, p := range l.Bang {
+			_, _ = fmt.Fprintf(w, "\nor, on %s:\n\n  !link %s\n", p, l.Code)
+		}
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
 			_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, terminal.Plain(l.DeepLinks[p]))
 			_, _ = fmt.Fprint(w, qr.Blocks(l.DeepLinks[p])) // too long for one: the link is enough

@@ -36,10 +36,11 @@ Every answer can be a flag. Without a terminal, or with --yes, those without a d
 		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
-	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram, discord, slack or signal")
+	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram, discord, slack, matrix or signal")
 	f.StringVar(&o.TokenFile, "token-file", "", "a `file` with the bot's token, which only you can read")
 	f.StringVar(&o.SecretFile, "secret-file", "", "a `NAME=FILE` with a further credential of the bot, as app_token of Slack's")
-	f.StringVar(&o.Setting, "setting", "", "a `NAME=VALUE` that the bot needs, as account of Signal's")
+	f.StringVar(&o.PasswordFile, "password-file", "", "in place of a token: a `file` with the password of a Matrix account, with which setup logs in once")
+	f.StringArrayVar(&o.Settings, "setting", nil, "a `NAME=VALUE` that the bot needs, as account of Signal's, or homeserver of Matrix's; once for each")
 	f.BoolVar(&o.TokenStdin, "token-stdin", false, "read the bot's token from stdin")
 	f.StringVar(&o.APIBase, "api-base", "", "the `URL` of the network's API, if it is not the usual one")
 	f.StringVar(&o.Reach, "reach", "", "where the gateways run: here, lan or internet")
@@ -56,7 +57,7 @@ Every answer can be a flag. Without a terminal, or with --yes, those without a d
 	f.DurationVar(&o.Wait, "wait", 0, "without a terminal: how long to wait for the gateway, and for somebody to use the link code")
 	f.BoolVar(&o.Yes, "yes", false, "ask nothing: take the proposed answers, and write the files")
 	c.MarkFlagsMutuallyExclusive("service", "serve")
-	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
+	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin", "password-file")
 	var guided []string
 	for _, k := range configurable() {
 		if k.Guide != "" {

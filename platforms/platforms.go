@@ -177,6 +177,9 @@ type Network struct {
 	Guide string
 	// Topic is the help topic that shows the [[bots]] table of one without a Guide.
 	Topic string
+	// Login gets a token for the bot that o is to open, by its account's password, which is used for nothing else. Nil: bots
+	// have no password. Where they have one, a token is not known by its form.
+	Login func(ctx context.Context, o Options, password relay.Secret) (relay.Secret, error)
 	// Own: people talk on this program's own pages, and are linked there without being asked; no [[bots]] table makes the bot.
 	Own bool
 	// Open makes a bot from checked options. It does no I/O.

@@ -43,7 +43,7 @@ type kept struct {
 
 // askBot has a bot configured, or continues with those there are.
 func (s *interview) askBot(ctx context.Context, p *plan) error {
-	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin
+	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin || s.PasswordFile != ""
 	if len(s.cfg.Bots) > 0 && !add {
 		s.say("%s exists already.", s.file)
 		for _, b := range s.cfg.Bots {
@@ -89,7 +89,7 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	if s.Platform == "" {
 		q.check = func(pasted string) (string, error) {
 			for _, n := range s.Networks {
-				if n.Guide == "" {
+				if n.Guide == "" || n.Login != nil {
 					continue
 				}
 				if token, ok := candidate(n, pasted); ok {
@@ -145,16 +145,16 @@ func elsewhere(all []platforms.Network) string {
 // addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
 // another token.
 func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
-	if bot.token.IsZero() && bot.network.CheckToken != nil {
-		if bot.token, bot.file, err = s.token(ctx, bot.network, relay.Secret{}); err != nil {
-			return false, err
-		}
-	}
-	o := platforms.Options{Token: bot.token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Secrets: make(map[string]relay.Secret)}
 	if bot.values, err = s.settings(ctx, bot.network); err != nil {
 		return false, err
 	}
-	o.Values = bot.values
+	o := platforms.Options{APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Values: bot.values, Secrets: make(map[string]relay.Secret)}
+	if bot.token.IsZero() && bot.network.CheckToken != nil {
+		if bot.token, bot.file, err = s.token(ctx, bot.network, o); err != nil {
+			return false, err
+		}
+	}
+	o.Token = bot.token
 	bot.secrets = make(map[string]kept)
 	for _, key := range bot.network.Secrets {
 		k, err := s.secret(ctx, bot.network, key)
@@ -197,7 +197,7 @@ func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token r
 		case err != nil || verdict == asItIs:
 			return err
 		case verdict == another:
-			if o.Token, _, err = s.token(ctx, b.Network, o.Token); err != nil {
+			if o.Token, _, err = s.token(ctx, b.Network, o); err != nil {
 				return err
 			}
 		case verdict == good && o.Token.Same(b.Options.Token):
@@ -246,9 +246,39 @@ func open(network platforms.Network, o platforms.Options) (platforms.Bot, error)
 	return network.Open(o)
 }
 
-// token asks for the network's token; that which is refused is not offered. file is where it is kept already; empty: nowhere.
-func (s *interview) token(ctx context.Context, network platforms.Network, refused relay.Secret) (token relay.Secret, file string, err error) {
+// login gets a token by a password. Questions that are asked anew cause no second login.
+func (s *interview) login(ctx context.Context, network platforms.Network, o platforms.Options, password relay.Secret) (relay.Secret, error) {
+	for _, l := range s.logins {
+		if l.password.Same(password) && l.base == o.APIBase && maps.Equal(l.values, o.Values) {
+			return l.token, nil
+		}
+	}
+	o.Log = slog.New(slog.DiscardHandler)
+	token, err := network.Login(ctx, o, password)
+	if err == nil {
+		s.logins = append(s.logins, login{password, o.APIBase, o.Values, token})
+	}
+	return token, err
+}
+
+// login is a token that a password gave.
+type login struct {
+	password relay.Secret
+	base     string
+	values   map[string]string
+	token    relay.Secret
+}
+
+// token asks for the token of the bot that o is to open; the one it has is refused, and not offered. file is where it is kept
+// already; empty: nowhere.
+func (s *interview) token(ctx context.Context, network platforms.Network, o platforms.Options) (token relay.Secret, file string, err error) {
 	switch {
+	case s.PasswordFile != "" && network.Login != nil:
+		password, err := config.SecretFile(s.PasswordFile)
+		if err == nil {
+			token, err = s.login(ctx, network, o, password)
+		}
+		return token, "", asUsage("password-file", err)
 	case s.TokenStdin:
 		raw, err := io.ReadAll(io.LimitReader(s.In, maxEnvFile))
 		if err == nil {
@@ -266,9 +296,12 @@ func (s *interview) token(ctx context.Context, network platforms.Network, refuse
 		return token, file, asUsage("token-file", err)
 	}
 	q := question{flag: "token-file", text: network.Guide + "\nThe token (it is not shown while you paste it):", secret: true}
+	if network.Login != nil {
+		q.flag, q.text = "password-file", network.Guide+"\nThe password (it is not shown, is used once to log in, and is not kept):"
+	}
 	path := s.tokenFile(network, "")
 	left, err := config.SecretFile(path)
-	usable := err == nil && network.CheckToken(left) == nil && !left.Same(refused)
+	usable := err == nil && network.CheckToken(left) == nil && !left.Same(o.Token)
 	if usable {
 		q.text += "\n" + path + " holds one already: press Enter to use that one."
 		q.def = "-"
@@ -279,7 +312,11 @@ func (s *interview) token(ctx context.Context, network platforms.Network, refuse
 			found, file = left, path
 			return pasted, nil
 		}
-		found, err = findToken(network, s.Networks, pasted)
+		if network.Login != nil {
+			found, err = s.login(ctx, network, o, relay.NewSecret([]byte(strings.TrimSpace(pasted))))
+		} else {
+			found, err = findToken(network, s.Networks, pasted)
+		}
 		return "", err
 	}
 	_, err = s.ask(ctx, q)
@@ -327,8 +364,10 @@ func (s *interview) settings(ctx context.Context, network platforms.Network) (va
 			check: func(typed string) (string, error) { return typed, key.Check(typed) },
 		}
 		intro = ""
-		if name, value, ok := strings.Cut(s.Setting, "="); ok && name == key.Name {
-			q.given = value
+		for _, given := range s.Settings {
+			if name, value, ok := strings.Cut(given, "="); ok && name == key.Name {
+				q.given = value
+			}
 		}
 		if values[key.Name], err = s.ask(ctx, q); err != nil {
 			return nil, err

@@ -143,7 +143,13 @@ func (s *installation) code(ctx context.Context, name string) (l manage.Link, er
 	}
 	s.say("\n%s this to the bot in a direct message, before %s:\n", send, l.ExpiresAt.Local().Format("15:04:05"))
 	s.show()
-	if _, err = fmt.Fprintf(s.Out, "  /link %s\n\n", l.Code); err != nil {
+	mark := "/"
+	for _, p := range l.Bang {
+		if b := s.cfg.Bots; len(b) == 1 && b[0].Network.Name == p { // the only bot's
+			mark = "!"
+		}
+	}
+	if _, err = fmt.Fprintf(s.Out, "  %slink %s\n\n", mark, l.Code); err != nil {
 		return l, err
 	}
 	s.say("Waiting until it is used. You may press Ctrl-C: setup continues from here next time.")

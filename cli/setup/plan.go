@@ -44,7 +44,8 @@ type tokenFile struct {
 // interview asks for what the plan needs. It changes nothing.
 type interview struct {
 	*setup
-	looks []looked // at bots, in the order of the questions
+	looks  []looked // at bots, in the order of the questions
+	logins []login
 }
 
 // plan asks all there is to ask. Nothing is done meanwhile, so each answer can be taken back.

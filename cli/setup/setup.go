@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
@@ -34,8 +35,10 @@ type Flags struct {
 	Platform, TokenFile string
 	// SecretFile is where a further credential of the bot is, as NAME=FILE.
 	SecretFile string
-	// Setting is a setting without which there is no bot, as NAME=VALUE.
-	Setting           string
+	// PasswordFile has the password of the bot's account, which is used once.
+	PasswordFile string
+	// Settings are those without which there is no bot, each as NAME=VALUE.
+	Settings          []string
 	TokenStdin        bool
 	APIBase           string
 	Reach             string // here, lan or internet
@@ -95,7 +98,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		s.shows = func(func(string) bool) {}
 	}
 	defer s.show()
-	if s.lines == nil && o.Flags == (Flags{}) {
+	if s.lines == nil && reflect.ValueOf(o.Flags).IsZero() {
 		return UsageError{errors.New("there is no terminal to ask questions at: give the answers as flags, such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes")}
 	}
 	asks := &interview{setup: s}

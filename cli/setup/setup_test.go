@@ -311,6 +311,59 @@ func TestTheNetworkIsAskedOnce(t *testing.T) {
 	})
 }
 
+// TestAPasswordIsUsedOnce: a network whose bots have passwords comes last, its settings are asked for, and what is asked anew
+// logs nobody in again; neither the password nor the token is shown.
+func TestAPasswordIsUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logins, dir := 0, t.TempDir()
+		p := sitting(t, dir, func(o *Options) {
+			n := networkOf("matrix", "/", 2)
+			n.Label, n.Unscoped = "Matrix", true
+			n.Keys = []platforms.Key{{Name: "user_id", Help: "the account", Check: func(v string) error {
+				if !strings.HasPrefix(v, "@") {
+					return errors.New("want @name")
+				}
+				return nil
+			}}}
+			n.Open = func(o platforms.Options) (platforms.Bot, error) {
+				return aBot{id: relay.Bot{Platform: "matrix", ID: relay.BotID(o.Values["user_id"])}, token: o.Token, asked: new(int)}, nil
+			}
+			n.Login = func(_ context.Context, o platforms.Options, password relay.Secret) (relay.Secret, error) {
+				if password.RevealString() != "open sesame" || o.Values["user_id"] != "@pi" {
+					return relay.Secret{}, errors.New("no such account")
+				}
+				logins++
+				return relay.NewSecret([]byte("one/twotwotwo")), nil
+			}
+			o.Networks = append(o.Networks, n)
+		})
+		var shown strings.Builder
+		for _, turn := range [][2]string{
+			{"  1  Telegram\n  2  Discord\n  3  Matrix\n  4  Bell\n[1] > ", "other/tokenlike"},
+			{"type 1, 2, 3 or 4", "matrix"},
+			{"Its user_id: the account", "pi"}, {"want @name", "@pi"},
+			{"The password (it is not shown, is used once to log in, and is not kept):", "open barley"}, {"no such account", "open sesame"},
+			{"Where do your gateways run?", "back"}, {"The password", "open sesame"},
+			{"Where do your gateways run?", ""}, {"What may open them?", "no"}, {"How should the server run?", "no"}, {"What should it be called?", "no"},
+			{"platform = \"matrix\"\n      user_id = \"@pi\"\n      token_file = \"matrix.token\"\n", "y"},
+		} {
+			shown.WriteString(p.said.String())
+			p.sees(turn[0])
+			p.types(turn[1])
+		}
+		_ = p.leaves()
+		raw, err := os.ReadFile(filepath.Join(dir, "matrix.token"))
+		if err != nil || string(raw) != "one/twotwotwo\n" || logins != 1 {
+			t.Errorf("the token is %q, %v, after %d logins", raw, err, logins)
+		}
+		for _, secret := range []string{"open sesame", "twotwotwo"} {
+			if strings.Contains(shown.String()+p.said.String(), secret) {
+				t.Errorf("%q was shown", secret)
+			}
+		}
+	})
+}
+
 // TestTheLinesComeByHand: setup waits until a file that it does not edit has the lines, says what is wrong with it once,
 // and continues.
 func TestTheLinesComeByHand(t *testing.T) {
@@ -378,10 +431,10 @@ func TestScripts(t *testing.T) {
 		"the invitation, once":  {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: dots, shows: "https://example.net/invite\n", file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"discord\"\ntoken_file = \"discord.token\"\n"},
 		"the code of that link": {flags: Flags{Yes: true, Platform: "discord", TokenStdin: true}, in: dots, shows: "\n▀▀▀▀▀"},
 		"pages for phones":      {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "lan"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"0.0.0.0:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
-		"a bot of an account":   {flags: Flags{Yes: true, Platform: "bell", Setting: "account=+49301"}, file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"bell\"\naccount = \"+49301\"\n"},
+		"a bot of an account":   {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=+49301"}}, file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"bell\"\naccount = \"+49301\"\n"},
 		"no account":            {flags: Flags{Yes: true, Platform: "bell"}, fails: "--setting"},
-		"no such account":       {flags: Flags{Yes: true, Platform: "bell", Setting: "account=ann"}, fails: "--setting: no number"},
-		"another setting":       {flags: Flags{Yes: true, Platform: "bell", Setting: "daemon=x"}, fails: "--setting"},
+		"no such account":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=ann"}}, fails: "--setting: no number"},
+		"another setting":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"daemon=x"}}, fails: "--setting"},
 		"one by hand":           {flags: Flags{Yes: true, Platform: "drum"}, fails: "hermes-connector help drums shows it"},
 		"pages":                 {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "here"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"127.0.0.1:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
 	} {

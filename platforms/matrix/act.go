@@ -2,10 +2,8 @@ package matrix
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
 	"maunium.net/go/mautrix/event"
@@ -70,20 +68,12 @@ func (p *Bot) unmark(ctx context.Context, t *sender.Turn, r reaction) error {
 	if made, known := p.marks.get(r); known && made != "" {
 		stand = append(stand, made)
 	} else if !known {
-		var page struct {
-			Chunk []json.RawMessage `json:"chunk"`
-		}
-		path := []string{"client", "v1", "rooms", string(r.chat), "relations", string(r.message), string(event.RelAnnotation), event.EventReaction.Type}
-		if err := p.client.get(ctx, "relations", path, url.Values{"limit": {"100"}}, &page); err != nil {
+		all, err := p.related(ctx, r.chat, string(r.message), event.RelAnnotation, event.EventReaction.Type)
+		if err != nil {
 			return err
 		}
-		for _, raw := range page.Chunk {
-			var e struct {
-				ID      id.EventID `json:"event_id"`
-				Sender  id.UserID  `json:"sender"`
-				Content event.ReactionEventContent
-			}
-			if json.Unmarshal(raw, &e) == nil && e.Sender == p.me && e.Content.RelatesTo.Key == r.key {
+		for _, e := range all {
+			if e.Sender == p.me && e.Content.RelatesTo.Key == r.key {
 				stand = append(stand, e.ID)
 			}
 		}

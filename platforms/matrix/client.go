@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -42,6 +43,8 @@ type client struct {
 	home  string // an address, or the name of a server whose .well-known says it
 	syncs *httpcall.Client
 	calls *httpcall.Client
+
+	nameless bool // requests do not say whose they are: that is yet to be found out
 
 	found atomic.Pointer[string] // the address, once it is known
 }
@@ -186,7 +189,7 @@ func (c *client) request(ctx context.Context, what, method string, path []string
 	if err != nil {
 		return nil, &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "the address makes no sense"}
 	}
-	if !c.token.IsZero() {
+	if !c.nameless {
 		req.Header.Set("Authorization", "Bearer "+c.token.RevealString())
 	}
 	return req, nil
@@ -275,7 +278,15 @@ func explained(err error) *relay.ActionError {
 }
 
 // login asks the homeserver for a token of a new device, by the account's password.
-func (c *client) login(ctx context.Context, user string, password relay.Secret) (relay.Secret, error) {
+func login(ctx context.Context, o platforms.Options, password relay.Secret) (token relay.Secret, err error) {
+	opts, err := o.Settings(keys)
+	if err != nil {
+		return token, err
+	}
+	user := opts[keyUser]
+	c := newClient(password, cmp.Or(o.APIBase, opts[keyHomeserver]), o.Transport) // no Fault shows the password
+	c.nameless = true
+	defer c.closeIdle()
 	type identifier struct {
 		Type string `json:"type"`
 		User string `json:"user"`
@@ -284,22 +295,20 @@ func (c *client) login(ctx context.Context, user string, password relay.Secret) 
 		Token string `json:"access_token"`
 		User  string `json:"user_id"`
 	}
-	err := c.call(ctx, request{what: "login", method: http.MethodPost, path: v3("login"), out: &out, in: struct {
+	err = c.call(ctx, request{what: "login", method: http.MethodPost, path: v3("login"), out: &out, in: struct {
 		Type     string     `json:"type"`
 		Who      identifier `json:"identifier"`
 		Password string     `json:"password"`
 		Device   string     `json:"initial_device_display_name"`
 	}{"m.login.password", identifier{"m.id.user", user}, password.RevealString(), "hermes-connector"}})
-	if err != nil {
-		f := httpcall.FaultOf(err)
-		f.Message = strings.ReplaceAll(f.Message, password.RevealString(), relay.Redacted)
-		return relay.Secret{}, err
+	switch {
+	case refusedAs(err, errForbidden):
+		return token, errors.New("the homeserver does not know the account " + user + " with this password")
+	case err != nil:
+		return token, err
+	case out.User != user:
+		return token, fmt.Errorf("the homeserver says that this is %s, and not %s", relay.Shown(out.User), user)
 	}
-	if out.Token == "" {
-		return relay.Secret{}, errors.New("login: the homeserver gave no token")
-	}
-	if out.User != user {
-		return relay.Secret{}, fmt.Errorf("login: the homeserver says that this is %s", relay.Shown(out.User))
-	}
-	return relay.NewSecret([]byte(out.Token)), nil
+	token = relay.NewSecret([]byte(out.Token))
+	return token, checkToken(token)
 }

@@ -339,6 +339,7 @@ func TestDendrite(t *testing.T) {
 	if e := annie.find(group, "answering"); e["content"].(obj)["m.relates_to"].(obj)["event_id"] != root {
 		t.Errorf("an answer in a thread is %v", e)
 	}
+	p.talks = newLately[thread, bool](10) // as after a restart
 	annie.say(group, "more in the thread", in1)
 	if ev := p.event(t, "more in the thread"); !ev.Traits.Addressed {
 		t.Error("what is said in a thread in which the bot wrote does not address it")

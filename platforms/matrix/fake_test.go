@@ -598,7 +598,7 @@ func (f *fakeServer) relationsLocked(w http.ResponseWriter, c fakeCall, room, to
 	chunk := []obj{}
 	for _, e := range slices.Backward(f.rooms[room]) {
 		rel, _ := e.raw["content"].(obj)["m.relates_to"].(obj)
-		if len(c.path) == 8 && rel["event_id"] == c.path[5] && rel["rel_type"] == c.path[6] && e.kind() == c.path[7] {
+		if len(c.path) > 6 && rel["event_id"] == c.path[5] && rel["rel_type"] == c.path[6] && (len(c.path) == 7 || e.kind() == c.path[7]) {
 			chunk = append(chunk, shown(e, token))
 		}
 	}

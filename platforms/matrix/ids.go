@@ -37,7 +37,7 @@ func scopeOf(room relay.ChatID) relay.ScopeID { return relay.ScopeID(serverOf(st
 // eventID is the id of the event that a message is. In old rooms a server gives its events what ids it likes, so the room
 // belongs to it.
 func eventID(room relay.ChatID, message relay.MessageID) relay.EventID {
-	return relay.EventID(string(room) + " " + string(message))
+	return relay.EventID(string(room) + ":" + string(message))
 }
 
 // MessageEvent implements platforms.MessageEventer.

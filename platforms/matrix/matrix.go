@@ -57,6 +57,8 @@ var Network = platforms.Network{
 	TokenHelp:  "an access token of the bot's account",
 	CheckToken: checkToken,
 	CheckID:    checkID,
+	Guide:      "Make an account for the bot at your homeserver: as its operator, or in a client such as Element.",
+	Login:      login,
 	Open:       func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
 

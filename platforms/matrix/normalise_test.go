@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"maunium.net/go/mautrix/id"
@@ -206,6 +207,45 @@ func TestKindOfRoom(t *testing.T) {
 	}
 }
 
+// TestWhoCameInIsNotOverlooked: a join whose content makes no sense counts, and so does an encryption of a strange kind.
+func TestWhoCameInIsNotOverlooked(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	b.fake.say(annRoom, ann, "alone")
+	b.heard("alone")
+	b.fake.add(annRoom, bob, "m.room.member", key(bob), obj{"membership": "join", "displayname": 7.0})
+	b.fake.say(annRoom, ann, "not alone")
+	if ev := b.heard("not alone"); ev.Source.ChatType != relay.ChatGroup {
+		t.Errorf("of three, one of them with a strange name: %+v", ev.Source)
+	}
+	b.fake.add(annRoom, ann, "m.room.encryption", key(""), obj{"algorithm": 7.0})
+	b.fake.say(annRoom, ann, "sealed")
+	b.heard("sealed")
+	if _, err := b.Send(t.Context(), relay.Send{Chat: annRoom, Content: "in the clear"}); err == nil {
+		t.Error("something was sent into an encrypted room")
+	}
+}
+
+// TestOldStampsHideNothing: of what was missed, what somebody's server calls old is left out, and not what came before it.
+func TestOldStampsHideNothing(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	b.stop()
+	b.fake.say(annRoom, ann, "before")
+	old := b.fake.say(annRoom, ann, "from long ago")
+	b.fake.mu.Lock()
+	b.fake.findLocked(annRoom, old).raw["origin_server_ts"] = 1.0
+	b.fake.mu.Unlock()
+	for i := range batchSize {
+		b.fake.say(annRoom, ann, fmt.Sprint("line ", i))
+	}
+	b.start()
+	b.heard(fmt.Sprint("line ", batchSize-1))
+	if got := b.texts(); len(got) != batchSize+1 || got[0] != "before" {
+		t.Errorf("%d events came, the first %q", len(got), got[:1])
+	}
+}
+
 // FuzzAnswer has a homeserver say anything: the bot goes on, and what becomes an event has what every event has.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
@@ -228,7 +268,7 @@ func FuzzAnswer(f *testing.F) {
 		p.log = new(platformtest.Log).Logger()
 		p.rooms.joined("!r", map[id.UserID]string{"@a:b": "A", "@hermes:fake.example": ""})
 		r := &reader{Bot: p, words: normaliser{bot: p.bot, me: p.me, name: "Hermes", command: p.slashed}}
-		o := &reading{}
+		o := &reading{asking: time.Now().Add(time.Hour)}
 		o.batch()
 		c := receivedIn(raw)
 		if m, ok := written(c.Event); ok && (m.RelatesTo.GetReplyTo() != "" || m.RelatesTo.GetThreadParent() != "") {

@@ -76,6 +76,8 @@ type reading struct {
 	// turned are rooms that the bot entered, or that were replaced by others.
 	turned []relay.ChatID
 	closed []closed
+	// asking is until when it may be asked what messages answer, lest whoever answers many holds up all others.
+	asking time.Time
 }
 
 // closed is a room that was replaced.
@@ -92,10 +94,10 @@ func (o *reading) batch() *platforms.Batch {
 	return &o.all[len(o.all)-1]
 }
 
-// read is what an answer comes to. first: there was none before, so that what was said is history. since is where the
-// answer goes on. An error means that the homeserver did not say what is needed: the same answer is asked for again.
+// read is what an answer comes to. since is where the answer goes on; empty: there was none before, so that what was said is
+// history. An error means that the homeserver did not say what is needed: the same answer is asked for again.
 func (r *reader) read(ctx context.Context, a *answer, since string) (*reading, error) {
-	o := &reading{invites: make(map[relay.ChatID]invite)}
+	o := &reading{invites: make(map[relay.ChatID]invite), asking: time.Now().Add(2 * askWithin)}
 	o.batch()
 	for _, chat := range slices.Sorted(maps.Keys(a.Rooms.Join)) {
 		if err := r.room(ctx, o, chat, a.Rooms.Join[chat], since); err != nil {
@@ -140,8 +142,8 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 		return nil
 	}
 	for _, raw := range j.State.Events {
-		if e, err := decoded(raw); err == nil && e.StateKey != nil {
-			r.rooms.apply(chat, e)
+		if c := receivedIn(raw); c.StateKey != nil {
+			r.rooms.apply(chat, c.Event)
 		}
 	}
 	var line []came
@@ -165,7 +167,7 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 			history = line[:at+1]
 		}
 		for _, c := range history {
-			if c.err == nil && c.StateKey != nil {
+			if c.StateKey != nil {
 				r.rooms.apply(chat, c.Event)
 			}
 		}
@@ -215,11 +217,12 @@ func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since stri
 		if err != nil {
 			return nil, err
 		}
+		old := 0
 		for _, raw := range page.Chunk {
 			c := receivedIn(raw)
-			if c.err == nil && c.Timestamp < oldest {
-				page.End = ""
-				break
+			if c.Timestamp < oldest { // or somebody's server says so
+				old++
+				continue
 			}
 			line = append(line, c)
 			if entered([]came{c}, r.me) == 0 {
@@ -227,7 +230,7 @@ func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since stri
 				break
 			}
 		}
-		if len(page.Chunk) == 0 || page.End == from {
+		if old == len(page.Chunk) || page.End == from {
 			break
 		}
 		from = page.End
@@ -243,14 +246,12 @@ func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since stri
 func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c came) error {
 	e := c.Event
 	switch {
-	case c.err != nil && e.StateKey == nil:
-		o.batch().Undecodable = append(o.batch().Undecodable, platforms.Undecodable{Raw: c.raw, Err: c.err})
-		r.log.Warn("matrix event makes no sense; kept in quarantine", "room", chat, "err", c.err)
-		return nil
-	case c.err != nil:
-		return nil
 	case e.StateKey != nil:
 		r.state(o, chat, e)
+		return nil
+	case c.err != nil:
+		o.batch().Undecodable = append(o.batch().Undecodable, platforms.Undecodable{Raw: c.raw, Err: c.err})
+		r.log.Warn("matrix event makes no sense; kept in quarantine", "room", chat, "err", c.err)
 		return nil
 	case e.Sender == r.me:
 		r.own(chat, e)
@@ -265,7 +266,7 @@ func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c cam
 	if !ok || !isEvent(string(e.ID)) || !isUser(string(e.Sender)) {
 		return nil
 	}
-	a, err := r.around(ctx, chat, e, m)
+	a, err := r.around(ctx, o, chat, e, m)
 	if err != nil {
 		return err
 	}
@@ -280,16 +281,17 @@ func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c cam
 func (r *reader) state(o *reading, chat relay.ChatID, e *event.Event) {
 	r.rooms.apply(chat, e)
 	change := platforms.RosterChange{Scope: scopeOf(chat), Chat: chat}
-	switch c := e.Content.Parsed.(type) {
-	case *event.MemberEventContent:
+	switch e.Type {
+	case event.StateMember:
 		change.User = relay.UserID(e.GetStateKey())
-	case *event.TombstoneEventContent:
+	case event.StateTombstone:
 		o.turned = append(o.turned, chat)
-		if to := relay.ChatID(c.ReplacementRoom); isRoom(string(to)) {
+		c, _ := e.Content.Parsed.(*event.TombstoneEventContent)
+		if to := relay.ChatID(c.GetReplacementRoom()); isRoom(string(to)) {
 			o.closed = append(o.closed, closed{e.Sender, to})
 		}
 		return
-	case *event.PowerLevelsEventContent, *event.EncryptionEventContent:
+	case event.StatePowerLevels, event.StateEncryption:
 	default:
 		return
 	}
@@ -312,7 +314,7 @@ func (r *reader) own(chat relay.ChatID, e *event.Event) {
 }
 
 // around gathers what is known of a message beside itself.
-func (r *reader) around(ctx context.Context, chat relay.ChatID, e *event.Event, m *event.MessageEventContent) (a around, err error) {
+func (r *reader) around(ctx context.Context, o *reading, chat relay.ChatID, e *event.Event, m *event.MessageEventContent) (a around, err error) {
 	var known bool
 	if a.spot, known = r.rooms.spot(chat, e.Sender); !known {
 		switch err := r.members(ctx, chat); {
@@ -323,6 +325,8 @@ func (r *reader) around(ctx context.Context, chat relay.ChatID, e *event.Event, 
 		}
 		a.spot, _ = r.rooms.spot(chat, e.Sender)
 	}
+	ctx, cancel := context.WithDeadline(ctx, o.asking)
+	defer cancel()
 	if answers := m.RelatesTo.GetNonFallbackReplyTo(); answers != "" {
 		if h, ok := r.look(ctx, chat, answers); ok {
 			a.quote = &relay.Quote{Text: h.text, Author: h.name, IsOwn: h.user == r.me}
@@ -366,7 +370,7 @@ func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID
 	}
 	h := heard{user: e.Sender}
 	if m, ok := e.Content.Parsed.(*event.MessageEventContent); ok {
-		_, text := content(e.Event, m)
+		_, text := content(e, m)
 		h.text = short(text)
 	}
 	if s, ok := r.rooms.spot(chat, e.Sender); ok {
@@ -376,36 +380,43 @@ func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID
 	return h, true
 }
 
-// fetched is an event that was asked for, with what the homeserver says of the thread below it.
-type fetched struct {
-	*event.Event
-	talks bool // the bot wrote in it
-}
-
 // fetch asks for one event.
-func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (fetched, error) {
+func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (*event.Event, error) {
 	var raw json.RawMessage
 	err := p.client.call(ctx, request{
 		what: "event", method: http.MethodGet, path: inRoom(chat, "event", message), out: &raw, within: askWithin,
 	})
 	if err != nil {
-		return fetched{}, err
+		return nil, err
 	}
 	e, err := decoded(raw)
 	if err != nil {
-		return fetched{}, &httpcall.Fault{What: "event", Status: http.StatusOK, Message: err.Error()}
+		return nil, &httpcall.Fault{What: "event", Status: http.StatusOK, Message: err.Error()}
 	}
-	var below struct {
-		Unsigned struct {
-			Relations struct {
-				Thread struct {
-					Talks bool `json:"current_user_participated"`
-				} `json:"m.thread"`
-			} `json:"m.relations"`
-		} `json:"unsigned"`
+	return e, nil
+}
+
+// related are the newest hundred events that relate to one in that way, and are of that type, if one is named.
+func (p *asker) related(ctx context.Context, chat relay.ChatID, message string, how event.RelationType, kind ...string) (out []related, err error) {
+	var page struct {
+		Chunk []related `json:"chunk"`
 	}
-	_ = json.Unmarshal(raw, &below) // not every homeserver says it
-	return fetched{e, below.Unsigned.Relations.Thread.Talks}, nil
+	path := append([]string{"client", "v1", "rooms", string(chat), "relations", message, string(how)}, kind...)
+	err = p.client.call(ctx, request{
+		what: "relations", method: http.MethodGet, path: path, query: url.Values{"limit": {"100"}}, out: &page, within: askWithin,
+	})
+	return page.Chunk, err
+}
+
+// related is what is read of an event that relates to another one.
+type related struct {
+	ID      id.EventID `json:"event_id"`
+	Sender  id.UserID  `json:"sender"`
+	Content struct {
+		RelatesTo struct {
+			Key string `json:"key"`
+		} `json:"m.relates_to"`
+	} `json:"content"`
 }
 
 // talksIn reports whether the bot wrote in a thread, or what it is about.
@@ -414,12 +425,16 @@ func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID
 	if talks, known := r.talks.get(key); known || !isEvent(string(root)) {
 		return talks
 	}
-	e, err := r.fetch(ctx, chat, string(root))
-	if err != nil {
-		r.log.Debug("matrix: the root of a thread could not be read", "err", err)
-		return false
+	about, _ := r.look(ctx, chat, root)
+	talks := about.user == r.me
+	if !talks {
+		below, err := r.related(ctx, chat, string(root), event.RelThread)
+		if err != nil {
+			r.log.Debug("matrix: who wrote in a thread could not be read", "err", err)
+			return false
+		}
+		talks = slices.ContainsFunc(below, func(e related) bool { return e.Sender == r.me })
 	}
-	talks := e.talks || e.Sender == r.me
 	r.talks.put(key, talks)
 	return talks
 }

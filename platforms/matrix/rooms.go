@@ -72,24 +72,29 @@ func (rs *rooms) gap(chat relay.ChatID) {
 	rs.atLocked(chat).members = nil
 }
 
-// apply takes in a state event of a room, which makes sense.
+// apply takes in a state event of a room. One whose content makes no sense still counts where a no would be the bolder
+// guess: somebody may have come in, and the room may be encrypted.
 func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r := rs.atLocked(chat)
-	if c, ok := e.Content.Parsed.(*event.MemberEventContent); ok {
-		if r.members == nil {
-			return
-		}
-		if user := id.UserID(e.GetStateKey()); c.Membership == event.MembershipJoin {
-			r.members[user] = c.Displayname
-		} else {
-			delete(r.members, user)
+	if e.Type == event.StateMember {
+		switch c, ok := e.Content.Parsed.(*event.MemberEventContent); {
+		case !ok:
+			r.members = nil
+		case r.members == nil:
+		case c.Membership == event.MembershipJoin:
+			r.members[id.UserID(e.GetStateKey())] = c.Displayname
+		default:
+			delete(r.members, id.UserID(e.GetStateKey()))
 		}
 		return
 	}
 	if e.GetStateKey() != "" {
 		return
+	}
+	if e.Type == event.StateEncryption { // which nobody can take back
+		r.encrypted = true
 	}
 	switch c := e.Content.Parsed.(type) {
 	case *event.RoomNameEventContent:
@@ -98,8 +103,6 @@ func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 		r.alias = string(c.Alias)
 	case *event.TopicEventContent:
 		r.topic = c.Topic
-	case *event.EncryptionEventContent: // which nobody can take back
-		r.encrypted = true
 	case *event.TombstoneEventContent:
 		r.after = relay.ChatID(c.ReplacementRoom)
 	case *event.CreateEventContent:
@@ -224,7 +227,7 @@ func (p *asker) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 func (p *asker) members(ctx context.Context, chat relay.ChatID) error {
 	var out struct {
 		Joined map[id.UserID]struct {
-			Name *string `json:"display_name"`
+			Name any `json:"display_name"` // what people call themselves may be anything
 		} `json:"joined"`
 	}
 	if err := p.client.get(ctx, "joined_members", inRoom(chat, "joined_members"), nil, &out); err != nil {
@@ -232,10 +235,7 @@ func (p *asker) members(ctx context.Context, chat relay.ChatID) error {
 	}
 	members := make(map[id.UserID]string, len(out.Joined))
 	for user, m := range out.Joined {
-		members[user] = ""
-		if m.Name != nil {
-			members[user] = *m.Name
-		}
+		members[user], _ = m.Name.(string)
 	}
 	p.rooms.joined(chat, members)
 	return nil

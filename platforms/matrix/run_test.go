@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -395,5 +397,82 @@ func TestReactions(t *testing.T) {
 	a.Remove = true
 	if _, err := b.React(t.Context(), a); err != nil || len(b.fake.called("redact")) != 1 {
 		t.Errorf("%v, %d redactions", err, len(b.fake.called("redact")))
+	}
+}
+
+// TestLogin: a password gives a token of the account that is meant; what is refused says so, without the password.
+func TestLogin(t *testing.T) {
+	b := newBench(t)
+	o := optionsAt(b.base, nil)
+	secret := func(s string) relay.Secret { return relay.NewSecret([]byte(s)) }
+	token, err := Network.Login(t.Context(), o, secret("open sesame"))
+	if err != nil || token.RevealString() != testToken {
+		t.Errorf("%v", err)
+	}
+	if _, err := Network.Login(t.Context(), o, secret("open barley")); err == nil || strings.Contains(err.Error(), "barley") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	o.Values[keyUser] = "@other:" + server
+	if _, err := Network.Login(t.Context(), o, secret("open sesame")); err == nil {
+		t.Error("another account's password gave a token")
+	}
+	for _, c := range b.fake.called("login") {
+		if c.method != "POST" {
+			t.Errorf("login was asked with %s", c.method)
+		}
+	}
+}
+
+// TestWellKnown: a bare name leads to where its server says the homeserver is.
+func TestWellKnown(t *testing.T) {
+	for name, c := range map[string]struct {
+		status     int
+		body, want string
+	}{
+		"named":     {200, `{"m.homeserver": {"base_url": "https://matrix.example.net/"}}`, "https://matrix.example.net"},
+		"none":      {404, `nothing`, "https://example.net"},
+		"plain":     {200, `{"m.homeserver": {"base_url": "http://matrix.example.net"}}`, ""},
+		"senseless": {200, `{"m.homeserver": 7}`, ""},
+		"broken":    {500, `{}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c2 := newClient(relay.NewSecret([]byte(testToken)), "example.net", roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.String() != "https://example.net/.well-known/matrix/client" || r.Header.Get("Authorization") != "" {
+					t.Errorf("asked %s with %v", r.URL, r.Header)
+				}
+				return &http.Response{StatusCode: c.status, Body: io.NopCloser(strings.NewReader(c.body)), Header: http.Header{}, Request: r}, nil
+			}))
+			got, err := c2.address(t.Context())
+			if got != c.want || (err == nil) != (c.want != "") {
+				t.Errorf("%q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestSettings: what is no setting of a Matrix bot is refused before anything is asked.
+func TestSettings(t *testing.T) {
+	for home, ok := range map[string]bool{
+		"https://matrix.example.net": true, "example.net": true, "example.net:8448": true, "http://127.0.0.1:8008": true,
+		"http://matrix.example.net": false, "": false, "https://u:p@example.net": false, "ftp://x": false, "a b": false,
+	} {
+		if err := checkHomeserver(home); (err == nil) != ok {
+			t.Errorf("homeserver %q: %v", home, err)
+		}
+	}
+	for user, ok := range map[string]bool{"@a:b": true, "@Hermes:example.net:8448": true, "@a=b/c:[::1]": true, "hermes": false, "@a": false, "@a:b c": false, "#a:b": false} {
+		if isUser(user) != ok {
+			t.Errorf("user %q: %t", user, !ok)
+		}
+	}
+	for id, ok := range map[string]bool{"@a:b": true, "!x:y": true, "!LgtI01iv3xmjCZ1TpYMLhMTGKFshEoMfP5P1fEcF5Yw": true, "#room:b": false, "1": false} {
+		if err := checkID(id); (err == nil) != ok {
+			t.Errorf("id %q: %v", id, err)
+		}
 	}
 }

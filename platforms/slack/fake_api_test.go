@@ -135,25 +135,28 @@ type fakeAPI struct {
 	t    testing.TB
 	base string // where it is; filled in by whoever serves it
 
-	mu       sync.Mutex // guards the fields below
-	token    string
-	scopes   []string
-	channels map[string]*fakeChannel
-	users    map[string]*fakeUser
-	files    map[string]*fakeFile
-	answers  map[string]*fakeAnswers
-	calls    []fakeCall
-	received []platformtest.Received
-	fetched  []string                         // texts of which Slack may fetch the links
-	statuses []string                         // that were set in threads
-	refuses  map[string][]string              // words for the next calls of a method; a number is a 429 with that many seconds
-	closed   map[string]time.Time             // a method's penalty
-	breaks   map[string]bool                  // the next call of a method is carried out, and not answered
-	inside   int                              // calls within a penalty
-	counts   bool                             // rates are kept to
-	exceeded int                              // calls beyond a rate
-	lastTS   int64                            // in microseconds
-	added    func(*fakeChannel, *fakeMessage) // told of each message; nil: nobody is
+	mu         sync.Mutex // guards the fields below
+	token      string
+	scopes     []string
+	channels   map[string]*fakeChannel
+	users      map[string]*fakeUser
+	files      map[string]*fakeFile
+	answers    map[string]*fakeAnswers
+	calls      []fakeCall
+	received   []platformtest.Received
+	fetched    []string                         // texts of which Slack may fetch the links
+	statuses   []string                         // that were set in threads
+	refuses    map[string][]string              // words for the next calls of a method; a number is a 429 with that many seconds
+	closed     map[string]time.Time             // a method's penalty
+	breaks     map[string]bool                  // the next call of a method is carried out, and not answered
+	inside     int                              // calls within a penalty
+	counts     bool                             // rates are kept to
+	exceeded   int                              // calls beyond a rate
+	lastTS     int64                            // in microseconds
+	added      func(*fakeChannel, *fakeMessage) // told of each message; nil: nobody is
+	fileInfoOf map[string]map[string]any        // what is said of people's files, by id
+	appOfBot   string                           // whose integration the bot's is
+	noBot      bool                             // the token is a person's
 	// more are further methods; they hold mu.
 	more map[string]func(form url.Values) any
 }
@@ -166,7 +169,7 @@ var allScopes = []string{
 
 func newFakeAPI(t testing.TB) *fakeAPI {
 	f := &fakeAPI{
-		t: t, base: "https://slack.test/api", token: testToken, scopes: allScopes,
+		t: t, base: "https://slack.test/api", token: testToken, scopes: allScopes, appOfBot: testApp,
 		channels: make(map[string]*fakeChannel), users: make(map[string]*fakeUser), files: make(map[string]*fakeFile),
 		answers: make(map[string]*fakeAnswers), refuses: make(map[string][]string), closed: make(map[string]time.Time),
 		breaks: make(map[string]bool), more: make(map[string]func(url.Values) any),
@@ -245,6 +248,7 @@ var fakeMethods = map[string]struct {
 	rest.ChannelHistory: {scopes: []string{"channels:history", "groups:history", "im:history", "mpim:history"}, reads: true},
 	rest.ThreadReplies:  {scopes: []string{"channels:history", "groups:history", "im:history", "mpim:history"}, reads: true},
 	rest.UserInfo:       {scopes: []string{"users:read"}, reads: true},
+	rest.BotInfo:        {scopes: []string{"users:read"}, reads: true},
 	rest.AuthTest:       {},
 }
 
@@ -270,6 +274,7 @@ func (f *fakeAPI) method(w http.ResponseWriter, r *http.Request, method string) 
 	f.calls = append(f.calls, fakeCall{method, form, time.Now()})
 	answer := func(v any) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.Header().Set("X-OAuth-Scopes", strings.Join(f.scopes, ","))
 		_ = json.NewEncoder(w).Encode(v)
 	}
 	refuse := func(word string, more map[string]any) {
@@ -415,7 +420,13 @@ func formOf(r *http.Request, reads bool) (form url.Values, err string) {
 func (f *fakeAPI) carryOut(method string, form url.Values) any {
 	switch method {
 	case rest.AuthTest:
-		return map[string]any{"team_id": testTeam, "team": "Test", "user_id": testBotUser, "user": "hermes", "bot_id": testBotID, "url": "https://test.slack.test/"}
+		out := map[string]any{"team_id": testTeam, "team": "Test", "user_id": testBotUser, "user": "hermes", "url": "https://test.slack.test/"}
+		if !f.noBot {
+			out["bot_id"] = testBotID
+		}
+		return out
+	case rest.BotInfo:
+		return map[string]any{"bot": map[string]any{"id": form.Get("bot"), "app_id": f.appOfBot}}
 	case rest.UserInfo:
 		u := f.users[form.Get("user")]
 		if u == nil {
@@ -813,6 +824,9 @@ func (f *fakeAPI) complete(ch *fakeChannel, form url.Values) any {
 
 // fileInfo knows the message of a file from the second question on: Slack shares a file in its own time.
 func (f *fakeAPI) fileInfo(id string) any {
+	if file := f.fileInfoOf[id]; file != nil {
+		return map[string]any{"file": file}
+	}
 	file := f.files[id]
 	if file == nil {
 		return word("file_not_found")

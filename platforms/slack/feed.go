@@ -19,7 +19,7 @@ const (
 	// twice for that is recognised by its event id.
 	clockSlack = time.Minute
 	// lastWrite bounds the write of the state at the end.
-	lastWrite = 5 * time.Second
+	lastWrite = 2 * time.Second
 )
 
 // feeder hands the items of the queue to the inbox, in order. Only it calls Accept and stores the state.
@@ -266,7 +266,7 @@ func (f *feeder) hand(ctx context.Context, d draft) bool {
 	}
 	for _, i := range d.items {
 		if !i.atOnce() {
-			i.envelope.Ack()
+			i.envelope.Ack(context.WithoutCancel(ctx)) // it is stored, even if this is the end
 		}
 	}
 	f.queue.done(d.items)

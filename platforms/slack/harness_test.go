@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
@@ -26,8 +27,10 @@ type harness struct {
 func newHarness(t testing.TB) *harness {
 	h := &harness{fakeSlack: newFakeSlack(t)}
 	h.forgets = true
-	h.root = h.personSays("U0ANN", "C0GROUP", "", "the beginning of a thread")
+	h.personSays("U0ANN", "C0GROUP", "", "the beginning of a thread")
 	h.forgets = false
+	h.root = stampOf(time.Now().Add(-2 * maxMissedAge)) // long ago
+	h.channels["C0GROUP"].messages[0].TS = h.root
 	h.channels["C0GROUP"].Private = true // Bob would see a public one
 	return h
 }
@@ -39,7 +42,7 @@ func (h *harness) Open() (platforms.Bot, error) {
 	return openAt(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), Secrets: map[string]relay.Secret{secretApp: relay.NewSecret([]byte(testAppToken))},
 		APIBase: h.base, Values: quick, Log: h.log.Logger(),
-	}, pace{})
+	}, pace{check: 10 * time.Millisecond})
 }
 
 var (

@@ -55,7 +55,7 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	feeds.Go(func() { f.run(feeding) })
 
 	err := socketmode.New(socketmode.Options{
-		Ticket: p.ticket, HTTP: p.sockets.HTTP, Plain: strings.HasPrefix(p.base, "http:"), Wait: p.opts.Duration(keyAnswerWait),
+		Ticket: p.ticket, HTTP: p.sockets.HTTP, Plain: strings.HasPrefix(p.base, "http:"), Wait: p.opts.Duration(keyAnswerWait), Check: p.check,
 		Retry: p.retries(), Status: p.status, Log: p.log, Handler: r,
 	}).Run(ctx)
 	stopFeeding()
@@ -126,7 +126,7 @@ func (p *Bot) introduce(ctx context.Context) (self, error) {
 	case err != nil:
 		return self{}, err
 	case me.Team == "" || me.User == "":
-		return self{}, errors.New("Slack does not say who the bot is")
+		return self{}, errors.New("no word on who the bot is")
 	}
 	return self{Team: me.Team, User: me.User, Bot: me.Bot, Handle: me.Handle}, nil
 }
@@ -142,11 +142,11 @@ func (r *runner) Up(gap bool) error {
 }
 
 // Envelope implements socketmode.Handler. A press and a command are acknowledged before anything that could wait.
-func (r *runner) Envelope(e socketmode.Envelope) error {
+func (r *runner) Envelope(ctx context.Context, e socketmode.Envelope) error {
 	r.status.EventReceived()
 	i := item{envelope: e, at: time.Now()}
 	if i.atOnce() {
-		e.Ack()
+		e.Ack(ctx)
 	}
 	return r.put(i)
 }

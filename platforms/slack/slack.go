@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
@@ -115,7 +116,8 @@ type Bot struct {
 	// Connections of their own: what hangs there holds no message up.
 	sockets *httpcall.Client
 	files   *httpcall.Client
-	asides  chan aside // capacity maxWhispers
+	asides  chan aside    // capacity maxWhispers
+	check   time.Duration // when another program's socket is looked for again
 
 	*writer                // what it says
 	*roster                // who sees and who manages what
@@ -152,6 +154,7 @@ func openAt(o platforms.Options, at pace) (*Bot, error) {
 		sockets: httpcall.New(app, o.Transport, 0),
 		files:   httpcall.New(o.Token, o.Transport, 0),
 		asides:  make(chan aside, maxWhispers),
+		check:   at.check,
 		writer:  newWriter(o, opts, at),
 	}
 	p.roster = &roster{

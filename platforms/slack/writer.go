@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/socketmode"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -48,10 +49,11 @@ type writer struct {
 type pace struct {
 	post    ratelimit.Rate // in a channel
 	methods rest.PerMinute
+	check   time.Duration // socketmode's
 }
 
 // slacks is what Slack takes: one message a second in a channel, with "short bursts".
-var slacks = pace{ratelimit.Rate{Every: time.Second, Burst: 1}, rest.Slack}
+var slacks = pace{ratelimit.Rate{Every: time.Second, Burst: 1}, rest.Slack, socketmode.FirstCheck}
 
 func newWriter(o platforms.Options, opts platforms.Settings, at pace) *writer {
 	return &writer{

@@ -128,10 +128,16 @@ func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID
 		"nobody called @%s has written to a bot here, and bots cannot look people up on %s: let them write first, or send them a code", handle, network.Label)
 }
 
-// handle is the account's name that names a person; false: they are named by their id.
+// handle is the account's name that names a person; false: they are named by their id, which on some networks begins with
+// "@", too.
 func (s *people) handle(p relay.PlatformID, user relay.UserID) (string, bool) {
 	handle, named := strings.CutPrefix(string(user), "@")
-	if n, err := s.network(p); err == nil && n.IsHandle != nil {
+	n, err := s.network(p)
+	switch {
+	case err != nil:
+	case named && n.CheckID != nil && n.CheckID(string(user)) == nil:
+		return "", false
+	case n.IsHandle != nil:
 		named = named || n.IsHandle(handle)
 	}
 	return handle, named

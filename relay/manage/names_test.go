@@ -3,6 +3,7 @@ package manage_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,6 +109,26 @@ func TestLinkByANumber(t *testing.T) {
 	if b, err := w.Unbind(t.Context(), operator, who); err != nil || b.User != "r1" {
 		t.Errorf("unlinked %+v, %v", b, err)
 	}
+}
+
+// TestAnIDThatBeginsLikeAName: where ids begin with "@", too, they are ids, of people who have not written yet as well.
+func TestAnIDThatBeginsLikeAName(t *testing.T) {
+	live := &server{bots: []platforms.Bot{newBird("heron", "1")}}
+	w := newWorld(t, live)
+	w.change(func(s *manage.Settings) {
+		s.Networks = []platforms.Network{{Name: "heron", Label: "Heron", CheckID: func(s string) error {
+			if !strings.Contains(s, ":") {
+				return errors.New("want @name:server")
+			}
+			return nil
+		}}}
+	})
+	w.enroll(t, "home")
+	if b, err := w.Bind(t.Context(), operator, manage.Bind{Name: "home", Platform: "heron", User: "@ann:nest"}); err != nil || b.User != "@ann:nest" {
+		t.Errorf("linked %+v, %v", b, err)
+	}
+	_, err := w.Bind(t.Context(), operator, manage.Bind{Name: "home", Platform: "heron", User: "@ann"})
+	wantRefusal(t, err, manage.NotFound)
 }
 
 func TestNamesOfPeople(t *testing.T) {

@@ -30,6 +30,8 @@ type Link struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 	// DeepLinks open the bot with the code typed in, where the platform has such links and the bot was reached.
 	DeepLinks map[relay.PlatformID]string `json:"deepLinks"`
+	// Bang are the platforms where "/" does not reach a bot: people write "!link".
+	Bang []relay.PlatformID `json:"bang,omitempty"`
 }
 
 // LinkFor names the instance a code is wanted for, and where it shall be good.
@@ -61,6 +63,9 @@ func (s *people) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, err
 	for _, p := range s.bots() {
 		linker, ok := p.(platforms.DeepLinker)
 		network := p.ID().Platform
+		if _, knows := p.(platforms.CommandKnower); knows && !slices.Contains(l.Bang, network) && (f.Platform == "" || f.Platform == network) {
+			l.Bang = append(l.Bang, network)
+		}
 		if _, done := l.DeepLinks[network]; done || !ok || f.Platform != "" && f.Platform != network {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -35,6 +36,22 @@ func TestLinkOffersADeepLinkPerPlatform(t *testing.T) {
 	}
 	_, err = w.Link(t.Context(), system, manage.LinkFor{Name: "home", Platform: "pidgeon"})
 	wantField(t, err, "platform")
+}
+
+// TestLinkSaysWhereToWriteABang: on networks that keep "/" for themselves.
+func TestLinkSaysWhereToWriteABang(t *testing.T) {
+	knower := struct {
+		*bird
+		*platforms.CommandNames
+	}{newBird("raven", "1"), new(platforms.CommandNames)}
+	w := newWorld(t, nil, knower, newBird("pigeon", "1"))
+	w.enroll(t, "home")
+	for platform, want := range map[relay.PlatformID][]relay.PlatformID{"": {"raven"}, "raven": {"raven"}, "pigeon": nil} {
+		l, err := w.Link(t.Context(), system, manage.LinkFor{Name: "home", Platform: platform})
+		if diff := cmp.Diff(want, l.Bang); diff != "" || err != nil {
+			t.Errorf("for %q: %v (-want +got):\n%s", platform, err, diff)
+		}
+	}
 }
 
 // TestWhoGetsDirectMessages: whoever is bound to a second gateway is told that the first one keeps the direct

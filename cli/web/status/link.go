@@ -41,7 +41,11 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 		Code      string
 		ExpiresAt time.Time
 		Links     []deepLink
-	}{name, l.Code, l.ExpiresAt, nil}
+		Bang      []string
+	}{name, l.Code, l.ExpiresAt, nil, nil}
+	for _, p := range l.Bang {
+		shown.Bang = append(shown.Bang, label(s.o.Labels, p))
+	}
 	for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
 		if address := l.DeepLinks[p]; len(address) <= maxLink && strings.HasPrefix(address, "https://") {
 			rows := qr.Rows(address)

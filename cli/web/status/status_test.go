@@ -132,6 +132,7 @@ func healthy() *fake {
 		link: manage.Link{
 			Code: "KQ2-9F4-M7X", ExpiresAt: noon.Add(10 * time.Minute),
 			DeepLinks: map[relay.PlatformID]string{"telegram": "https://t.me/our_bot?start=KQ29F4M7X", "evil": "javascript:alert(1)"},
+			Bang:      []relay.PlatformID{"slack"},
 		},
 	}
 }
@@ -285,7 +286,7 @@ func TestLink(t *testing.T) {
 	if f.linked != "home" || f.by.Kind != audit.ActorWeb {
 		t.Errorf("a code for %q by %+v, want home, web", f.linked, f.by)
 	}
-	for _, want := range []string{"/link KQ2-9F4-M7X", `href="https://t.me/our_bot?start=KQ29F4M7X"`, `<svg class="qr" role="img" aria-label="The link to Telegram as a QR code"`} {
+	for _, want := range []string{"/link KQ2-9F4-M7X", "!link KQ2-9F4-M7X", `href="https://t.me/our_bot?start=KQ29F4M7X"`, `<svg class="qr" role="img" aria-label="The link to Telegram as a QR code"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s", want)
 		}

@@ -27,7 +27,7 @@ const (
 // Why this side ended a connection.
 var (
 	errNonsense = errors.New("what came makes no sense")
-	errDisabled = errors.New("Socket Mode is switched off")
+	errDisabled = errors.New("the app takes no sockets: Socket Mode is switched off")
 	errRetired  = errors.New("the next socket stands")
 )
 
@@ -41,11 +41,11 @@ type Envelope struct {
 
 // Ack tells Slack that the envelope was taken in: else Slack delivers it again. It takes a bounded while. If the socket it
 // came on is gone, nothing happens, and it comes again.
-func (e Envelope) Ack() {
+func (e Envelope) Ack(ctx context.Context) {
 	if e.conn == nil { // made by a test
 		return
 	}
-	if err := e.conn.Send(context.Background(), ack{e.ID}); err != nil {
+	if err := e.conn.Send(ctx, ack{e.ID}); err != nil {
 		e.conn.HangUp(err)
 	}
 	e.conn.settled()
@@ -78,7 +78,7 @@ func (c *conn) Allowance() time.Duration {
 }
 
 // Take implements socket.Reader.
-func (c *conn) Take(_ context.Context, raw []byte, whole bool) error {
+func (c *conn) Take(ctx context.Context, raw []byte, whole bool) error {
 	if !whole {
 		c.to.Log.Warn("slack message skipped: too large")
 		return nil // without an acknowledgement: Slack gives it up after a few more tries
@@ -111,7 +111,7 @@ func (c *conn) Take(_ context.Context, raw []byte, whole bool) error {
 		c.mu.Lock()
 		c.open++
 		c.mu.Unlock()
-		return c.to.Handler.Envelope(Envelope{ID: s.ID, Type: s.Type, Payload: s.Payload, conn: c})
+		return c.to.Handler.Envelope(ctx, Envelope{ID: s.ID, Type: s.Type, Payload: s.Payload, conn: c})
 	}
 	return nil
 }

@@ -38,10 +38,9 @@ const (
 	steady = time.Minute
 	// patientFailures in a row are normal; after more the state is Degraded.
 	patientFailures = 2
-	// firstCheck is when a hello that counted somebody else's socket is checked by a new one: Slack may not have noticed
-	// the end of ours yet. If it counts one again, it is looked at from time to time, at most every lastCheck.
-	firstCheck = time.Minute
-	lastCheck  = 30 * time.Minute
+	// FirstCheck is when a hello that counted somebody else's socket is checked by a new one: Slack may not have noticed
+	// the end of ours yet. If it counts one again, it is looked at from time to time, at most thirty times as late.
+	FirstCheck = time.Minute
 )
 
 // OtherProgram begins the reason of a bot whose app another program has a socket of.
@@ -57,7 +56,7 @@ type Handler interface {
 	// Up is called when a socket stands, before what comes on it. gap: none stood before, so that something may be missing.
 	Up(gap bool) error
 	// Envelope takes one. Neither must wait; their errors end the connection.
-	Envelope(e Envelope) error
+	Envelope(ctx context.Context, e Envelope) error
 }
 
 // Options are what a Mode needs.
@@ -68,6 +67,7 @@ type Options struct {
 	HTTP   *http.Client // that dials
 	Plain  bool         // sockets without encryption are taken: the API is on this machine or network, without it, too
 	Wait   time.Duration
+	Check  time.Duration   // FirstCheck, but for tests
 	Retry  backoff.Backoff // between attempts
 	Status *status.Tracker
 	Log    *slog.Logger
@@ -201,7 +201,7 @@ func (m *Mode) check() <-chan time.Time {
 	if m.suspicion == 0 {
 		return nil
 	}
-	return time.After(min(firstCheck<<min(m.suspicion-1, 10), lastCheck))
+	return time.After(min(m.Check<<min(m.suspicion-1, 10), 30*m.Check))
 }
 
 // trouble says in the status and the log that an attempt failed or a connection was lost, and pauses. While cur stands

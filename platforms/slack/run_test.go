@@ -1,0 +1,273 @@
+package slack
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// TestCatchUp: what was said while no socket stood comes from the history of the chats that matter, threads too, in order,
+// once, and before what is said afterwards. What the bot said itself does not come.
+func TestCatchUp(t *testing.T) {
+	h, in := newHarness(t), newInbox("C0GROUP", "C0NOBODY")
+	h.forgets = true
+	r := start(t, h, in)
+	r.connected(t)
+	h.personSays("U0ANN", "C0GROUP", "", "before")
+	asked := h.personSays("U0ANN", "C0GROUP", "", "<@"+testBotUser+"> a question")
+	h.personSays("U0BOB", "D0BOB", "", "in private")
+	in.await(t, "before", "a question", "in private")
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.alone(t)
+	h.personSays("U0ANN", "C0GROUP", "", "missed one")
+	h.personSays("U0ANN", "C0GROUP", asked, "missed in a known thread")
+	h.personSays("U0ANN", "C0GROUP", h.root, "missed in an old thread")
+	h.personSays("U0ANN", "C0OTHER", "", "in a chat that does not matter")
+	fresh := h.personSays("U0ANN", "C0GROUP", "", "missed two")
+	h.personSays("U0ANN", "C0GROUP", fresh, "missed in a new thread")
+	h.Echo(t.Context(), 1, "the bot's own")
+	h.refuse(rest.ChannelHistory, "1") // a second's pause
+	h.refuse(rest.ThreadReplies, "internal_error")
+	r = start(t, h, in)
+	r.connected(t)
+	h.personSays("U0ANN", "C0GROUP", "", "afterwards")
+	in.await(t, "before", "a question", "in private", "missed one", "missed in a known thread", "missed two", "missed in a new thread", "afterwards")
+	if ev := in.event(t, "missed in a known thread"); ev.Source.ThreadID != relay.ThreadID(asked) || !ev.Traits.Addressed {
+		t.Errorf("a missed reply: %+v", ev)
+	}
+	h.settled(t)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inside > 0 {
+		t.Errorf("%d calls within a penalty", h.inside)
+	}
+}
+
+// TestCatchUpHasBounds: of one channel at most maxMissed messages, the newest.
+func TestCatchUpHasBounds(t *testing.T) {
+	h, in := newHarness(t), newInbox("C0GROUP")
+	h.forgets = true
+	r := start(t, h, in)
+	r.connected(t)
+	h.personSays("U0ANN", "C0GROUP", "", "before")
+	in.await(t, "before")
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.alone(t)
+	for n := range maxMissed + 50 {
+		h.personSays("U0ANN", "C0GROUP", "", fmt.Sprint("line ", n))
+	}
+	r = start(t, h, in)
+	last := fmt.Sprint("line ", maxMissed+49)
+	in.event(t, last)
+	if got := in.heard(); len(got) != 1+maxMissed || got[1] != "line 50" {
+		t.Errorf("%d messages, from %q", len(got)-1, got[1])
+	}
+}
+
+// TestHandover: when Slack asks to connect again, the next socket stands before the old one is let go, which stays until what
+// came on it is acknowledged; nothing is fetched, for nothing is missing.
+func TestHandover(t *testing.T) {
+	h, in := newHarness(t), newInbox("C0GROUP")
+	h.forgets = true
+	r := start(t, h, in)
+	r.connected(t)
+	for n, reason := range []string{"warning", "refresh_requested", "something new"} {
+		release := make(chan struct{})
+		in.mu.Lock()
+		in.block = release
+		in.mu.Unlock()
+		h.personSays("U0ANN", "C0GROUP", "", fmt.Sprint("on the old one ", n))
+		h.rotate(reason)
+		await(t, func() string {
+			if open, sockets := h.unsettled(); sockets != 2 || open != 1 {
+				return fmt.Sprintf("%d sockets, %d envelopes open; want both sockets while one envelope waits", sockets, open)
+			}
+			return ""
+		})
+		h.personSays("U0ANN", "C0GROUP", "", fmt.Sprint("on the next one ", n))
+		in.mu.Lock()
+		in.block = nil
+		in.mu.Unlock()
+		close(release)
+		await(t, func() string {
+			if open, sockets := h.unsettled(); sockets != 1 || open != 0 {
+				return fmt.Sprintf("%d sockets, %d envelopes open; want one, and none", sockets, open)
+			}
+			return ""
+		})
+		if s := r.Status(); s.State != platforms.Connected {
+			t.Errorf("the state is %s: %s", s.State, s.Reason)
+		}
+	}
+	in.await(t, "on the old one 0", "on the next one 0", "on the old one 1", "on the next one 1", "on the old one 2", "on the next one 2")
+	if n := len(h.called(rest.ChannelHistory)); n != 0 {
+		t.Errorf("the history was asked for %d times", n)
+	}
+}
+
+// TestAcknowledgements: a message is acknowledged when it is stored, a press and a command at once.
+func TestAcknowledgements(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	release := make(chan struct{})
+	in.block = release
+	ts := h.personSays("U0ANN", "C0GROUP", "", "a message")
+	m, _ := h.messageAt("C0GROUP", relay.MessageID(ts))
+	h.press("U0ANN", "C0GROUP", m, "hp1:p1:yes", "Yes")
+	h.command("U0ANN", "C0OTHER", "new and more")
+	await(t, func() string {
+		h.smu.Lock()
+		defer h.smu.Unlock()
+		if len(h.acked) != 2 {
+			return fmt.Sprintf("acknowledged before anything is stored: %q; want the press and the command", h.acked)
+		}
+		return ""
+	})
+	close(release)
+	in.await(t, "a message", "/yes", "/new and more")
+	h.settled(t)
+	ev := in.event(t, "/new and more")
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := slices.IndexFunc(in.batches, func(b platforms.Batch) bool { return len(b.Capabilities) > 0 })
+	if n < 0 {
+		t.Fatal("a command brought no capability")
+	}
+	if c := in.batches[n].Capabilities[0]; c.Event != ev.ID || c.ID != string(ev.MessageID) || !strings.Contains(c.Token.RevealString(), "/commands/") {
+		t.Errorf("the capability %+v is not for %+v", c, ev)
+	}
+}
+
+// TestPressesOutliveAStop: what was acknowledged at once is stored before Run returns.
+func TestPressesOutliveAStop(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	in.mu.Lock()
+	in.refuse = errors.New("the disk is full")
+	in.mu.Unlock()
+	h.command("U0ANN", "C0OTHER", "wait for me")
+	await(t, func() string {
+		if n, _ := h.unsettled(); n > 0 {
+			return "the command is not acknowledged"
+		}
+		return ""
+	})
+	in.mu.Lock()
+	in.refuse = nil
+	in.mu.Unlock()
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.alone(t)
+	in.await(t, "wait for me")
+}
+
+// TestRefusedPress: who pressed a button in vain reads why, alone.
+func TestRefusedPress(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	ts := h.personSays("U0ANN", "C0GROUP", "", "a question")
+	m, _ := h.messageAt("C0GROUP", relay.MessageID(ts))
+	h.press("U0BOB", "C0GROUP", m, "hp1:p1:yes", "Yes")
+	ev := in.event(t, "/yes")
+	in.mu.Lock()
+	for _, b := range in.batches {
+		if b.Refused != nil {
+			b.Refused(ev.ID, "This question is not for <you>")
+		}
+	}
+	in.mu.Unlock()
+	await(t, func() string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if !slices.ContainsFunc(h.calls, func(c fakeCall) bool { return c.method == "response_url" }) {
+			return "nothing was whispered"
+		}
+		return ""
+	})
+}
+
+// TestOtherProgram: a socket of somebody else is a finding, until it is gone.
+func TestOtherProgram(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	h.foreign = 1
+	r := start(t, h, in)
+	await(t, func() string {
+		if s := r.Status(); s.State != platforms.Degraded || !strings.HasPrefix(s.Reason, "another program") {
+			return fmt.Sprintf("with another program's socket the state is %s: %s", s.State, s.Reason)
+		}
+		return ""
+	})
+	x := r.Examine(t.Context(), nil)
+	if len(x.Findings) != 1 || x.Findings[0].Code != "HC103" {
+		t.Errorf("doctor finds %+v", x.Findings)
+	}
+	h.smu.Lock()
+	h.foreign = 0
+	h.smu.Unlock()
+	r.connected(t)
+}
+
+// TestTrouble: what the state says while no socket stands, and that it ends by itself.
+func TestTrouble(t *testing.T) {
+	for word, want := range map[string]string{
+		"missing_scope": "missing_scope", "internal_error": "internal_error", "ratelimited": "left alone",
+	} {
+		t.Run(word, func(t *testing.T) {
+			h, in := newHarness(t), newInbox()
+			h.refuse(rest.OpenSocket, slices.Repeat([]string{word}, 5)...)
+			r := start(t, h, in)
+			if word == "ratelimited" {
+				want = word
+			}
+			await(t, func() string {
+				if s := r.Status(); !strings.Contains(s.Reason, want) {
+					return fmt.Sprintf("the state is %s: %s", s.State, s.Reason)
+				}
+				return ""
+			})
+			r.connected(t)
+			noSecrets(t, h, in, fmt.Sprint(r.Status()))
+		})
+	}
+}
+
+// TestRevokedTokens: each of the two ends Run, with words that say which.
+func TestRevokedTokens(t *testing.T) {
+	for name, tc := range map[string]struct {
+		revoke func(*harness)
+		says   string
+	}{
+		"the bot's": {func(h *harness) { h.token = "xoxb-another" }, "the bot's token"},
+		"the app's": {func(h *harness) { h.appToken = "xapp-another" }, "the app token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, in := newHarness(t), newInbox()
+			tc.revoke(h)
+			r := start(t, h, in)
+			await(t, func() string {
+				if s := r.Status(); s.State != platforms.BadCredentials || !strings.Contains(s.Reason, tc.says) {
+					return fmt.Sprintf("the state is %s: %s", s.State, s.Reason)
+				}
+				return ""
+			})
+			if err := r.stop(); !errors.Is(err, relay.ErrBadCredentials) {
+				t.Errorf("Run returned %v", err)
+			}
+			noSecrets(t, h, in, fmt.Sprint(r.Status()))
+		})
+	}
+}
