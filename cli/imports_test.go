@@ -154,14 +154,14 @@ func TestStrays(t *testing.T) {
 		"the standard library":     {"relay", "context net/http", ""},
 		"another module":           {"store", "go.etcd.io/bbolt " + module + "-else/store", ""},
 		"what the table says":      {"relay/gate", module + "/relay", ""},
-		"a pattern":                {"platforms/matrix", module + "/platforms/ratelimit", ""},
-		"a pattern on the right":   {"cli", module + "/platforms/matrix", ""},
+		"a pattern":                {"platforms/mattermost", module + "/platforms/ratelimit", ""},
+		"a pattern on the right":   {"cli", module + "/platforms/mattermost", ""},
 		"a platform and the store": {"platforms/local", module + "/store", "platforms/local imports store, which mayImport does not allow"},
 		"the exact name wins":      {"platforms/ratelimit", module + "/platforms/backoff", "platforms/ratelimit imports platforms/backoff, which mayImport does not allow"},
 		"the root":                 {".", module + "/relay", ". imports relay, which mayImport does not allow"},
 		"nobody imports the root":  {"cli", module, "cli imports ., which mayImport does not allow"},
 		"a package nobody placed":  {"relay/new", "", "relay/new stands nowhere in mayImport"},
-		"a pattern goes one deep":  {"platforms/matrix/sync", "", "platforms/matrix/sync stands nowhere in mayImport"},
+		"a pattern goes one deep":  {"platforms/mattermost/sync", "", "platforms/mattermost/sync stands nowhere in mayImport"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(strays(map[string][]string{tc.pkg: strings.Fields(tc.imports)}), "; ")
@@ -223,7 +223,7 @@ func unused(imports map[string][]string) []string {
 }
 
 func TestUnused(t *testing.T) {
-	imports := map[string][]string{"relay/count": {module + "/relay/gate"}, "platforms/matrix": {module + "/platforms/ratelimit"}}
+	imports := map[string][]string{"relay/count": {module + "/relay/gate"}, "platforms/mattermost": {module + "/platforms/ratelimit"}}
 	got := unused(imports)
 	for sentence, want := range map[string]bool{
 		"relay/gate may import relay, and does not":                true, // nobody has that package here

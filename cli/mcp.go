@@ -72,7 +72,7 @@ spool on this machine until the client confirms it. See hermes-connector help mc
 		if o.Credential, err = client.ReadCredential(env); err != nil {
 			return usageError{fmt.Errorf("%w; hermes-connector enroll %s --mcp > %s.env makes credentials, and --env FILE reads them from a file", err, name, name)}
 		}
-		o.Mend = "run `hermes-connector gateway rotate " + string(o.Credential.ID) + "` where the connector runs, put its lines in the place of the old ones, and start this again"
+		o.Mend = "run `hermes-connector gateway rotate " + string(o.Credential.ID) + "` where the connector runs (if it was revoked: `hermes-connector enroll " + string(o.Credential.ID) + " --mcp`), put its lines in the place of the old ones, and start this again"
 		o.In, o.Out, o.Log = a.stdin, a.stdout, a.logger(config.Log{}, new(slog.LevelVar))
 		ctx, _, release := signals(cmd.Context(), nil)
 		defer release()

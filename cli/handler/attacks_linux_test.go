@@ -3,8 +3,10 @@ package handler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -240,4 +242,54 @@ func TestAKilledRunnerLeavesNothing(t *testing.T) {
 	if n != 0 || err != nil { // at its end nobody holds the other end
 		t.Errorf("its children live on: %v", err)
 	}
+}
+
+// halfName is in the environment of the runner that TestAKilledRunnerLeavesNoHalfCage kills: its folder.
+const halfName = "HANDLER_TEST_HALF"
+
+// TestAKilledRunnerLeavesNoHalfCage: nor what bwrap has begun that was still making the cage.
+func TestAKilledRunnerLeavesNoHalfCage(t *testing.T) {
+	if dir := os.Getenv(halfName); dir != "" {
+		Tools{bwrap: dir + "/bwrap"}.run(t.Context(), &Handler{Run: []string{"/usr/bin/true"}, Timeout: maxTimeout}, "", dir, nil)
+		return
+	}
+	dir := folder(t, map[string]string{"bwrap": "#!/bin/sh\nsleep 600 &\n: >\"${0%/*}/begun\"\nwait\n"})
+	runner := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	runner.Env = append(os.Environ(), halfName+"="+dir)
+	if err := runner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	group := 0
+	for range 1000 {
+		if _, err := os.Stat(dir + "/begun"); err == nil {
+			var raw []byte
+			for _, task := range tasksOf(runner.Process.Pid) { // the thread that started it is its parent
+				more, _ := os.ReadFile(task + "/children")
+				raw = append(raw, more...)
+			}
+			_, _ = fmt.Sscan(string(raw), &group)
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	if group == 0 {
+		t.Fatal("nothing began")
+	}
+	if err := runner.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = runner.Wait()
+	for range 1000 {
+		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+			return
+		}
+		<-time.After(10 * time.Millisecond) // what was killed is there a moment longer
+	}
+	t.Error("what bwrap began is left")
+	_ = syscall.Kill(-group, syscall.SIGKILL)
+}
+
+func tasksOf(pid int) []string {
+	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid)) // the pattern is good
+	return all
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -89,8 +90,10 @@ func (a *approvals) run(ctx context.Context, sp *spool.Spool) {
 		select {
 		case r := <-a.came:
 			if err := a.ask(a.server.life, sp, r); err != nil && ctx.Err() == nil {
-				a.server.o.Log.Warn("a person was not asked for permission", "err", err)
-				a.close(r.ID)
+				a.server.o.Log.Warn("a person may not have been asked for permission", "err", err)
+				if refusal, ok := errors.AsType[*relay.ActionError](err); ok && refusal.Outcome == relay.NotSent || errors.Is(err, client.ErrNoLink) {
+					a.close(r.ID) // nobody can answer it
+				}
 			}
 		case <-ctx.Done():
 			return

@@ -133,10 +133,16 @@ func TestSend(t *testing.T) {
 	if got := r.poll(nil); len(got.Events) != 0 {
 		t.Errorf("the answered event still waits: %+v", got)
 	}
+	if got := r.tool("messages_send", object{"target": "telegram:99", "text": "a"}); got.IsError { // a chat that nobody has seen
+		t.Errorf("to a target: %+v", got)
+	}
+	if got := r.tool("conversations_list", nil); !strings.Contains(got.Content[0].Text, `"count":1`) {
+		t.Errorf("conversations are %s", got.Content[0].Text)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	want := relay.Send{Chat: "-5", Content: "thanks", ReplyTo: "m", Meta: relay.Metadata{ThreadID: "3", Scope: "s", UserID: "7", Notify: true}}
-	if got := c.acts[len(c.acts)-1]; got != want {
+	if got := c.acts[len(c.acts)-2]; got != want {
 		t.Errorf("sent %+v, want %+v", got, want)
 	}
 	times := make(map[string]int)

@@ -120,7 +120,10 @@ func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 		o = s.carry(m)
 	}
 	var past *spool.Said
-	if o.Status == statusSent || o.Status == statusQueued {
+	switch {
+	case o.Status != statusSent && o.Status != statusQueued:
+		m.confirms = 0
+	case m.chat.Source.ChatType != "": // else it is not known which conversation of the chat that is
 		past = &spool.Said{Key: m.chat.Key, Text: m.text}
 		if n := len(o.MessageIDs); n > 0 {
 			past.ID = o.MessageIDs[n-1]

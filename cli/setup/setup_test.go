@@ -364,6 +364,54 @@ func TestAPasswordIsUsedOnce(t *testing.T) {
 	})
 }
 
+// TestTwoCredentials: a network whose bots have two is asked for both, the second is kept in a file of its own, and neither is
+// shown.
+func TestTwoCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		p := sitting(t, dir, func(o *Options) {
+			n := networkOf("slack", "/", 2)
+			n.Label, n.Unscoped = "Slack", true
+			n.Secrets = []platforms.SecretKey{{Name: "app_token", Help: "the app's own", Check: func(s relay.Secret) error {
+				if !strings.HasPrefix(s.RevealString(), "xapp-") {
+					return errors.New("want xapp-")
+				}
+				return nil
+			}}}
+			n.Open = func(o platforms.Options) (platforms.Bot, error) {
+				if o.Secrets["app_token"].RevealString() != "xapp-hunter2" {
+					return nil, errors.New("opened without the app's token")
+				}
+				return aBot{id: relay.Bot{Platform: "slack", ID: "A1"}, token: o.Token, asked: new(int)}, nil
+			}
+			o.Networks = append(o.Networks, n)
+		})
+		var shown strings.Builder
+		for _, turn := range [][2]string{
+			{"[1] > ", "one/twotwotwo"},
+			{"Its app_token: the app's own (it is not shown while you paste it):", "one/twotwotwo"},
+			{"want xapp-", " xapp-hunter2 "},
+			{"Where do your gateways run?", ""}, {"What may open them?", "no"}, {"How should the server run?", "no"}, {"What should it be called?", "no"},
+			{"platform = \"slack\"\n      token_file = \"slack.token\"\n      app_token_file = \"slack-app_token.token\"\n", "y"},
+		} {
+			shown.WriteString(p.said.String())
+			p.sees(turn[0])
+			p.types(turn[1])
+		}
+		_ = p.leaves()
+		for file, want := range map[string]string{"slack.token": "one/twotwotwo\n", "slack-app_token.token": "xapp-hunter2\n"} {
+			if raw, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(raw) != want {
+				t.Errorf("%s holds %q, %v", file, raw, err)
+			}
+		}
+		for _, secret := range []string{"hunter2", "twotwotwo"} {
+			if strings.Contains(shown.String()+p.said.String(), secret) {
+				t.Errorf("%q was shown", secret)
+			}
+		}
+	})
+}
+
 // TestTheLinesComeByHand: setup waits until a file that it does not edit has the lines, says what is wrong with it once,
 // and continues.
 func TestTheLinesComeByHand(t *testing.T) {

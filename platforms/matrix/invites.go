@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -111,10 +112,11 @@ func (l *runner) follow(ctx context.Context) {
 			err := l.client.call(ctx, request{
 				what: what, method: http.MethodPost, path: inRoom(chat, what), in: struct{}{}, within: joinTimeout,
 			})
-			if err != nil && !refusedForGood(err) {
+			f := httpcall.FaultOf(err)
+			if err != nil && (f.Sent != httpcall.Refused || f.Limited() || refusedToken(err)) {
 				continue
 			}
-			if err != nil {
+			if err != nil && !in.Decline {
 				l.log.Warn("matrix: an invitation cannot be followed", "room", chat, "err", err)
 			}
 			delete(waiting, chat)

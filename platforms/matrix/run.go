@@ -26,8 +26,11 @@ import (
 // maxTold is of how many encrypted rooms it is remembered that they were told.
 const maxTold = 1000
 
-// filter is what a sync brings: of a room's state what counts here, without its members, who may be thousands.
-var filter = func() string {
+// What a sync brings. The first one is there for the rooms' state, not for what was said.
+var firstFilter, nextFilter = filter(1), filter(batchSize)
+
+// filter asks, of each room, for so many events, and of its state for what counts here: not its members, who may be thousands.
+func filter(events int) string {
 	types := func(t ...event.Type) (names []string) {
 		for _, x := range t {
 			names = append(names, x.Type)
@@ -40,14 +43,14 @@ var filter = func() string {
 		"presence": none, "account_data": none,
 		"room": object{
 			"ephemeral": none, "account_data": none,
-			"timeline": object{"limit": batchSize},
+			"timeline": object{"limit": events},
 			"state": object{"types": types(
 				event.StateRoomName, event.StateCanonicalAlias, event.StateTopic, event.StateEncryption, event.StateTombstone, event.StateCreate,
 			)},
 		},
 	})
 	return string(raw)
-}()
+}
 
 // runner is one Run: the loop and what only it touches.
 type runner struct {
@@ -194,9 +197,10 @@ func (l *runner) hold() time.Duration {
 
 // sync asks what came since the position.
 func (l *runner) sync(ctx context.Context, hold time.Duration) (*answer, error) {
-	query := url.Values{"filter": {filter}, "timeout": {strconv.FormatInt(hold.Milliseconds(), 10)}}
+	query := url.Values{"filter": {firstFilter}, "timeout": {strconv.FormatInt(hold.Milliseconds(), 10)}}
 	if l.at.Next != "" {
 		query.Set("since", l.at.Next)
+		query.Set("filter", nextFilter)
 		if !l.whole {
 			query.Set("full_state", "true")
 		}

@@ -114,6 +114,10 @@ func TestTheFirstSyncTakesNoHistory(t *testing.T) {
 	if diff := cmp.Diff([]string{"new", "after it came"}, b.texts()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
+	syncs := b.fake.called("sync")
+	if first, next := syncs[0].query, syncs[1].query; first.Get("since") != "" || !strings.Contains(first.Get("filter"), `"limit":1}`) || !strings.Contains(next.Get("filter"), `"limit":100}`) {
+		t.Errorf("the first sync asks for %v, the next for %v", first, next)
+	}
 }
 
 // TestARestartInTheMiddleOfABatch: the disk took the first part of what one answer brought, and the process died. All of it comes once.
@@ -200,7 +204,7 @@ func TestAFlood(t *testing.T) {
 	}
 	b.fake.fail("send", fault{status: 429, code: "M_LIMIT_EXCEEDED", retry: 700})
 	go send(0)
-	b.until("the penalty is known", func() bool { return b.turns.Limiter.Closed(groupRoom) })
+	b.until("the penalty is known, or over", func() bool { return b.turns.Limiter.Closed(groupRoom) || len(b.fake.called("send")) > 0 })
 	n := long.Pick(10, 200)
 	for i := range n {
 		go send(i + 1)
@@ -253,6 +257,15 @@ func TestInvitations(t *testing.T) {
 	b.stop()
 	b.start()
 	b.until("the later one is taken", func() bool { return is("!later:"+server) == "join" })
+	// What nobody can enter any more is not tried for ever.
+	b.fake.fail("join", fault{status: 404, code: "M_UNKNOWN"})
+	invite("!nowhere:"+server, ann, false)
+	b.until("it was tried", func() bool { return strings.Contains(b.log.String(), "cannot be followed") })
+	b.fake.say(annRoom, ann, "and on")
+	b.until("it is forgotten", func() bool {
+		raw, _ := b.in.Cursor(t.Context())
+		return !bytes.Contains(raw, []byte("!nowhere"))
+	})
 }
 
 // TestAMove: only two rooms that name each other are one.

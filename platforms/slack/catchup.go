@@ -22,14 +22,17 @@ const (
 	maxMissedAge = 24 * time.Hour
 	// missedPage is how many messages Slack is asked for at once.
 	missedPage = 200
-	// maxThreads is in how many threads of one channel missed replies are looked for.
-	maxThreads = 20
+	// maxThreads is in how many threads of one channel missed replies are looked for, the newest that the history shows to
+	// have some, and knownThreads in how many of the newest that the bot takes part in, of which it does not: each is a
+	// question of its own, of which Slack takes so many a minute, and meanwhile the channel waits.
+	maxThreads   = 20
+	knownThreads = 5
 	// maxTries is how often a channel that cannot be read now is tried again.
 	maxTries = 20
 )
 
-// catchup is about the messages missed while no socket stood. Each channel that matters is looked at in turn. What comes from
-// it meanwhile waits; all other channels go on.
+// catchup is about the messages missed while no socket stood. Each channel that matters is looked at in turn, on a goroutine
+// of its own. What comes from the channels that wait for that is held back; all others go on.
 type catchup struct {
 	due     time.Time // when to go on; zero: nothing is missing
 	planned bool      // the channels are known
@@ -38,10 +41,23 @@ type catchup struct {
 	held    map[relay.ChatID][]item
 	tries   int // in a row that failed
 	found   int
+	// looking: a channel is being looked at. What was found comes on looked, which has room for it.
+	looking bool
+	looked  chan fetched
 }
 
-// in is how long it is until a catch-up goes on; false if nothing is missing.
-func (c *catchup) in() (time.Duration, bool) { return time.Until(c.due), !c.due.IsZero() }
+// fetched is what was missed in a channel.
+type fetched struct {
+	chat relay.ChatID
+	from string
+	all  []missedMessage
+	err  error
+}
+
+// in is how long it is until a catch-up goes on; false if nothing is missing, or a channel is being looked at.
+func (c *catchup) in() (time.Duration, bool) {
+	return time.Until(c.due), !c.due.IsZero() && !c.looking
+}
 
 // begin plans a catch-up: there was a gap.
 func (f *feeder) begin() {
@@ -119,52 +135,94 @@ func (f *feeder) release(ctx context.Context, chat relay.ChatID) {
 	}
 }
 
-// catchUp takes one step: it learns which channels matter, or catches up with one of them.
+// catchUp takes one step: it learns which channels matter, or has one of them looked at.
 func (f *feeder) catchUp(ctx context.Context) {
 	c := &f.catchup
-	var err error
-	switch {
-	case !c.planned:
-		if err = f.plan(ctx); err == nil {
-			for chat := range c.held {
-				if !slices.Contains(c.waits, chat) {
-					f.release(ctx, chat)
-				}
+	if !c.planned {
+		if err := f.plan(ctx); err != nil {
+			f.postpone(ctx, err)
+			return
+		}
+		for chat := range c.held {
+			if !slices.Contains(c.waits, chat) {
+				f.release(ctx, chat)
 			}
 		}
-	case len(c.waits) > 0:
-		var n int
-		if n, err = f.missed(ctx, c.waits[0]); err == nil {
-			c.found, c.tries = c.found+n, 0
-			chat := c.waits[0]
-			c.waits = c.waits[1:]
-			f.release(ctx, chat)
+	}
+	if len(c.waits) == 0 {
+		f.caughtUp()
+		return
+	}
+	for n, chat := range c.waits {
+		if len(c.held[chat]) > 0 { // something waits for it
+			c.waits[0], c.waits[n] = chat, c.waits[0]
+			break
 		}
 	}
+	chat, from := c.waits[0], c.from
+	c.looking = true
+	go func() {
+		all, err := f.missed(ctx, chat, from)
+		c.looked <- fetched{chat, from, all, err}
+	}()
+}
+
+// take hands in what was missed in a channel, the oldest first, and then what was held back of it.
+func (f *feeder) take(ctx context.Context, x fetched) {
+	c := &f.catchup
+	c.looking = false
+	switch {
+	case !c.planned || len(c.waits) == 0 || c.waits[0] != x.chat || c.from != x.from: // there was another gap meanwhile
+		return
+	case x.err != nil:
+		f.postpone(ctx, x.err)
+		return
+	}
+	for part := range slices.Chunk(x.all, maxBatch) {
+		var d draft
+		n := normaliser{bot: f.bot, self: f.memory.read().Self, names: asking{f.workspace, ctx}, commands: &f.CommandNames}
+		for _, m := range part {
+			if err := f.again(&d, n, &m.data); err != nil {
+				d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: m.raw, Err: err})
+			}
+		}
+		if !f.hand(ctx, d) {
+			return
+		}
+	}
+	c.found, c.tries, c.waits = c.found+len(x.all), 0, c.waits[1:]
+	f.release(ctx, x.chat)
+}
+
+// postpone has what failed tried again later, so often.
+func (f *feeder) postpone(ctx context.Context, err error) {
+	c := &f.catchup
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil {
-		c.tries++
-		retry := f.retries()
-		retry.Max, retry.Failures = 10*retry.Max, c.tries
-		delay := max(retry.Next(), httpcall.FaultOf(err).RetryAfter)
-		c.due = time.Now().Add(delay)
-		f.log.Warn("slack messages missed meanwhile not fetched; trying again", "in", delay, "err", err)
-		if c.tries < maxTries {
-			return
-		}
-		f.log.Error("slack messages missed meanwhile not fetched; giving up", "channels", len(c.waits))
-		for chat := range c.held {
-			f.release(ctx, chat)
-		}
-		c.planned, c.waits = true, nil
+	c.tries++
+	retry := f.retries()
+	retry.Max, retry.Failures = 10*retry.Max, c.tries
+	delay := max(retry.Next(), httpcall.FaultOf(err).RetryAfter)
+	c.due = time.Now().Add(delay)
+	f.log.Warn("slack messages missed meanwhile not fetched; trying again", "in", delay, "err", err)
+	if c.tries < maxTries {
+		return
 	}
-	if c.planned && len(c.waits) == 0 && ctx.Err() == nil {
-		f.log.Info("slack caught up", "events", c.found)
-		c.due, c.held, c.found = time.Time{}, nil, 0
-		f.memory.change(func(s *state) { s.Gap = "" })
+	f.log.Error("slack messages missed meanwhile not fetched; giving up", "channels", len(c.waits))
+	for chat := range c.held {
+		f.release(ctx, chat)
 	}
+	c.planned, c.waits = true, nil
+	f.caughtUp()
+}
+
+// caughtUp notes that nothing is missing any more.
+func (f *feeder) caughtUp() {
+	c := &f.catchup
+	f.log.Info("slack caught up", "events", c.found)
+	c.due, c.found = time.Time{}, 0
+	f.memory.change(func(s *state) { s.Gap = "" })
 }
 
 // plan learns which channels matter: those with a grant or a conversation, and known direct messages.
@@ -178,9 +236,23 @@ func (f *feeder) plan(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("known chats: %w", err)
 		}
+		whole := false // all of the workspace counts
 		for _, p := range places {
-			if p.Platform == Name && checkChat(p.Chat) == nil {
+			switch {
+			case p.Platform != Name:
+			case p.Chat == "":
+				whole = true
+			case checkChat(p.Chat) == nil:
 				chats = append(chats, p.Chat)
+			}
+		}
+		if whole {
+			joined, err := f.rest.Joined(ctx)
+			if err != nil {
+				return fmt.Errorf("channels of the bot: %w", err)
+			}
+			for _, c := range joined {
+				chats = append(chats, relay.ChatID(c))
 			}
 		}
 	}
@@ -189,16 +261,16 @@ func (f *feeder) plan(ctx context.Context) error {
 	return nil
 }
 
-// missed hands in what was missed in one channel, the oldest first, and says how many messages that were. A channel that the
-// bot may not read is left out.
-func (f *feeder) missed(ctx context.Context, chat relay.ChatID) (int, error) {
-	top, err := f.page(ctx, rest.ChannelHistory, url.Values{"channel": {string(chat)}, "oldest": {f.catchup.from}})
+// missed is what was missed in one channel since from, the oldest first. A channel that the bot may not read is left out.
+func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]missedMessage, error) {
+	top, err := f.page(ctx, rest.ChannelHistory, url.Values{"channel": {string(chat)}, "oldest": {from}})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	roots := f.memory.in(string(chat))
+	roots = roots[max(0, len(roots)-knownThreads):]
 	for _, m := range top {
-		if m.data.Replies > 0 && m.data.LatestReply > f.catchup.from {
+		if m.data.Replies > 0 && m.data.LatestReply > from {
 			roots = append(roots, m.data.TS)
 		}
 	}
@@ -206,9 +278,9 @@ func (f *feeder) missed(ctx context.Context, chat relay.ChatID) (int, error) {
 	roots = slices.Compact(roots)
 	all := top
 	for _, root := range roots[max(0, len(roots)-maxThreads):] {
-		replies, err := f.page(ctx, rest.ThreadReplies, url.Values{"channel": {string(chat)}, "ts": {root}, "oldest": {f.catchup.from}})
+		replies, err := f.page(ctx, rest.ThreadReplies, url.Values{"channel": {string(chat)}, "ts": {root}, "oldest": {from}})
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		all = append(all, slices.DeleteFunc(replies, func(m missedMessage) bool { return m.data.TS == root })...)
 	}
@@ -217,22 +289,7 @@ func (f *feeder) missed(ctx context.Context, chat relay.ChatID) (int, error) {
 		f.log.Warn("slack channel with more missed messages than are handed in", "channel", chat, "left_out", n)
 		all = all[n:]
 	}
-	if all, err = f.unknown(ctx, chat, all); err != nil {
-		return 0, err
-	}
-	for part := range slices.Chunk(all, maxBatch) {
-		var d draft
-		n := normaliser{bot: f.bot, self: f.memory.read().Self, names: asking{f.workspace, ctx}, commands: &f.CommandNames}
-		for _, m := range part {
-			if err := f.again(&d, n, &m.data); err != nil {
-				d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: m.raw, Err: err})
-			}
-		}
-		if !f.hand(ctx, d) {
-			return 0, ctx.Err()
-		}
-	}
-	return len(all), nil
+	return f.unknown(ctx, chat, all)
 }
 
 // again is message, for one that the history has; a panic counts as its error.
@@ -269,7 +326,7 @@ func (f *feeder) page(ctx context.Context, method string, params url.Values) (ou
 			return nil, fmt.Errorf("messages of a channel: %w", err)
 		}
 		for _, raw := range page.Messages {
-			if m, err := decodeMessage(raw, params.Get("channel")); err == nil && m.TS > f.catchup.from {
+			if m, err := decodeMessage(raw, params.Get("channel")); err == nil && m.TS > params.Get("oldest") {
 				out = append(out, missedMessage{m, raw})
 			}
 		}

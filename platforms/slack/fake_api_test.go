@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -135,28 +136,28 @@ type fakeAPI struct {
 	t    testing.TB
 	base string // where it is; filled in by whoever serves it
 
-	mu         sync.Mutex // guards the fields below
-	token      string
-	scopes     []string
-	channels   map[string]*fakeChannel
-	users      map[string]*fakeUser
-	files      map[string]*fakeFile
-	answers    map[string]*fakeAnswers
-	calls      []fakeCall
-	received   []platformtest.Received
-	fetched    []string                         // texts of which Slack may fetch the links
-	statuses   []string                         // that were set in threads
-	refuses    map[string][]string              // words for the next calls of a method; a number is a 429 with that many seconds
-	closed     map[string]time.Time             // a method's penalty
-	breaks     map[string]bool                  // the next call of a method is carried out, and not answered
-	inside     int                              // calls within a penalty
-	counts     bool                             // rates are kept to
-	exceeded   int                              // calls beyond a rate
-	lastTS     int64                            // in microseconds
-	added      func(*fakeChannel, *fakeMessage) // told of each message; nil: nobody is
-	fileInfoOf map[string]map[string]any        // what is said of people's files, by id
-	appOfBot   string                           // whose integration the bot's is
-	noBot      bool                             // the token is a person's
+	mu           sync.Mutex // guards the fields below
+	token        string
+	scopes       []string
+	channels     map[string]*fakeChannel
+	users        map[string]*fakeUser
+	files        map[string]*fakeFile
+	answers      map[string]*fakeAnswers
+	calls        []fakeCall
+	received     []platformtest.Received
+	fetched      []string                         // texts of which Slack may fetch the links
+	statuses     []string                         // that were set in threads
+	refuses      map[string][]string              // words for the next calls of a method; a number is a 429 with that many seconds
+	shut, closed map[string]time.Time             // a method's penalty: since when, and until when
+	breaks       map[string]bool                  // the next call of a method is carried out, and not answered
+	inside       int                              // calls within a penalty
+	counts       bool                             // rates are kept to
+	exceeded     int                              // calls beyond a rate
+	lastTS       int64                            // in microseconds
+	added        func(*fakeChannel, *fakeMessage) // told of each message; nil: nobody is
+	fileInfoOf   map[string]map[string]any        // what is said of people's files, by id
+	appOfBot     string                           // whose integration the bot's is
+	noBot        bool                             // the token is a person's
 	// more are further methods; they hold mu.
 	more map[string]func(form url.Values) any
 }
@@ -171,7 +172,7 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	f := &fakeAPI{
 		t: t, base: "https://slack.test/api", token: testToken, scopes: allScopes, appOfBot: testApp,
 		channels: make(map[string]*fakeChannel), users: make(map[string]*fakeUser), files: make(map[string]*fakeFile),
-		answers: make(map[string]*fakeAnswers), refuses: make(map[string][]string), closed: make(map[string]time.Time),
+		answers: make(map[string]*fakeAnswers), refuses: make(map[string][]string), shut: make(map[string]time.Time), closed: make(map[string]time.Time),
 		breaks: make(map[string]bool), more: make(map[string]func(url.Values) any),
 	}
 	for _, u := range []fakeUser{
@@ -248,6 +249,7 @@ var fakeMethods = map[string]struct {
 	rest.ChannelHistory: {scopes: []string{"channels:history", "groups:history", "im:history", "mpim:history"}, reads: true},
 	rest.ThreadReplies:  {scopes: []string{"channels:history", "groups:history", "im:history", "mpim:history"}, reads: true},
 	rest.UserInfo:       {scopes: []string{"users:read"}, reads: true},
+	rest.JoinedChannels: {scopes: []string{"channels:read", "groups:read", "im:read", "mpim:read"}, reads: true},
 	rest.BotInfo:        {scopes: []string{"users:read"}, reads: true},
 	rest.AuthTest:       {},
 }
@@ -289,7 +291,9 @@ func (f *fakeAPI) method(w http.ResponseWriter, r *http.Request, method string) 
 	}
 	f.count(method)
 	if time.Now().Before(f.closed[method]) {
-		f.inside++
+		if time.Now().After(f.shut[method]) { // else it was under way already
+			f.inside++
+		}
 		w.Header().Set("Retry-After", strconv.Itoa(int(time.Until(f.closed[method]).Seconds())+1))
 		w.WriteHeader(http.StatusTooManyRequests)
 		return
@@ -299,7 +303,7 @@ func (f *fakeAPI) method(w http.ResponseWriter, r *http.Request, method string) 
 	if next := f.refuses[method]; len(next) > 0 {
 		f.refuses[method] = next[1:]
 		if s, err := strconv.Atoi(next[0]); err == nil {
-			f.closed[limit] = time.Now().Add(time.Duration(s) * time.Second)
+			f.shut[limit], f.closed[limit] = time.Now(), time.Now().Add(time.Duration(s)*time.Second)
 			w.Header().Set("Retry-After", next[0])
 			w.WriteHeader(http.StatusTooManyRequests)
 			refuse("ratelimited", nil)
@@ -425,6 +429,14 @@ func (f *fakeAPI) carryOut(method string, form url.Values) any {
 			out["bot_id"] = testBotID
 		}
 		return out
+	case rest.JoinedChannels:
+		var all []map[string]any
+		for _, id := range slices.Sorted(maps.Keys(f.channels)) {
+			if c := f.channels[id]; slices.Contains(c.Members, testBotUser) && !c.IM {
+				all = append(all, f.channelJSON(c))
+			}
+		}
+		return paged("channels", all, form)
 	case rest.BotInfo:
 		return map[string]any{"bot": map[string]any{"id": form.Get("bot"), "app_id": f.appOfBot}}
 	case rest.UserInfo:

@@ -33,10 +33,13 @@ type feeder struct {
 
 // run ends when ctx does. What was not accepted by then Slack delivers again.
 func (f *feeder) run(ctx context.Context) {
+	f.catchup.looked = make(chan fetched, 1)
 	for ctx.Err() == nil {
 		n, _, changed := f.queue.look()
 		in, missing := f.catchup.in()
 		switch {
+		case len(f.catchup.looked) > 0:
+			f.take(ctx, <-f.catchup.looked)
 		case missing && in <= 0:
 			f.catchUp(ctx)
 		case n > 0:
@@ -49,9 +52,14 @@ func (f *feeder) run(ctx context.Context) {
 			select {
 			case <-changed:
 			case <-due:
+			case x := <-f.catchup.looked:
+				f.take(ctx, x)
 			case <-ctx.Done():
 			}
 		}
+	}
+	if f.catchup.looking {
+		<-f.catchup.looked
 	}
 	f.handLeft(ctx)
 	f.keepLast(ctx)

@@ -51,6 +51,27 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
+// TestCatchUpOfAWorkspace: when all of it is claimed, every channel that the bot is in counts; and what comes in others meanwhile
+// does not wait.
+func TestCatchUpOfAWorkspace(t *testing.T) {
+	h, in := newHarness(t), newInbox("")
+	h.forgets = true
+	r := start(t, h, in)
+	r.connected(t)
+	h.personSays("U0ANN", "C0GROUP", "", "before")
+	in.await(t, "before")
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.personSays("U0ANN", "C0GROUP", "", "missed")
+	h.personSays("U0ANN", "C0TWIN", "", "missed, too")
+	h.refuse(rest.ChannelHistory, "internal_error", "2")
+	r = start(t, h, in)
+	r.connected(t)
+	h.personSays("U0BOB", "D0BOB", "", "meanwhile")
+	in.await(t, "before", "meanwhile", "missed", "missed, too")
+}
+
 // TestCatchUpHasBounds: of one channel at most maxMissed messages, the newest.
 func TestCatchUpHasBounds(t *testing.T) {
 	h, in := newHarness(t), newInbox("C0GROUP")

@@ -248,11 +248,10 @@ func (b *Bot) Taken(_ relay.InstanceID, of store.About) {
 const owedFor = 10 * time.Minute
 
 // Owed implements hub.Programs. What cannot be read is not owed.
-func (b *Bot) Owed(chat relay.ChatID, before time.Time) bool {
+func (b *Bot) Owed(ctx context.Context, chat relay.ChatID, before time.Time) bool {
 	if time.Since(before) > owedFor {
 		return false
 	}
-	ctx := context.Background()
 	last, ok, err := b.kept.Latest(ctx, chat)
 	if err != nil || !ok || !last.TakenAt.Before(before) || time.Since(last.TakenAt) > owedFor {
 		return false

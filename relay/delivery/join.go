@@ -21,13 +21,13 @@ const (
 )
 
 // add makes next a part of e, if they are one event.
-func (p *Pump) add(e *load, next store.Entry) bool {
+func (p *Pump) add(ctx context.Context, e *load, next store.Entry) bool {
 	whole := next.Event != nil
 	if !p.out.join(&e.Entry, &next) {
 		return false
 	}
 	if e.where == (Conversation{}) {
-		e.where, _ = p.out.where(&next)
+		e.where, _ = p.out.where(ctx, &next)
 	}
 	e.parts = append(e.parts, part{next.Buffer, next.About})
 	e.Buffer, e.About, e.settles = next.Buffer, next.About, e.settles || whole
@@ -41,7 +41,7 @@ func (p *Pump) join(ctx context.Context, e *load) error {
 		if err != nil {
 			return fmt.Errorf("entry to join to %s for %s: %w", e.Buffer, p.lane.inst, err)
 		}
-		if !ok || !p.joins(next) || !p.add(e, next) {
+		if !ok || !p.joins(next) || !p.add(ctx, e, next) {
 			return nil
 		}
 		p.lane.mu.Lock()

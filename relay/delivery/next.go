@@ -172,7 +172,7 @@ func (p *Pump) findAgain(ctx context.Context) (e *load, ok bool, err error) {
 		}
 		if there = there && found.Buffer == x.id; there && n == 0 {
 			e = newLoad(found)
-		} else if !there || !p.add(e, found) {
+		} else if !there || !p.add(ctx, e, found) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if i := p.flight.index(was.Buffer); i >= 0 && p.flight.entries[i].isDue() {
@@ -181,7 +181,7 @@ func (p *Pump) findAgain(ctx context.Context) (e *load, ok bool, err error) {
 			return e, false, nil
 		}
 	}
-	c, how := p.out.where(&e.Entry)
+	c, how := p.out.where(ctx, &e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.turns.place(e, c, how, l.forwards.form(e.Entry))

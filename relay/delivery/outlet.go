@@ -31,7 +31,7 @@ type Outlet struct {
 	Join func(e *store.Entry, next store.Entry) bool
 	// Where tells in which conversation an entry is said, and how. An urgent one ends a turn or answers its question.
 	// Only those of programs are patient, following or interrupting. It is called like Push; nil: in none.
-	Where func(e store.Entry) (Conversation, Manner)
+	Where func(ctx context.Context, e store.Entry) (Conversation, Manner)
 	// Takes tells whether the session takes the entry now; nil: it takes all. One that it does not take stays in the
 	// buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.
 	Takes func(ctx context.Context, e store.Entry) bool
@@ -63,7 +63,7 @@ func newOutlet(o Outlet, log *slog.Logger) outlet {
 		o.Taken = func(context.Context, store.About) {}
 	}
 	if o.Where == nil {
-		o.Where = func(e store.Entry) (Conversation, Manner) {
+		o.Where = func(_ context.Context, e store.Entry) (Conversation, Manner) {
 			return Conversation{Chat: relay.Chat{Bot: e.About.Bot}}, Live
 		}
 	}
@@ -104,9 +104,9 @@ func (o outlet) join(e, next *store.Entry) (joined bool) {
 }
 
 // where is Outlet.Where, guarded: what cannot be read waits for nobody.
-func (o outlet) where(e *store.Entry) (c Conversation, how Manner) {
+func (o outlet) where(ctx context.Context, e *store.Entry) (c Conversation, how Manner) {
 	_ = o.guarded(e.Buffer, func() error {
-		c, how = o.Where(*e)
+		c, how = o.Where(ctx, *e)
 		return nil
 	})
 	c.urgent = how == Urgent

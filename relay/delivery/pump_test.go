@@ -154,7 +154,7 @@ func textOf(e store.Entry) string {
 	return string(e.Frame)
 }
 
-func where(e store.Entry) (Conversation, Manner) {
+func where(_ context.Context, e store.Entry) (Conversation, Manner) {
 	how := map[string]Manner{"urgent": Urgent, "program": Patient, "following": Following, "wake": Interrupting}[kindOf(textOf(e))]
 	return Conversation{Chat: relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}}, how
 }
@@ -222,8 +222,8 @@ func (s *socket) take(_ context.Context, of store.About) {
 	s.taken = append(s.taken, of)
 }
 
-func (s *socket) takes(_ context.Context, e store.Entry) bool {
-	_, how := where(e)
+func (s *socket) takes(ctx context.Context, e store.Entry) bool {
+	_, how := where(ctx, e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return (s.wide || e.About.Bot != strange) && (how == Urgent || !s.still)

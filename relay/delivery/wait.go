@@ -24,7 +24,7 @@ func (p *Pump) waits(ctx context.Context, e *load) bool {
 	if live {
 		return false
 	}
-	c, how := p.out.where(&e.Entry)
+	c, how := p.out.where(ctx, &e.Entry)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if behind := p.turns.place(e, c, how, l.forwards.form(e.Entry)); taken && !behind || p.flight.knows(e.Buffer) {
@@ -57,7 +57,7 @@ func (p *Pump) findWaiting(ctx context.Context) (e *load, ok bool, err error) {
 	taken := there && p.out.takes(ctx, &e.Entry)
 	how := Live
 	if there {
-		_, how = p.out.where(&e.Entry)
+		_, how = p.out.where(ctx, &e.Entry)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

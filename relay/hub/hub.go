@@ -76,7 +76,7 @@ type Programs interface {
 	// Taken: the gateway has acknowledged it, and it has left the lane.
 	Taken(relay.InstanceID, store.About)
 	// Owed reports whether what was taken last in the chat, before then and not long ago, has no final answer.
-	Owed(chat relay.ChatID, before time.Time) bool
+	Owed(ctx context.Context, chat relay.ChatID, before time.Time) bool
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.

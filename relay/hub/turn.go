@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"context"
+
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
@@ -44,7 +46,7 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 }
 
 // where is the conversation that an entry is said in, and how; see delivery.Outlet.
-func (s *attachment) where(e store.Entry) (c delivery.Conversation, how delivery.Manner) {
+func (s *attachment) where(ctx context.Context, e store.Entry) (c delivery.Conversation, how delivery.Manner) {
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)
 	switch {
@@ -52,7 +54,7 @@ func (s *attachment) where(e store.Entry) (c delivery.Conversation, how delivery
 		return c, delivery.Urgent
 	case e.About.Bot.IsProgram() && relay.WakesAgent(ev):
 		return c, delivery.Interrupting
-	case e.About.Bot.IsProgram() && s.hub.opts.Programs != nil && s.hub.opts.Programs.Owed(c.Chat.ID, s.since):
+	case e.About.Bot.IsProgram() && s.hub.opts.Programs != nil && s.hub.opts.Programs.Owed(ctx, c.Chat.ID, s.since):
 		return c, delivery.Following
 	case e.About.Bot.IsProgram():
 		return c, delivery.Patient

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/files"
@@ -175,15 +174,16 @@ func (s *Spool) Begin(key, digest string) (prior *Outcome, was bool, err error) 
 	return nil, false, nil
 }
 
-// Finish notes what became of a message: under its key, if it has one, in its conversation, if it was sent, and that it confirms an
-// event, if it does. A key under which nothing was sent is free again. What was sent stays in memory when it cannot be written.
+// Finish notes what became of a message: under its key, if it has one; in its conversation, unless said is nil; and that it confirms
+// an event, unless that is 0. A key under which nothing was sent is free again. When it cannot be written, this process still knows
+// what became of a key.
 func (s *Spool) Finish(key string, o Outcome, chat Chat, said *Said, confirms Cursor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var l line
 	switch {
 	case key == "":
-	case said == nil && o.Status == NotSent:
+	case o.Status == NotSent:
 		l.Free = key
 	default:
 		l.End = &keyLine{Key: key, Outcome: &o}
@@ -203,9 +203,9 @@ func (s *Spool) Finish(key string, o Outcome, chat Chat, said *Said, confirms Cu
 			chat.At = said.At
 			l.Chat = &chat
 		}
-		if slices.ContainsFunc(s.waiting, func(m *Message) bool { return m.Cursor == confirms }) {
-			l.Confirm = []Cursor{confirms}
-		}
+	}
+	if slices.ContainsFunc(s.waiting, func(m *Message) bool { return m.Cursor == confirms }) {
+		l.Confirm = []Cursor{confirms}
 	}
 	if l.End == nil && l.Free == "" && l.Said == nil && l.Chat == nil && l.Confirm == nil {
 		return nil
@@ -296,6 +296,3 @@ func (s *Spool) Keep(fill func(*os.File) (ext string, err error)) (name string, 
 	}
 	return name, nil
 }
-
-// Age is how old a message is.
-func (s *Spool) Age(m Message) time.Duration { return s.o.Now().Sub(m.at()) }

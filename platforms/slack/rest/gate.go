@@ -28,6 +28,7 @@ const (
 	ThreadReplies  = "conversations.replies"
 	UserInfo       = "users.info"
 	BotInfo        = "bots.info"
+	JoinedChannels = "users.conversations"
 	AuthTest       = "auth.test"
 	OpenSocket     = "apps.connections.open"
 )
@@ -40,7 +41,7 @@ type PerMinute map[string]int
 // or is called seldom.
 var Slack = PerMinute{
 	Update: 50, Delete: 50, AddReaction: 50, RemoveReaction: 20, ChannelInfo: 50, ChannelHistory: 50, ThreadReplies: 50,
-	ChannelMembers: 100, UserInfo: 100, FileInfo: 100, UploadURL: 100, CompleteUpload: 100, SetStatus: 600,
+	JoinedChannels: 50, ChannelMembers: 100, UserInfo: 100, FileInfo: 100, UploadURL: 100, CompleteUpload: 100, SetStatus: 600,
 }
 
 // rates let no more than n pass in any minute, a fifth of them at once. Half of that each instance has for certain.

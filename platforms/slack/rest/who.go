@@ -54,3 +54,25 @@ func (c *Client) Ticket(ctx context.Context) (string, error) {
 
 // Clock is what Slack's clock shows now, to about a second; zero: it has not answered since then.
 func (c *Client) Clock(since time.Time) time.Time { return c.calls.Clock(since) }
+
+// Joined are the ids of the channels that the bot is in.
+func (c *Client) Joined(ctx context.Context) (all []string, err error) {
+	params := url.Values{"types": {"public_channel,private_channel,mpim"}, "exclude_archived": {"true"}, "limit": {"200"}}
+	for raw, err := range c.pages(ctx, JoinedChannels, params) {
+		var page struct {
+			Channels []struct {
+				ID string `json:"id"`
+			} `json:"channels"`
+		}
+		if err == nil {
+			err = httpcall.Decode(raw, &page)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, ch := range page.Channels {
+			all = append(all, ch.ID)
+		}
+	}
+	return all, nil
+}

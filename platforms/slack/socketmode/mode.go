@@ -230,7 +230,7 @@ func (m *Mode) trouble(ctx context.Context, err error, cur *conn) error {
 		state, delay = platforms.Degraded, m.Retry.Max
 		reason = "Socket Mode is switched off; switch it on in the app's settings at Slack"
 	}
-	if cur == nil {
+	if cur == nil || cur.over() {
 		m.Status.Set(state, reason)
 		m.Status.SetRetryAt(time.Now().Add(delay))
 	}
