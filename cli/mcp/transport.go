@@ -86,7 +86,7 @@ func nextLine(r *bufio.Reader) (text []byte, err error) {
 	long := false
 	for {
 		part, err := r.ReadSlice('\n')
-		if long = long || len(text)+len(part) > maxLine+1; !long {
+		if long = long || len(text)+len(part) > maxLine+len("\r\n"); !long {
 			text = append(text, part...)
 		}
 		switch {
@@ -94,10 +94,11 @@ func nextLine(r *bufio.Reader) (text []byte, err error) {
 			continue
 		case err != nil && (!errors.Is(err, io.EOF) || len(text) == 0 && !long):
 			return nil, err
-		case long:
+		}
+		if text = bytes.TrimRight(text, "\r\n"); long || len(text) > maxLine {
 			return nil, errTooLong
 		}
-		return bytes.TrimRight(text, "\r\n"), nil
+		return text, nil
 	}
 }
 
