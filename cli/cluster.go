@@ -56,7 +56,7 @@ func (s *serving) join(ctx context.Context, cfg *config.Config, log *slog.Logger
 		err = errors.Join(err, stopWaiting())
 	}
 	if err != nil {
-		m.leave()
+		m.leave(ctx)
 		return nil, err
 	}
 	return m, nil
@@ -79,16 +79,16 @@ func (m *membership) run(db *store.DB) func(context.Context) error {
 }
 
 // leave gives up the lead, after the database was closed.
-func (m *membership) leave() {
+func (m *membership) leave(ctx context.Context) {
 	m.end()
 	m.wg.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	err := m.node.Release(ctx)
 	if m.lead != nil {
-		m.lead.Close()
+		m.lead.Close(ctx)
 	}
-	m.node.Close()
+	m.node.Close(ctx)
 	if err != nil {
 		m.log.Warn("the lead was not given up: another node takes it when the lease ends", "err", err)
 	}

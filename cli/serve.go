@@ -77,7 +77,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		if member, err = s.join(ctx, cfg, log); err != nil {
 			return err
 		}
-		defer member.leave() // after the database is closed
+		defer member.leave(ctx) // after the database is closed
 		commits = member.commitLog()
 	}
 	db, v, err := openStore(ctx, cfg, true, commits, log)

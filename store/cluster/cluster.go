@@ -75,9 +75,9 @@ func Join(o Options) (*Node, error) {
 }
 
 // Close lets go of the engine. What the node leads it leads no more; see Release.
-func (n *Node) Close() {
-	n.beat.close()
-	n.look.close()
+func (n *Node) Close(ctx context.Context) {
+	n.beat.close(ctx)
+	n.look.close(ctx)
 }
 
 // tables are what a fresh engine gets. A later version adds columns, and takes none away while an older one may run.

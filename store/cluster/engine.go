@@ -85,11 +85,12 @@ func (e *engine) exec(ctx context.Context, sql string, args ...any) (a answer, e
 	return answer{cells: res.Rows, rows: res.CommandTag.RowsAffected()}, nil
 }
 
-func (e *engine) close() {
+// close lets go of the connection, in order if the engine answers within a second.
+func (e *engine) close(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = e.conn.Close(ctx)
 		e.conn = nil

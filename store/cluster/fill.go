@@ -188,7 +188,7 @@ func (l *Lead) snapshot(ctx context.Context, copied func(ctx context.Context, w 
 	if err != nil {
 		return err
 	}
-	defer to.close()
+	defer to.close(ctx)
 	draft := -int64(l.term) // no snapshot has that number
 	if _, err := to.exec(ctx, `DELETE FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id < 0`, l.shard, kindSnap); err != nil {
 		return err

@@ -40,10 +40,11 @@ type Lead struct {
 	shard string
 	term  uint64
 	log   *engine
+	never context.Context // ends; Append's
 }
 
 // Close lets go of the engine; the file that has the log is closed before.
-func (l *Lead) Close() { l.log.close() }
+func (l *Lead) Close(ctx context.Context) { l.log.close(ctx) }
 
 // Term grows with every change of leader.
 func (l *Lead) Term() uint64 { return l.term }
@@ -60,7 +61,7 @@ func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options)
 		l, leader, err := n.tryLead(ctx, name, path, o, log)
 		switch {
 		case ctx.Err() != nil:
-			log.close()
+			log.close(ctx)
 			return nil, ctx.Err()
 		case l != nil:
 			return l, nil
@@ -75,7 +76,7 @@ func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options)
 			}
 		}
 		if err := sleep(ctx, lookEvery); err != nil {
-			log.close()
+			log.close(ctx)
 			return nil, err
 		}
 	}
@@ -128,7 +129,7 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 	}
 	n.leading.Store(true)
 	n.o.Log.Info("this node leads", "shard", name, "term", term, "entries", top)
-	return &Lead{node: n, shard: name, term: term, log: log}, "", nil
+	return &Lead{node: n, shard: name, term: term, log: log, never: context.WithoutCancel(ctx)}, "", nil
 }
 
 // seen is the shard's row, which is made if it is missing.
@@ -169,7 +170,7 @@ func (n *Node) turn(ctx context.Context, name string) (int, error) {
 // Append implements boltfile.CommitLog. It is never cancelled, since the engine would confirm a wait that was cancelled: a
 // process whose lease ends meanwhile ends with it.
 func (l *Lead) Append(p boltfile.Place, entry []byte) error {
-	ctx := context.Background()
+	ctx := l.never
 	for try := 1; ; try++ {
 		if !l.node.Alive() {
 			return ErrFenced

@@ -146,7 +146,7 @@ func starts(t *testing.T, dsn, name, dir string) *process {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	p := &process{t: t, node: n, path: filepath.Join(dir, "connector.db"), stop: stop}
 	p.wg.Go(func() { p.err = n.Run(ctx) })
-	t.Cleanup(func() { p.dies(); n.Close() })
+	t.Cleanup(func() { p.dies(); n.Close(t.Context()) })
 	return p
 }
 
@@ -170,7 +170,7 @@ func (p *process) dies() {
 	p.wg.Wait()
 	if p.db != nil {
 		_ = p.db.Close()
-		p.lead.Close()
+		p.lead.Close(p.t.Context())
 		p.db = nil
 	}
 }
@@ -184,7 +184,7 @@ func (p *process) ends() {
 		p.t.Error(err)
 	}
 	p.db = nil
-	p.lead.Close()
+	p.lead.Close(p.t.Context())
 	if err := p.node.Release(context.WithoutCancel(p.t.Context())); err != nil {
 		p.t.Error(err)
 	}
