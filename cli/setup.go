@@ -36,9 +36,9 @@ Every answer can be a flag. Without a terminal, or with --yes, those without a d
 		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
-	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram, discord, slack, matrix or signal")
+	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram, discord, slack, matrix, signal or whatsapp_cloud")
 	f.StringVar(&o.TokenFile, "token-file", "", "a `file` with the bot's token, which only you can read")
-	f.StringVar(&o.SecretFile, "secret-file", "", "a `NAME=FILE` with a further credential of the bot, as app_token of Slack's")
+	f.StringArrayVar(&o.SecretFiles, "secret-file", nil, "a `NAME=FILE` with a further credential of the bot, as app_token of Slack's; once for each")
 	f.StringVar(&o.PasswordFile, "password-file", "", "in place of a token: a `file` with the password of a Matrix account, with which setup logs in once")
 	f.StringArrayVar(&o.Settings, "setting", nil, "a `NAME=VALUE` that the bot needs, as account of Signal's, or homeserver of Matrix's; once for each")
 	f.BoolVar(&o.TokenStdin, "token-stdin", false, "read the bot's token from stdin")

@@ -175,10 +175,10 @@ type Network struct {
 	// Guide says where a person makes a bot and finds its token, for setup. Empty: more than a token is needed, and setup
 	// does not ask for it.
 	Guide string
-	// Topic is the help topic that shows the [[bots]] table of one without a Guide.
-	Topic string
+	// Formless: a token of it is not known by its form.
+	Formless bool
 	// Login gets a token for the bot that o is to open, by its account's password, which is used for nothing else. Nil: bots
-	// have no password. Where they have one, a token is not known by its form.
+	// have no password.
 	Login func(ctx context.Context, o Options, password relay.Secret) (relay.Secret, error)
 	// Own: people talk on this program's own pages, and are linked there without being asked; no [[bots]] table makes the bot.
 	Own bool

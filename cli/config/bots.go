@@ -261,7 +261,7 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 		err = c.Check(s)
 	}
 	for _, other := range l.networks { // tokens of networks with a guide are known by their form
-		if err != nil && ways[0] == waysTo(credentials(network)[0].Name)[0] && other.Name != network.Name && other.Guide != "" && other.Login == nil && other.CheckToken != nil && other.CheckToken(s) == nil {
+		if err != nil && ways[0] == waysTo(credentials(network)[0].Name)[0] && other.Name != network.Name && other.Guide != "" && !other.Formless && other.CheckToken != nil && other.CheckToken(s) == nil {
 			err = errors.New(OtherToken + other.Label + ", but the bot should be one of " + cmp.Or(network.Label, string(network.Name)))
 		}
 	}

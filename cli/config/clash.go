@@ -48,6 +48,15 @@ func (l *loader) web() {
 	}
 }
 
+// alone refuses settings of a node where there is no cluster.
+func (l *loader) alone() {
+	for _, key := range []string{"node", "lease"} {
+		if at, given := l.places["cluster."+key]; given && !l.cfg.Cluster.On() {
+			l.faults.add(at, "does nothing without dsn_file under [cluster]")
+		}
+	}
+}
+
 func (l *loader) wholeTLS() {
 	for key, other := range map[string]string{"cert_file": "key_file", "key_file": "cert_file"} {
 		at, given := l.places["tls."+key]

@@ -121,6 +121,14 @@ func TestFaults(t *testing.T) { // invariant 4
 			"[web]\nlogin = \"12h\"", nil,
 			[]string{"connector.toml:2: web.login: does nothing without listen under [web]"},
 		},
+		"a node of no cluster": {
+			"[cluster]\nnode = \"pi1\"", nil,
+			[]string{"connector.toml:2: cluster.node: does nothing without dsn_file under [cluster]"},
+		},
+		"a node's name with a slash": {
+			"[cluster]\nnode = \"a/b\"", nil,
+			[]string{"connector.toml:2: cluster.node: want at most 64 printing ASCII characters without spaces and slashes"},
+		},
 		"web pages by https":        {"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[web]\nlisten = \"0.0.0.0:8788\"", nil, nil},
 		"web pages behind a proxy":  {"trusted_proxies = [\"10.0.0.2\"]\n[web]\nlisten = \"0.0.0.0:8788\"\npublic_url = \"https://a.example\"", nil, nil},
 		"web pages on this machine": {"[web]\nlisten = \"localhost:8788\"", nil, nil},

@@ -93,6 +93,7 @@ func Glimpse(src Source) (*Config, Faults) {
 	l.clashes()
 	l.identity()
 	l.notify()
+	l.alone()
 	l.plainHTTP()
 	l.oneKeySource()
 	l.bots(file.bots)

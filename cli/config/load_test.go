@@ -96,6 +96,10 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := &Config{
 		DataDir:  filepath.Join(dir, ".local/share/hermes-connector"),
 		Listen:   "127.0.0.1:8787",
@@ -109,6 +113,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 		Media:    Media{MaxTotal: 512 << 20, Keep: time.Hour, FetchTimeout: 30 * time.Second},
 		Backup:   Backup{Nightly: true, Keep: 3, Dir: filepath.Join(dir, ".local/share/hermes-connector/snapshots")},
 		Vault:    Vault{KeyFile: filepath.Join(dir, ".local/share/hermes-connector/vault.key")},
+		Cluster:  Cluster{Node: name, Lease: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, got, comparers); diff != "" {
 		t.Errorf("Load() (-want +got):\n%s", diff)
@@ -206,6 +211,11 @@ recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 
 [vault]
 passphrase_file = "pass"
+
+[cluster]
+dsn_file = "pass"
+node = "pi1"
+lease = "20s"
 `, 0o644)
 	env = append(env, "HERMES_CONNECTOR_MY_RAVEN=77:kraa")
 	got, err := load(filepath.Join(conf, fileName), env)
@@ -246,8 +256,9 @@ passphrase_file = "pass"
 		Backup: Backup{
 			Dir: "/mnt/stick", Keep: 7, Recipient: "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		},
-		Vault: Vault{Passphrase: secret("open sesame")},
-		Log:   Log{Level: slog.LevelDebug, JSON: true},
+		Vault:   Vault{Passphrase: secret("open sesame")},
+		Cluster: Cluster{DSN: secret("open sesame"), Node: "pi1", Lease: 20 * time.Second},
+		Log:     Log{Level: slog.LevelDebug, JSON: true},
 	}
 	if diff := cmp.Diff(want, got, comparers); diff != "" {
 		t.Errorf("Load() (-want +got):\n%s", diff)

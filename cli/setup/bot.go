@@ -73,14 +73,14 @@ func (s *interview) askBot(ctx context.Context, p *plan) error {
 func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	q := question{
 		flag: "platform", given: s.Platform,
-		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(Not here: " + elsewhere(s.Networks) + ")",
+		text: "Which chat network is the bot on? If you have its token, paste that here: it is not shown.\n(SMS, WeCom, web hooks: hermes-connector help webhooks)",
 	}
 	for _, n := range simplestFirst(s.Networks) {
 		if n.Guide != "" {
 			q.options = append(q.options, option{string(n.Name), n.Label})
 		}
 		if string(n.Name) == s.Platform && n.Guide == "" {
-			return bot, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help %s shows it, and hermes-connector check checks it", n.Name, cmp.Or(n.Topic, "webhooks"))}
+			return bot, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check checks it", n.Name)}
 		}
 	}
 	if s.lines != nil && len(q.options) > 0 {
@@ -89,7 +89,7 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	if s.Platform == "" {
 		q.check = func(pasted string) (string, error) {
 			for _, n := range s.Networks {
-				if n.Guide == "" || n.Login != nil {
+				if n.Guide == "" || n.Formless {
 					continue
 				}
 				if token, ok := candidate(n, pasted); ok {
@@ -131,16 +131,8 @@ func questions(n platforms.Network) int {
 // required reports whether there is no bot without a value for key.
 func required(key platforms.Key) bool { return key.Check(key.Default) != nil }
 
-// elsewhere are the help topics about networks whose bots need more than setup asks for.
-func elsewhere(all []platforms.Network) string {
-	var out []string
-	for _, n := range all {
-		if n.Guide == "" && n.Topic != "" {
-			out = append(out, n.Label+": hermes-connector help "+n.Topic)
-		}
-	}
-	return strings.Join(append(out, "SMS, WeCom, web hooks: hermes-connector help webhooks"), "; ")
-}
+// asked stands for the address of this server, while it is not known. Nobody is told of it.
+const asked = "https://asked-for-later.invalid"
 
 // addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
 // another token.
@@ -148,7 +140,7 @@ func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool
 	if bot.values, err = s.settings(ctx, bot.network); err != nil {
 		return false, err
 	}
-	o := platforms.Options{APIBase: s.APIBase, PublicURL: s.cfg.PublicURL, Values: bot.values, Secrets: make(map[string]relay.Secret)}
+	o := platforms.Options{APIBase: s.APIBase, PublicURL: cmp.Or(s.cfg.PublicURL, s.PublicURL, asked), Values: bot.values, Secrets: make(map[string]relay.Secret)}
 	if bot.token.IsZero() && bot.network.CheckToken != nil {
 		if bot.token, bot.file, err = s.token(ctx, bot.network, o); err != nil {
 			return false, err
@@ -182,6 +174,9 @@ func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool
 		if verdict, err = s.look(ctx, p, bot.network, o); err != nil || verdict == another {
 			return verdict == another, err
 		}
+	}
+	if _, rules, ok := platforms.Called(one); ok {
+		p.enter = rules.Enter
 	}
 	return false, s.planBot(ctx, p, bot, one.ID())
 }
@@ -329,7 +324,11 @@ func (s *interview) secret(ctx context.Context, network platforms.Network, key p
 		k.secret = relay.NewSecret([]byte(strings.TrimSpace(raw)))
 		return key.Check(k.secret)
 	}
-	if name, file, ok := strings.Cut(s.SecretFile, "="); ok && name == key.Name {
+	for _, given := range s.SecretFiles {
+		name, file, _ := strings.Cut(given, "=")
+		if name != key.Name {
+			continue
+		}
 		there, err := config.SecretFile(file)
 		if err == nil {
 			err = read(there.RevealString())

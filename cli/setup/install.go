@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/platforms"
 )
 
 // installation carries a plan out.
@@ -57,6 +58,9 @@ func (s *installation) write(ctx context.Context, p *plan) error {
 	var err error
 	s.text, s.cfg, err = s.read()
 	p.cfg = s.cfg
+	if err == nil && p.enter != "" {
+		s.say("The network is to call this server. When that runs, enter\n\n  %s%s\n\nat %s.", s.cfg.PublicURL, platforms.HookPath(p.botID), p.enter)
+	}
 	return err
 }
 

@@ -20,6 +20,7 @@ type plan struct {
 	bot    []setting   // the table of a bot that is to be added; nil: none is
 	botID  relay.Bot   // of that table
 	added  string      // the network of a bot that gateways do not know yet
+	enter  string      // where its network is told to call this server; empty: it does not call
 
 	reach  string         // where gateways run, if that was asked
 	lines  []setting      // that connector.toml lacks

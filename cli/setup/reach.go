@@ -52,13 +52,19 @@ func (s *setup) localAddress() string { return net.JoinHostPort("127.0.0.1", s.p
 // askReach asks where gateways run, and has the server listen where they can reach it. A file that setup does not edit says
 // so itself, or means this machine.
 func (s *interview) askReach(ctx context.Context, p *plan) error {
-	if s.Reach == "" && (s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "" || sectioned(s.text)) {
+	settled := s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "" || sectioned(s.text)
+	if s.Reach == "" && settled && (p.enter == "" || s.cfg.PublicURL != "") {
 		s.say("✓ gateways connect to %s", s.cfg.URL(s.cfg.Listen))
 		return nil
 	}
-	where, err := s.ask(ctx, question{
-		flag: "reach", given: s.Reach, text: "Where do your gateways run?", def: "here", options: reaches,
-	})
+	q := question{flag: "reach", given: s.Reach, text: "Where do your gateways run?", def: "here", options: reaches}
+	if p.enter != "" { // which is a way for gateways, too
+		if s.Reach != "" && !strings.EqualFold(s.Reach, "internet") {
+			return UsageError{fmt.Errorf("--reach: %s calls this server from the internet", p.added)}
+		}
+		q.given = "internet"
+	}
+	where, err := s.ask(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ import (
 // Flags are answers. An empty one is asked for.
 type Flags struct {
 	Platform, TokenFile string
-	// SecretFile is where a further credential of the bot is, as NAME=FILE.
-	SecretFile string
+	// SecretFiles are where further credentials of the bot are, each as NAME=FILE.
+	SecretFiles []string
 	// PasswordFile has the password of the bot's account, which is used once.
 	PasswordFile string
 	// Settings are those without which there is no bot, each as NAME=VALUE.

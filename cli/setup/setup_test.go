@@ -70,7 +70,7 @@ func sitting(t *testing.T, dir string, change func(*Options)) *person {
 	p.Options = Options{
 		Typed: p.typed, Show: func(may func(string) bool) { p.may = may }, Talk: &p.said, Out: &p.out,
 		Config: filepath.Join(dir, "connector.toml"), DataDir: "", Env: []string{"HOME=" + dir, "HERMES_CONNECTOR_DATA_DIR=" + filepath.Join(dir, "data")},
-		Networks: []platforms.Network{network("discord", "Discord", ".", 3, false), network("telegram", "Telegram", ":", 2, true), bell(), {Name: "drum", Label: "Drum", Topic: "drums"}},
+		Networks: []platforms.Network{network("discord", "Discord", ".", 3, false), network("telegram", "Telegram", ":", 2, true), bell(), {Name: "drum", Label: "Drum"}},
 		Client: func(context.Context, string) (*admin.Client, func() error, error) {
 			return nil, nil, errors.New("no server in this test")
 		},
@@ -311,6 +311,62 @@ func TestTheNetworkIsAskedOnce(t *testing.T) {
 	})
 }
 
+// calledBot is one whose network calls the server.
+type calledBot struct {
+	aBot
+	platforms.Hook
+}
+
+func (calledBot) HookRules() platforms.HookRules {
+	return platforms.HookRules{Methods: []string{"POST"}, Enter: "the horn's page"}
+}
+
+// TestABotThatIsCalled: its network needs an address on the internet, and the person reads where to enter it.
+func TestABotThatIsCalled(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"token", "secret", "verify"} {
+		if err := os.WriteFile(at(name), []byte("a/"+name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(f Flags) (p *person) {
+		f.Yes, f.Platform, f.TokenFile = true, "horn", at("token")
+		f.SecretFiles = []string{"secret=" + at("secret"), "verify=" + at("verify")}
+		synctest.Test(t, func(t *testing.T) {
+			p = sitting(t, dir, func(o *Options) {
+				n := networkOf("horn", "/", 2)
+				n.Formless, n.Unscoped = true, true
+				for _, name := range []string{"secret", "verify"} {
+					n.Secrets = append(n.Secrets, platforms.SecretKey{Name: name, Check: n.CheckToken})
+				}
+				n.Open = func(o platforms.Options) (platforms.Bot, error) {
+					if !strings.HasPrefix(o.PublicURL, "https://") || o.Secrets["verify"].RevealString() != "a/verify" {
+						return nil, errors.New("something is missing")
+					}
+					return calledBot{aBot: aBot{id: relay.Bot{Platform: "horn", ID: "1"}, token: o.Token, asked: new(int)}}, nil
+				}
+				o.Networks, o.Typed, o.Show, o.Flags = append(o.Networks, n), nil, nil, f
+			})
+			<-p.ended
+		})
+		return p
+	}
+	if p := run(Flags{Reach: "here", PublicURL: "https://pi.example.net"}); p.err == nil || !strings.Contains(p.err.Error(), "calls this server from the internet") {
+		t.Errorf("on this machine alone: %v", p.err)
+	}
+	if p := run(Flags{}); p.err == nil || !strings.Contains(p.err.Error(), "--public-url") {
+		t.Errorf("without an address: %v", p.err)
+	}
+	p := run(Flags{PublicURL: "https://pi.example.net"})
+	if said := p.said.String() + p.out.String(); p.err != nil || !strings.Contains(said, "https://pi.example.net/webhooks/horn/1\n\nat the horn's page.") {
+		t.Errorf("%v; it said %s", p.err, said)
+	}
+	if raw, err := os.ReadFile(at("connector.toml")); err != nil || !strings.Contains(string(raw), "secret_file = \"secret\"\nverify_file = \"verify\"\n") {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
 // TestAPasswordIsUsedOnce: a network whose bots have passwords comes last, its settings are asked for, and what is asked anew
 // logs nobody in again; neither the password nor the token is shown.
 func TestAPasswordIsUsedOnce(t *testing.T) {
@@ -318,7 +374,7 @@ func TestAPasswordIsUsedOnce(t *testing.T) {
 		logins, dir := 0, t.TempDir()
 		p := sitting(t, dir, func(o *Options) {
 			n := networkOf("matrix", "/", 2)
-			n.Label, n.Unscoped = "Matrix", true
+			n.Label, n.Unscoped, n.Formless = "Matrix", true, true
 			n.Keys = []platforms.Key{{Name: "user_id", Help: "the account", Check: func(v string) error {
 				if !strings.HasPrefix(v, "@") {
 					return errors.New("want @name")
@@ -483,7 +539,7 @@ func TestScripts(t *testing.T) {
 		"no account":            {flags: Flags{Yes: true, Platform: "bell"}, fails: "--setting"},
 		"no such account":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=ann"}}, fails: "--setting: no number"},
 		"another setting":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"daemon=x"}}, fails: "--setting"},
-		"one by hand":           {flags: Flags{Yes: true, Platform: "drum"}, fails: "hermes-connector help drums shows it"},
+		"one by hand":           {flags: Flags{Yes: true, Platform: "drum"}, fails: "hermes-connector help webhooks shows it"},
 		"pages":                 {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "here"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"127.0.0.1:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

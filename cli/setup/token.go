@@ -16,7 +16,7 @@ func findToken(network platforms.Network, networks []platforms.Network, pasted s
 		return s, nil
 	}
 	for _, other := range networks {
-		if other.Name != network.Name && other.Guide != "" && other.Login == nil {
+		if other.Name != network.Name && other.Guide != "" && !other.Formless {
 			if _, ok := candidate(other, pasted); ok {
 				return none, errors.New("this is a token of " + other.Label + ", but the bot should be one of " + network.Label)
 			}

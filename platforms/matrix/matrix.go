@@ -58,6 +58,7 @@ var Network = platforms.Network{
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Guide:      "Make an account for the bot at your homeserver: as its operator, or in a client such as Element.",
+	Formless:   true,
 	Login:      login,
 	Open:       func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }

@@ -40,7 +40,7 @@ const (
 
 // Network is Signal, for the list of networks in the binary.
 var Network = platforms.Network{
-	Name: Name, Label: "Signal", Keys: settings(), CheckID: checkID, IsHandle: isNumber, Unscoped: true, Topic: "signal",
+	Name: Name, Label: "Signal", Keys: settings(), CheckID: checkID, IsHandle: isNumber, Unscoped: true,
 	Guide: "Signal has no bots: signal-cli holds an account of its own, and its daemon has to run before the connector:\n" +
 		"  signal-cli daemon --http 127.0.0.1:8080 --receive-mode=on-connection\n" +
 		"hermes-connector help signal shows how to register the account, and a service for the daemon.",

@@ -46,9 +46,10 @@ const (
 // Network is the Cloud API, for the list of networks in the binary.
 var Network = platforms.Network{
 	Name: Name, Label: "WhatsApp", Keys: settings(), TokenHelp: "a system user's access token, from Meta's business settings",
-	CheckToken: checkSecret, CheckID: checkID, Unscoped: true, Topic: "whatsapp",
-	Secrets: secrets(),
-	Open:    func(o platforms.Options) (platforms.Bot, error) { return open(o) },
+	CheckToken: checkSecret, CheckID: checkID, Unscoped: true,
+	Secrets: secrets(), Formless: true,
+	Guide: "At Meta, make an app with WhatsApp, a system user, and a token of theirs: hermes-connector help whatsapp says how.",
+	Open:  func(o platforms.Options) (platforms.Bot, error) { return open(o) },
 }
 
 func settings() []platforms.Key {
