@@ -127,7 +127,10 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"a node's name with a slash": {
 			"[cluster]\nnode = \"a/b\"", nil,
-			[]string{"connector.toml:2: cluster.node: want at most 64 printing ASCII characters without spaces and slashes"},
+			[]string{
+				"connector.toml:2: cluster.node: want at most 64 printing ASCII characters without spaces and slashes",
+				"connector.toml:2: cluster.node: does nothing without dsn_file under [cluster]",
+			},
 		},
 		"web pages by https":        {"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[web]\nlisten = \"0.0.0.0:8788\"", nil, nil},
 		"web pages behind a proxy":  {"trusted_proxies = [\"10.0.0.2\"]\n[web]\nlisten = \"0.0.0.0:8788\"\npublic_url = \"https://a.example\"", nil, nil},
