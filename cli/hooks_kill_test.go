@@ -254,7 +254,7 @@ func (p *posted) await(c caller, said, kills int) {
 			end := things[len(things)-1]
 			switch {
 			case things[0] == last+1:
-			case things[0] == first && end >= last: // with what was said meanwhile
+			case things[0] == first: // with what was said meanwhile; after two deaths in flight what came as one comes one by one
 				again++
 			default:
 				p.t.Fatalf("%s: %v comes after %d to %d", c.network.Name, things, first, last)
