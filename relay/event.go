@@ -58,6 +58,17 @@ type Event struct {
 	Traits Traits `json:"traits,omitzero"`
 }
 
+// lastMoment is the end of the year 9999: JSON has no later time.
+const lastMoment = 253402300799
+
+// Moment is when a network says that something happened, within what can be stored.
+func Moment(at time.Time) time.Time {
+	if s := at.Unix(); s < 0 || s > lastMoment {
+		at = time.Unix(min(max(s, 0), lastMoment), 0)
+	}
+	return at.UTC()
+}
+
 // Traits are what the platform observed about an event that no gateway is told.
 type Traits struct {
 	AuthorIsBot bool `json:"bot,omitempty"`

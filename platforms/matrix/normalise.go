@@ -54,7 +54,7 @@ func written(e *event.Event) (*event.MessageEventContent, bool) {
 // message is the event that a person's message is.
 func (n normaliser) message(chat relay.ChatID, e *event.Event, c *event.MessageEventContent, a around) relay.Event {
 	ev := relay.Event{
-		Bot: n.bot, At: moment(e.Timestamp), MessageID: relay.MessageID(e.ID),
+		Bot: n.bot, At: relay.Moment(time.UnixMilli(e.Timestamp)), MessageID: relay.MessageID(e.ID),
 		Source: relay.Source{
 			Platform: n.bot.Platform, ChatID: chat, ChatType: a.kind, ChatName: a.name, ChatTopic: a.topic,
 			UserID: relay.UserID(e.Sender), UserName: a.sender, UserDisplayName: a.sender, UserHandle: strings.TrimPrefix(string(e.Sender), "@"),
@@ -200,12 +200,6 @@ func isWord(s string) bool {
 	}
 	return false
 }
-
-// lastMoment is the end of the year 9999, in milliseconds: JSON has no later time.
-const lastMoment = 253402300799_000
-
-// moment is a time of a homeserver's, in milliseconds, within what can be stored.
-func moment(ms int64) time.Time { return time.UnixMilli(min(max(ms, 0), lastMoment)).UTC() }
 
 // decoded is the event in raw, its content as far as its type is one that counts here.
 func decoded(raw []byte) (e *event.Event, err error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
@@ -485,6 +486,9 @@ var breakages = map[string]breakage{
 	}},
 	"hands in an event without an author": {"05", "lacks an author", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.UserID = "" })
+	}},
+	"hands in an event of the year 10000": {"05", "lacks a form in JSON", func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.At = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) })
 	}},
 	"hands in an event of too many files": {"05", "a bound to its files", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Attachments = make([]relay.Attachment, relay.MaxAttachments+1) })

@@ -2,6 +2,7 @@ package platformtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -131,6 +132,7 @@ func texts(evs []relay.Event) []string {
 
 // wellFormed is what every event must have and ev has not; nil if it has everything.
 func wellFormed(bot relay.Bot, ev relay.Event) error {
+	_, unstorable := json.Marshal(ev)
 	types := []relay.ChatType{relay.ChatDM, relay.ChatGroup, relay.ChatChannel, relay.ChatThread}
 	for _, c := range []struct {
 		ok   bool
@@ -139,6 +141,7 @@ func wellFormed(bot relay.Bot, ev relay.Event) error {
 		{ev.ID != "", "an id"},
 		{ev.Bot == bot, "the bot it belongs to"},
 		{!ev.At.IsZero(), "a time"},
+		{unstorable == nil, "a form in JSON"},
 		{ev.Type != "", "a message type"},
 		{ev.MessageID != "", "a message id"},
 		{ev.Source.Platform == bot.Platform, "its platform in the source"},

@@ -42,7 +42,7 @@ func (p *Bot) event(env *envelope) *relay.Event {
 	}
 	src := p.source(env, m)
 	ev := &relay.Event{
-		ID: relay.EventID(src.MessageID), Bot: p.bot, At: time.UnixMilli(m.Timestamp).UTC(), Source: src,
+		ID: relay.EventID(src.MessageID), Bot: p.bot, At: relay.Moment(time.UnixMilli(m.Timestamp)), Source: src,
 		Type: typeOf(text, files), Text: text, MessageID: src.MessageID, Attachments: files,
 		Traits: relay.Traits{Addressed: named || src.ChatType == relay.ChatDM},
 	}

@@ -863,6 +863,7 @@ func FuzzEvents(f *testing.F) {
 	for _, s := range []string{
 		`{"account":"+4915112345678","envelope":{"sourceNumber":"+49301","sourceUuid":"0a1b2c3d-1111-4111-8111-111111111111","sourceName":"Ann","dataMessage":{"timestamp":5,"message":"a \ufffc b","mentions":[{"uuid":"x","start":2,"length":1}],"quote":{"id":4,"authorUuid":"x","text":"\ufffc","mentions":[{"start":0,"length":1}]},"attachments":[{"id":"a","contentType":"image/png"}],"sticker":{"packId":"a","stickerId":1},"contacts":[{"name":{"given":"x"},"phone":[{"value":"1"}]}],"groupInfo":{"groupId":"a+/=","type":"DELIVER"}}}}`,
 		`{"envelope":{"sourceNumber":"+4915112345678","syncMessage":{"sentMessage":{"timestamp":5,"message":"x","destinationNumber":"+4915112345678"}}}}`,
+		`{"envelope":{"sourceNumber":"+49301","dataMessage":{"timestamp":9223372036854775807,"message":"x"}}}`,
 		`{"exception":{"type":"x"},"envelope":null}`, `[]`, `{"envelope":{"dataMessage":{"mentions":[{"start":-9223372036854775808,"length":9223372036854775807}]}}}`,
 	} {
 		f.Add(s)
@@ -878,6 +879,9 @@ func FuzzEvents(f *testing.F) {
 		for _, ev := range b.Events {
 			if ev.ID == "" || ev.MessageID == "" || ev.Source.ChatID == "" || ev.Source.UserID == "" || ev.Text == "" && len(ev.Attachments) == 0 {
 				t.Errorf("%+v", ev)
+			}
+			if _, err := json.Marshal(ev); err != nil {
+				t.Error(err)
 			}
 		}
 	})

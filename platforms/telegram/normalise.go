@@ -89,14 +89,14 @@ func (n normaliser) message(m *message, edit string) (reading, error) {
 
 	ev := relay.Event{
 		Bot:       n.bot,
-		At:        moment(m.Date),
+		At:        relay.Moment(time.Unix(m.Date, 0)),
 		Source:    n.source(m, o),
 		Type:      kind,
 		MessageID: messageID(m.ID),
 		Traits:    relay.Traits{Own: n.own(m), AuthorIsBot: m.From != nil && m.From.IsBot && m.SenderChat == nil, Forwarded: m.Origin != nil},
 	}
 	if edit != "" {
-		ev.At = moment(m.EditDate)
+		ev.At = relay.Moment(time.Unix(m.EditDate, 0))
 		ev.MessageID += relay.MessageID(edit)
 	}
 	ev.ID = eventID(ev.Source.ChatID, ev.MessageID)
@@ -271,12 +271,6 @@ func nameOf(u tgbotapi.User) string { return fullName(u.FirstName, u.LastName, u
 func fullName(first, last, handle string) string {
 	return cmp.Or(strings.TrimSpace(first+" "+last), handle)
 }
-
-// lastMoment is the end of the year 9999: JSON has no later time.
-const lastMoment = 253402300799
-
-// moment is a Unix time of Telegram's, within what can be stored.
-func moment(seconds int64) time.Time { return time.Unix(min(max(seconds, 0), lastMoment), 0).UTC() }
 
 // content is what a message mainly is, and its text. ok is false for service messages. The order is that of the
 // gateway's own adapter: an animation, which comes with a document for old clients, is a film.

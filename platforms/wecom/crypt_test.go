@@ -6,6 +6,7 @@ import (
 	"crypto/cipher"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -133,6 +134,7 @@ func FuzzElements(f *testing.F) {
 	f.Add([]byte(`<!DOCTYPE x [<!ENTITY a "b">]><xml><MsgType>&a;</MsgType></xml>`))
 	f.Add([]byte(doc("<MsgType>event</MsgType><Event>click</Event><EventKey>/status</EventKey>")))
 	f.Add([]byte(doc("<MsgType>location</MsgType><Location_X>1</Location_X><Location_Y>2</Location_Y>")))
+	f.Add([]byte(strings.Replace(doc("<MsgType>text</MsgType><Content>x</Content>"), "1767225600", "1099511627775", 1)))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		m, err := elements(doc)
 		if err != nil {
@@ -146,6 +148,9 @@ func FuzzElements(f *testing.F) {
 			_, user, _ := strings.Cut(string(ev.Source.ChatID), ":")
 			if err != nil || ev.ID == "" || len(ev.ID) > 200 || ev.At.IsZero() || string(ev.Source.UserID) != string(ev.Source.ChatID) || !isUser(user) {
 				t.Errorf("%+v, %v", ev, err)
+			}
+			if _, err := json.Marshal(ev); err != nil {
+				t.Error(err)
 			}
 		}
 	})

@@ -108,7 +108,7 @@ func (p *Bot) event(m map[string]string) (*relay.Event, error) {
 	}
 	who, message := p.corp+":"+user, relay.MessageID(id)
 	return &relay.Event{
-		ID: relay.EventID(id), Bot: p.bot, At: time.Unix(int64(at), 0), Type: kind, Text: text, MessageID: message,
+		ID: relay.EventID(id), Bot: p.bot, At: relay.Moment(time.Unix(int64(at), 0)), Type: kind, Text: text, MessageID: message,
 		Source: relay.Source{
 			Platform: Name, ChatID: relay.ChatID(who), ChatType: relay.ChatDM, ChatName: user,
 			UserID: relay.UserID(who), UserName: user, UserDisplayName: user, MessageID: message,

@@ -266,7 +266,7 @@ func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 	name := cmp.Or(who.Profile.Name, from)
 	id := relay.MessageID(m.ID)
 	ev := &relay.Event{
-		ID: relay.EventID(m.ID), Bot: p.bot, At: time.Unix(int64(seconds), 0).UTC(), Type: relay.TypeText, MessageID: id,
+		ID: relay.EventID(m.ID), Bot: p.bot, At: relay.Moment(time.Unix(int64(seconds), 0)), Type: relay.TypeText, MessageID: id,
 		ReplyToMessageID: relay.MessageID(m.Context.ID),
 		Source: relay.Source{
 			Platform: Name, ChatID: relay.ChatID(from), ChatType: relay.ChatDM, ChatName: name, UserID: relay.UserID(from),

@@ -655,6 +655,7 @@ func FuzzCalls(f *testing.F) {
 	f.Add(called(obj{"contacts": []obj{contactOf(ann, "Ann")}, "messages": []obj{{"id": "a", "from": ann, "timestamp": "1", "type": "text", "text": obj{"body": "x"}, "context": obj{"id": "b"}}}}).Body)
 	f.Add(called(obj{"messages": []obj{{"id": "a", "from_user_id": bob, "timestamp": "1", "type": "interactive", "interactive": obj{"list_reply": obj{"id": "hp1:a:b", "title": "x"}}}}}).Body)
 	f.Add(called(obj{"messages": []obj{{"id": "a", "from": ann, "timestamp": "1", "type": "image", "image": obj{"id": "1"}, "group_id": "x"}}, "statuses": []obj{{"status": "failed", "errors": []obj{{"code": 4}}}}}).Body)
+	f.Add(called(obj{"messages": []obj{{"id": "a", "from": ann, "timestamp": "1099511627775", "type": "text", "text": obj{"body": "x"}}}}).Body)
 	f.Add([]byte(`{"entry":[{"changes":[{"field":"messages","value":{"metadata":{"phone_number_id":"106540352242922"},"messages":[null,[],"x",{"location":{}}]}}]}]}`))
 	o := options(new(platformtest.Log), nil)
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -672,6 +673,9 @@ func FuzzCalls(f *testing.F) {
 		for _, ev := range b.Events {
 			if ev.ID == "" || ev.MessageID == "" || p.CheckChat(ev.Source.ChatID) != nil || ev.Text == "" && len(ev.Attachments) == 0 {
 				t.Errorf("%+v", ev)
+			}
+			if _, err := json.Marshal(ev); err != nil {
+				t.Error(err)
 			}
 		}
 	})
