@@ -18,11 +18,17 @@ const (
 type memory struct {
 	mu    sync.Mutex // guards the fields below
 	sent  ring[int64, bool]
-	texts ring[relay.MessageID, string]
+	texts ring[messageIn, string]
+}
+
+// messageIn is a message in its chat: gateways name messages that they answer, and must not read another chat by that.
+type messageIn struct {
+	chat relay.ChatID
+	id   relay.MessageID
 }
 
 func newMemory() *memory {
-	return &memory{sent: ring[int64, bool]{of: make(map[int64]bool)}, texts: ring[relay.MessageID, string]{of: make(map[relay.MessageID]string)}}
+	return &memory{sent: ring[int64, bool]{of: make(map[int64]bool)}, texts: ring[messageIn, string]{of: make(map[messageIn]string)}}
 }
 
 // ring remembers the newest values.
@@ -57,18 +63,18 @@ func (m *memory) ours(at int64) bool {
 }
 
 // heard notes what a message says.
-func (m *memory) heard(id relay.MessageID, text string) {
+func (m *memory) heard(chat relay.ChatID, id relay.MessageID, text string) {
 	if len(text) > maxQuoted {
 		text = relay.Shown(text[:maxQuoted]) + "…"
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.texts.put(id, text)
+	m.texts.put(messageIn{chat, id}, text)
 }
 
 // text is what a message says; empty: that is not remembered.
-func (m *memory) text(id relay.MessageID) string {
+func (m *memory) text(chat relay.ChatID, id relay.MessageID) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.texts.of[id]
+	return m.texts.of[messageIn{chat, id}]
 }

@@ -54,7 +54,7 @@ func (p *Bot) event(env *envelope) *relay.Event {
 		ev.Traits.Addressed = ev.Traits.Addressed || mine
 	}
 	ev.Traits.Addressed = ev.Traits.Addressed || ev.Type == relay.TypeCommand
-	p.said.heard(src.MessageID, text)
+	p.said.heard(src.ChatID, src.MessageID, text)
 	return ev
 }
 

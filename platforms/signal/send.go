@@ -55,7 +55,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	l.say(ps)
 	id, err := l.post(ctx, t, func(ctx context.Context, out *sent) error { return l.p.daemon.call(ctx, "send", ps, out) })
 	if err == nil {
-		l.p.said.heard(id, l.parts[0].text)
+		l.p.said.heard(t.Chat, id, l.parts[0].text)
 		l.parts = l.parts[1:]
 	}
 	return id, err
@@ -65,7 +65,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 func (l *letter) params(chat relay.ChatID) params {
 	ps := to(chat)
 	if author, at, ok := parseMessage(l.reply); ok {
-		ps["quoteAuthor"], ps["quoteTimestamp"], ps["quoteMessage"] = author, at, l.p.said.text(l.reply)
+		ps["quoteAuthor"], ps["quoteTimestamp"], ps["quoteMessage"] = author, at, l.p.said.text(chat, l.reply)
 	}
 	return ps
 }

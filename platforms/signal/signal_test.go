@@ -350,11 +350,15 @@ func TestQuotes(t *testing.T) {
 	if _, err := p.Send(t.Context(), relay.Send{Chat: ev.Source.ChatID, Content: "more", ReplyTo: "nonsense"}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := p.Send(t.Context(), relay.Send{Chat: ann, Content: "more", ReplyTo: ev.MessageID}); err != nil { // of another chat
+		t.Fatal(err)
+	}
 	sent := h.made("send")
 	_, at, _ := parseMessage(ev.MessageID)
 	for n, want := range []obj{
 		{"quoteAuthor": bobUUID, "quoteTimestamp": float64(at), "quoteMessage": "what now?"}, {},
 		{"quoteAuthor": ours, "quoteTimestamp": float64(sent[1].at), "quoteMessage": "x"}, {},
+		{"quoteAuthor": bobUUID, "quoteTimestamp": float64(at), "quoteMessage": ""},
 	} {
 		got := obj{}
 		for _, k := range []string{"quoteAuthor", "quoteTimestamp", "quoteMessage"} {
