@@ -161,7 +161,10 @@ const (
 func refused(f *httpcall.Fault, e *rpcError) *httpcall.Fault {
 	f.Code, f.Message = e.Code, e.Message
 	if results := e.Data.Response.Results; len(results) > 0 {
-		return judged(f, results)
+		if judged(f, results) == nil { // an error all the same, and somebody has it
+			f.Sent = httpcall.Maybe
+		}
+		return f
 	}
 	switch {
 	case e.Code == codeLimited:

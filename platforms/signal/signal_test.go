@@ -394,6 +394,7 @@ func TestFaults(t *testing.T) {
 		"limited, unsaid":   {fault(-5, "Failed to send message due to rate limiting"), relay.NotSent, "network: Flood control exceeded. Retry in 60 seconds", time.Minute},
 		"of an older one":   {fault(-1, "Failed to send message", result("RATE_LIMIT_FAILURE", obj{})), relay.NotSent, "network: Flood control exceeded. Retry in 60 seconds", time.Minute},
 		"Signal was away":   {fault(-1, "Failed to send message", result("NETWORK_FAILURE", obj{})), relay.MaybeSent, "timed out: signal-cli had an internal error, the outcome is unknown", 0},
+		"sent all the same":  {fault(-1, "Failed to send message", result("SUCCESS", obj{}), result("UNREGISTERED_FAILURE", obj{})), relay.MaybeSent, "timed out: signal-cli's answer did not come, the outcome is unknown", 0},
 		"a network's fault": {fault(-3, "Unable to send: timeout (IOException)"), relay.MaybeSent, "timed out: signal-cli's answer did not come, the outcome is unknown", 0},
 		"an internal fault": {fault(-32603, "java.lang.NullPointerException"), relay.MaybeSent, "timed out: signal-cli's answer did not come, the outcome is unknown", 0},
 		"some other words":  {fault(-1, "Invalid attachment /home/ann/cat.png"), relay.NotSent, "signal-cli refuses it", 0},
