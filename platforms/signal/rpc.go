@@ -154,6 +154,7 @@ const (
 	noAccount         // the daemon does not have ours
 	nobody            // the person or the group is not there
 	untrusted         // the person's keys are new
+	adminsOnly        // others may not write in the group
 	wantsProof        // Signal wants a captcha to be solved
 )
 
@@ -178,6 +179,8 @@ func refused(f *httpcall.Fault, e *rpcError) *httpcall.Fault {
 		f.Detail = noAccount
 	case e.Code == codeUntrusted:
 		f.Detail = untrusted
+	case e.Code == codeUser && strings.Contains(e.Message, "not allowed to send message to group"):
+		f.Detail = adminsOnly
 	case e.Code == codeUser && (strings.Contains(e.Message, "roup") || strings.Contains(e.Message, "not registered")):
 		f.Detail = nobody
 	}
@@ -232,6 +235,8 @@ func explained(err error) *relay.ActionError {
 			return relay.Gone("", nil)
 		case untrusted:
 			return relay.Refused("the recipient's safety number has changed: the operator has to trust it (signal-cli trust)", nil)
+		case adminsOnly:
+			return relay.Refused("forbidden: only admins may write in the group", nil)
 		case noAccount:
 			return relay.Refused("signal-cli does not have the bot's account", nil)
 		}

@@ -388,6 +388,7 @@ func TestFaults(t *testing.T) {
 		"no such method":    {fault(-32601, "Method not implemented"), relay.NotSent, "signal-cli refuses it", 0},
 		"no such group":     {fault(-1, "Group not found: xyz"), relay.NotSent, "chat not found", 0},
 		"not a member":      {fault(-1, "User is not a member in group: x (xyz)"), relay.NotSent, "chat not found", 0},
+		"for admins only":   {fault(-1, "User is not allowed to send message to group: Choir (xyz)"), relay.NotSent, "forbidden: only admins may write in the group", 0},
 		"not registered":    {fault(-1, "Failed to send message", result("UNREGISTERED_FAILURE", obj{})), relay.NotSent, "chat not found", 0},
 		"a new key":         {fault(-4, "Failed to send message due to untrusted identities", result("IDENTITY_FAILURE", obj{})), relay.NotSent, "the recipient's safety number has changed: the operator has to trust it (signal-cli trust)", 0},
 		"limited":           {fault(-5, "Failed to send message due to rate limiting", result("RATE_LIMIT_FAILURE", obj{"retryAfterSeconds": 90})), relay.NotSent, "network: Flood control exceeded. Retry in 90 seconds", 90 * time.Second},
