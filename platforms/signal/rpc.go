@@ -160,7 +160,8 @@ const (
 
 // refused makes f of what the daemon said.
 func refused(f *httpcall.Fault, e *rpcError) *httpcall.Fault {
-	f.Code, f.Message = e.Code, e.Message
+	f.Code = e.Code
+	f.Message, _, _ = strings.Cut(e.Message, ":") // behind it stand names of groups, which logs must not hold
 	if results := e.Data.Response.Results; len(results) > 0 {
 		if judged(f, results) == nil { // an error all the same, and somebody has it
 			f.Sent = httpcall.Maybe

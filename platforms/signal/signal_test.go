@@ -418,6 +418,9 @@ func TestFaults(t *testing.T) {
 			if ae == nil || ae.Outcome != tc.outcome || ae.Public != tc.words || ae.RetryAfter.Round(time.Second) != tc.wait || tries != 1 {
 				t.Errorf("%+v after %d tries", ae, tries)
 			}
+			if ae != nil && strings.Contains(fmt.Sprint(ae.Err), "Choir") {
+				t.Errorf("a group's name is logged: %v", ae.Err)
+			}
 		})
 	}
 }
