@@ -40,7 +40,7 @@ Every answer can be a flag. Without a terminal, or with --yes, those without a d
 	f.StringVar(&o.TokenFile, "token-file", "", "a `file` with the bot's token, which only you can read")
 	f.StringArrayVar(&o.SecretFiles, "secret-file", nil, "a `NAME=FILE` with a further credential of the bot, as app_token of Slack's; once for each")
 	f.StringVar(&o.PasswordFile, "password-file", "", "in place of a token: a `file` with the password of a Matrix account, with which setup logs in once")
-	f.StringArrayVar(&o.Settings, "setting", nil, "a `NAME=VALUE` that the bot needs, as account of Signal's, or homeserver of Matrix's; once for each")
+	f.StringArrayVar(&o.Settings, "setting", nil, "a setting of the bot as `NAME=VALUE`, such as account of Signal's, or homeserver of Matrix's; once for each")
 	f.BoolVar(&o.TokenStdin, "token-stdin", false, "read the bot's token from stdin")
 	f.StringVar(&o.APIBase, "api-base", "", "the `URL` of the network's API, if it is not the usual one")
 	f.StringVar(&o.Reach, "reach", "", "where the gateways run: here, lan or internet")

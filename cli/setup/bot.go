@@ -347,27 +347,47 @@ func (s *interview) secret(ctx context.Context, network platforms.Network, key p
 	return k, err
 }
 
-// settings asks for what the network's bots need beside credentials.
+// unknown is the error of an answer, as NAME=…, whose name none of the network's bots has.
+func unknown(flag string, network platforms.Network, given, names []string) error {
+	for _, answer := range given {
+		if name, _, _ := strings.Cut(answer, "="); !slices.Contains(names, name) {
+			return UsageError{fmt.Errorf("--%s: %s has no %q; there is: %s", flag, network.Label, name, cmp.Or(strings.Join(names, ", "), "none"))}
+		}
+	}
+	return nil
+}
+
+// settings asks for what the network's bots need beside credentials, and takes what else was given.
 func (s *interview) settings(ctx context.Context, network platforms.Network) (values map[string]string, err error) {
+	var names, secrets []string
+	for _, key := range network.Keys {
+		names = append(names, key.Name)
+	}
+	for _, key := range network.Secrets {
+		secrets = append(secrets, key.Name)
+	}
+	if err := cmp.Or(unknown("setting", network, s.Settings, names), unknown("secret-file", network, s.SecretFiles, secrets)); err != nil {
+		return nil, err
+	}
 	values = make(map[string]string)
 	intro := ""
 	if network.CheckToken == nil { // else the question for the token has shown it
 		intro = network.Guide + "\n"
 	}
 	for _, key := range network.Keys {
-		if !required(key) {
-			continue
-		}
 		q := question{
 			flag: "setting", text: intro + "Its " + key.Name + ": " + key.Help + ":",
 			check: func(typed string) (string, error) { return typed, key.Check(typed) },
 		}
-		intro = ""
 		for _, given := range s.Settings {
-			if name, value, ok := strings.Cut(given, "="); ok && name == key.Name {
+			if name, value, _ := strings.Cut(given, "="); name == key.Name {
 				q.given = value
 			}
 		}
+		if !required(key) && q.given == "" {
+			continue
+		}
+		intro = ""
 		if values[key.Name], err = s.ask(ctx, q); err != nil {
 			return nil, err
 		}

@@ -37,7 +37,7 @@ type Flags struct {
 	SecretFiles []string
 	// PasswordFile has the password of the bot's account, which is used once.
 	PasswordFile string
-	// Settings are those without which there is no bot, each as NAME=VALUE.
+	// Settings are of the bot's, each as NAME=VALUE. One without which there is no bot is asked for.
 	Settings          []string
 	TokenStdin        bool
 	APIBase           string

@@ -539,6 +539,9 @@ func TestScripts(t *testing.T) {
 		"no account":            {flags: Flags{Yes: true, Platform: "bell"}, fails: "--setting"},
 		"no such account":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=ann"}}, fails: "--setting: no number"},
 		"another setting":       {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"daemon=x"}}, fails: "--setting"},
+		"a setting of choice":   {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"daemon=y", "account=+49301"}}, file: "listen = \"127.0.0.1:8787\"\n\n[[bots]]\nplatform = \"bell\"\naccount = \"+49301\"\ndaemon = \"y\"\n"},
+		"an unknown setting":    {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=+49301", "demon=y"}}, fails: "--setting: Bell has no \"demon\"; there is: account, daemon"},
+		"an unknown secret":     {flags: Flags{Yes: true, Platform: "bell", Settings: []string{"account=+49301"}, SecretFiles: []string{"token=y"}}, fails: "--secret-file: Bell has no \"token\"; there is: none"},
 		"one by hand":           {flags: Flags{Yes: true, Platform: "drum"}, fails: "hermes-connector help webhooks shows it"},
 		"pages":                 {flags: Flags{Yes: true, Platform: "telegram", TokenStdin: true, Web: "here"}, in: colons, file: "listen = \"127.0.0.1:8787\"\n\n[web]\nlisten = \"127.0.0.1:8788\"\n\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"telegram.token\"\n"},
 	} {
