@@ -90,10 +90,14 @@ var errNoTime = &httpcall.Fault{What: "send", Status: 200, Message: "the answer 
 func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Context, *sent) error) (relay.MessageID, error) {
 	var res sent
 	err := t.Do(ctx, sender.Call{Do: func(ctx context.Context) error {
-		if err := do(ctx, &res); err != nil {
-			return err
+		err := do(ctx, &res)
+		if err == nil {
+			err = deliveredIn("send", res)
 		}
-		return deliveredIn("send", res)
+		if wanted := httpcall.FaultOf(err).Detail == wantsProof; wanted || err == nil {
+			l.p.captcha.Store(wanted)
+		}
+		return err
 	}})
 	if err == nil && res.At <= 0 {
 		err = errNoTime

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -68,6 +69,7 @@ type Bot struct {
 	wait    backoff.Backoff // before the stream is opened again
 	silence time.Duration   // after which it is dead
 	lastTry time.Duration
+	captcha atomic.Bool // Signal wants one, as far as the last message showed
 }
 
 var (
@@ -152,7 +154,13 @@ func groupIn(chat relay.ChatID) (id string, ok bool) {
 
 func (p *Bot) ID() relay.Bot { return p.bot }
 
-func (p *Bot) Status() platforms.Status { return p.status.Get() }
+func (p *Bot) Status() platforms.Status {
+	s := p.status.Get()
+	if s.State == platforms.Connected && p.captcha.Load() {
+		s.State, s.Reason = platforms.Degraded, "Signal wants a captcha to be solved before the account may write: signal-cli submitRateLimitChallenge"
+	}
+	return s
+}
 
 // maxText is in characters: Signal shows more of a message only on demand.
 const maxText = 2000

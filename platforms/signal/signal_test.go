@@ -25,6 +25,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
@@ -395,7 +397,7 @@ func TestFaults(t *testing.T) {
 		"limited, unsaid":   {fault(-5, "Failed to send message due to rate limiting"), relay.NotSent, "network: Flood control exceeded. Retry in 60 seconds", time.Minute},
 		"of an older one":   {fault(-1, "Failed to send message", result("RATE_LIMIT_FAILURE", obj{})), relay.NotSent, "network: Flood control exceeded. Retry in 60 seconds", time.Minute},
 		"Signal was away":   {fault(-1, "Failed to send message", result("NETWORK_FAILURE", obj{})), relay.MaybeSent, "timed out: signal-cli had an internal error, the outcome is unknown", 0},
-		"sent all the same":  {fault(-1, "Failed to send message", result("SUCCESS", obj{}), result("UNREGISTERED_FAILURE", obj{})), relay.MaybeSent, "timed out: signal-cli's answer did not come, the outcome is unknown", 0},
+		"sent all the same": {fault(-1, "Failed to send message", result("SUCCESS", obj{}), result("UNREGISTERED_FAILURE", obj{})), relay.MaybeSent, "timed out: signal-cli's answer did not come, the outcome is unknown", 0},
 		"a network's fault": {fault(-3, "Unable to send: timeout (IOException)"), relay.MaybeSent, "timed out: signal-cli's answer did not come, the outcome is unknown", 0},
 		"an internal fault": {fault(-32603, "java.lang.NullPointerException"), relay.MaybeSent, "timed out: signal-cli's answer did not come, the outcome is unknown", 0},
 		"some other words":  {fault(-1, "Invalid attachment /home/ann/cat.png"), relay.NotSent, "signal-cli refuses it", 0},
@@ -422,6 +424,31 @@ func TestFaults(t *testing.T) {
 				t.Errorf("a group's name is logged: %v", ae.Err)
 			}
 		})
+	}
+}
+
+// TestCaptcha: the status says that Signal wants one, until a message is sent again.
+func TestCaptcha(t *testing.T) {
+	h := newHarness(t)
+	p := h.bot(t)
+	platformtest.Running(t, p)
+	h.until(t, p, platforms.Connected, "")
+	for _, wanted := range []bool{true, false} {
+		h.mu.Lock()
+		h.answer = func(method string, _ obj) (any, obj) {
+			if method != "send" || !wanted {
+				return nil, nil
+			}
+			return nil, fault(-5, "Failed to send message due to rate limiting", obj{"type": "RATE_LIMIT_FAILURE", "token": "a-token", "retryAfterSeconds": 600})
+		}
+		h.mu.Unlock()
+		p.turns = sender.New(ratelimit.Rates{}, explained, checkChat) // without the penalty of the one before
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, err := p.Send(ctx, relay.Send{Chat: ann, Content: "hello"})
+		cancel()
+		if s := p.Status(); (err != nil) != wanted || (s.State == platforms.Degraded && strings.Contains(s.Reason, "submitRateLimitChallenge")) != wanted {
+			t.Errorf("wanted %t: %v, %+v", wanted, err, s)
+		}
 	}
 }
 
