@@ -12,7 +12,7 @@ import (
 
 // Examine implements platforms.Examiner.
 func (p *Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
-	asked := httpcall.Asked{About: p.bot.String(), Network: "signal-cli's daemon", Host: p.daemon.host(), Own: true}
+	asked := httpcall.Asked{About: p.bot.String(), Network: "signal-cli's daemon", Host: p.daemon.host()}
 	var all []group
 	err := p.daemon.call(ctx, "listGroups", nil, &all)
 	switch f := httpcall.FaultOf(err); {
@@ -21,9 +21,11 @@ func (p *Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.E
 			"link it (`signal-cli link`) or register it as the user that the daemon runs as, and restart the daemon; this server tries again by itself"))
 		return out
 	case err != nil:
-		f := asked.Unanswered(f)
-		f.Fix = "start it: signal-cli daemon --http=" + p.daemon.host() + " --receive-mode=on-connection; `hermes-connector help signal` shows a service for it"
-		out.Findings = append(out.Findings, f)
+		found := asked.Unanswered(f)
+		if f.Status == 0 {
+			found.Fix = "start it: signal-cli daemon --http=" + p.daemon.host() + " --receive-mode=on-connection; `hermes-connector help signal` shows a service for it"
+		}
+		out.Findings = append(out.Findings, found)
 		return out
 	}
 	out.Name = p.account

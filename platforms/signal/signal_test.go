@@ -776,8 +776,19 @@ func TestExamine(t *testing.T) {
 		t.Errorf("without the account: %v", got)
 	}
 	h.server.Close()
-	if got := codes(p.Examine(t.Context(), groups).Findings); !gocmp.Equal(got, []string{finding.Unreachable.Code}) {
+	if got := p.Examine(t.Context(), groups).Findings; !gocmp.Equal(codes(got), []string{finding.Unreachable.Code}) || !strings.Contains(got[0].Fix, "start it") {
 		t.Errorf("without a daemon: %v", got)
+	}
+	for _, status := range []int{http.StatusMisdirectedRequest, http.StatusServiceUnavailable} { // it runs
+		p, err := open(platforms.Options{Log: new(platformtest.Log).Logger(), Values: map[string]string{keyAccount: ours}, Transport: wire(func(*http.Request) (*http.Response, error) {
+			return response(status, strings.NewReader("")), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Examine(t.Context(), groups).Findings; !gocmp.Equal(codes(got), []string{finding.Troubled.Code}) || strings.Contains(got[0].Fix, "start it") {
+			t.Errorf("with the status %d: %+v", status, got)
+		}
 	}
 }
 
