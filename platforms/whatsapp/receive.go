@@ -38,7 +38,7 @@ func (p *Bot) HookRules() platforms.HookRules {
 	return platforms.HookRules{
 		Methods: []string{http.MethodGet, http.MethodPost}, MaxBody: maxBody,
 		Enter: "Meta's app dashboard > WhatsApp > Configuration > Webhook, with the verify token; then subscribe to messages",
-		Doubt: "is app_secret the secret of the app in which the web hook is entered?",
+		Doubt: "is app_secret the secret of the app in which the web hook is entered, and verify_token the text that was entered there?",
 	}
 }
 
