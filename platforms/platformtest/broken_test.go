@@ -449,6 +449,9 @@ var breakages = map[string]breakage{
 	"logs the credential": {"12", "the credential stands in log", func(h *loop, b *broken) {
 		h.log.Logger().Debug("dialling", "url", "https://host/bot"+h.Credential())
 	}},
+	"logs a further credential": {"12", "the credential stands in log", func(h *loop, b *broken) {
+		h.log.Logger().Debug("called", "with", h.Further()[0])
+	}},
 	"puts the credential into an inner error": {"12", "the credential stands in", func(h *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			res, err := b.Loopback.Send(ctx, a)

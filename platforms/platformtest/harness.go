@@ -71,7 +71,8 @@ type Harness interface {
 	// connecting.
 	Received() []Received
 
-	// Credential is the bot's credential in the clear, for the suite to search for.
+	// Credential is the bot's credential in the clear, for the suite to search for. Of a bot that has more, the Harness
+	// has a method Further() []string, too.
 	Credential() string
 
 	// Logged is everything the bots logged so far, at every level.

@@ -134,6 +134,7 @@ func (h *loop) Press(_ context.Context, who Person, where Place, message relay.M
 }
 
 func (h *loop) Credential() string { return "6Zk+ loop/back? credential==" }
+func (h *loop) Further() []string  { return []string{"another loop/back? credential=="} }
 func (h *loop) Logged() string     { return h.log.String() }
 
 // TestLoopback is loopback's row of the conformance suite, and the proof that a platform can pass

@@ -69,8 +69,14 @@ func (g *output) add(where string, v any) {
 
 // check ends the check if the output or the log holds the credential, or the log what people wrote.
 func (g output) check(h Harness) {
+	forms := spellings(h.Credential())
+	if h, ok := h.(interface{ Further() []string }); ok {
+		for _, secret := range h.Further() {
+			forms = append(forms, spellings(secret)...)
+		}
+	}
 	for _, text := range append(g, "log: "+h.Logged()) {
-		for _, form := range spellings(h.Credential()) {
+		for _, form := range forms {
 			if strings.Contains(text, form) {
 				fail("the credential stands in %s", strings.ReplaceAll(text, form, "[HERE]"))
 			}

@@ -243,4 +243,5 @@ func (h *harness) Fetched() (out []string) {
 }
 
 func (h *harness) Credential() string { return ourToken }
+func (h *harness) Further() []string  { return []string{ourSecret, ourVerify} }
 func (h *harness) Logged() string     { return h.log.String() }
