@@ -666,9 +666,7 @@ func FuzzCalls(f *testing.F) {
 		var b platforms.Batch
 		var a platforms.HookAnswer
 		var call webhook
-		if json.Unmarshal(raw, &call) != nil {
-			return
-		}
+		_ = json.Unmarshal(raw, &call) // what makes sense of it is read all the same
 		p.read(call, &b, &a)
 		for _, ev := range b.Events {
 			if ev.ID == "" || ev.MessageID == "" || p.CheckChat(ev.Source.ChatID) != nil || ev.Text == "" && len(ev.Attachments) == 0 {
