@@ -524,32 +524,37 @@ func TestAFloodInAPenalty(t *testing.T) {
 
 // TestTheStop: what was read when the bot is to stop is stored all the same, together; the daemon does not bring it again.
 func TestTheStop(t *testing.T) {
-	h := newHarness(t)
-	p := h.bot(t)
-	for n := range 5 {
-		h.push(h.from(ann, annUUID, "Ann", obj{"message": fmt.Sprint(n)}))
-	}
-	p.lastTry = lastTry
-	box := &stoppedBox{first: make(chan struct{})}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx, box) }()
-	<-box.first
-	for n := 0; ; n++ { // until all have left the daemon
-		h.mu.Lock()
-		left := len(h.queue)
-		h.mu.Unlock()
-		if left == 0 || !backoff.Pause(t.Context(), time.Millisecond) {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		p, err := open(platforms.Options{Log: new(platformtest.Log).Logger(), Values: map[string]string{keyAccount: ours}, Transport: wire(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "rpc") {
+				return response(200, strings.NewReader(`{"result":[]}`)), nil
+			}
+			context.AfterFunc(r.Context(), func() { _ = out.CloseWithError(r.Context().Err()) })
+			return response(200, in), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if got := strings.Join(box.texts, ""); !strings.HasPrefix("01234", got) || got == "" || box.lost != nil {
-		t.Errorf("stored %q, %v", got, box.lost)
-	}
+		box := &stoppedBox{first: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx, box) }()
+		for n := range 5 {
+			_, _ = fmt.Fprintf(out, "data:{\"envelope\":{\"sourceUuid\":%q,\"dataMessage\":{\"timestamp\":%d,\"message\":\"%d\"}}}\n\n", annUUID, n+1, n)
+			if n == 0 {
+				<-box.first // and holds up the others
+			}
+		}
+		synctest.Wait() // all are read
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(box.texts, ""); got != "01234" || box.lost != nil {
+			t.Errorf("stored %q, %v", got, box.lost)
+		}
+	})
 }
 
 // stoppedBox is an Inbox that stores nothing before the bot is told to stop.
