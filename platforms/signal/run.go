@@ -185,8 +185,15 @@ func (l *runner) take(ctx context.Context, events []string) {
 	}
 }
 
-// read adds to b what an event of the stream says.
+// read adds to b what an event of the stream says. One over which it falls is kept in quarantine.
 func (l *runner) read(b *platforms.Batch, data string) {
+	defer func() {
+		if v := recover(); v != nil {
+			err := errors.New("panic: " + relay.PanicWords(v))
+			l.log.Error("signal event could not be read; kept in quarantine", "err", err)
+			b.Undecodable = append(b.Undecodable, platforms.Undecodable{Raw: []byte(data), Err: err})
+		}
+	}()
 	var r received
 	if err := httpcall.Decode([]byte(data), &r); err != nil {
 		l.log.Warn("signal event makes no sense; kept in quarantine", "err", err)

@@ -750,6 +750,19 @@ func TestGroupChanges(t *testing.T) {
 	}
 }
 
+// TestAPanic: an event over which the bot falls is kept, and the bot goes on.
+func TestAPanic(t *testing.T) {
+	h := newHarness(t)
+	p := h.bot(t)
+	p.said = nil
+	raw, _ := json.Marshal(obj{"account": ours, "envelope": h.from(ann, annUUID, "Ann", obj{"message": "x"})})
+	var b platforms.Batch
+	(&runner{Bot: p}).read(&b, string(raw))
+	if len(b.Events) != 0 || len(b.Undecodable) != 1 || string(b.Undecodable[0].Raw) != string(raw) {
+		t.Errorf("%+v", b)
+	}
+}
+
 func TestExamine(t *testing.T) {
 	h := newHarness(t)
 	p := h.bot(t)
