@@ -570,6 +570,14 @@ func TestFiles(t *testing.T) {
 	if m.tries != 3 {
 		t.Errorf("%d requests, want one for each address", m.tries)
 	}
+	m.answer = func(*http.Request, obj) *http.Response {
+		r := answer(http.StatusForbidden, obj{})
+		r.Body = io.NopCloser(strings.NewReader("<html>a proxy says no"))
+		return r
+	}
+	if _, err := p.FetchMedia(t.Context(), relay.Attachment{Ref: "4"}); err == nil || errors.As(err, new(*platforms.MediaError)) {
+		t.Errorf("a proxy's refusal: %v; want an error that is worth another try", err)
+	}
 	// An upload that nobody knows the end of is made again, and if it never ends well, nothing was sent: only the message must
 	// not be posted twice.
 	m.answer = nil
