@@ -275,7 +275,7 @@ func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 		Traits: relay.Traits{Addressed: true, Forwarded: m.Context.Forwarded || m.Context.Often},
 	}
 	if ev.ReplyToMessageID != "" {
-		ev.ReplyTo = &relay.Quote{IsOwn: m.Context.From != "" && m.Context.From != m.From, Text: p.newest.text(ev.ReplyToMessageID)}
+		ev.ReplyTo = &relay.Quote{IsOwn: m.Context.From != "" && m.Context.From != from, Text: p.newest.text(ev.ReplyToMessageID)}
 	}
 	if !m.says(ev) {
 		return nil, nil

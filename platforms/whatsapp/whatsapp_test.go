@@ -153,6 +153,11 @@ func TestEvents(t *testing.T) {
 			}
 		})
 	}
+	hidden := decoded(t, m.said(ann, obj{"type": "text", "text": obj{"body": "why?"}, "context": obj{"from": "DE.1", "id": "wamid.r"}}))
+	hidden.From, hidden.User = "", "DE.1"
+	if ev, err := p.event(hidden, nil); err != nil || ev == nil || ev.ReplyTo.IsOwn {
+		t.Errorf("a reply to oneself without a number: %+v, %v", ev, err)
+	}
 	for _, msg := range []obj{
 		{"type": "reaction", "reaction": obj{"message_id": "x", "emoji": "👍"}}, {"type": "unsupported"}, {"type": "system", "system": obj{"body": "x"}}, {"type": "location"},
 	} {
