@@ -131,7 +131,10 @@ func chatOf(ps obj) relay.ChatID {
 	if one, ok := ps["recipient"].(string); ok {
 		return relay.ChatID(one)
 	}
-	return relay.ChatID(ps["recipient"].([]any)[0].(string))
+	if to := ps["recipient"].([]any)[0].(string); to != annUUID {
+		return relay.ChatID(to)
+	}
+	return ann // as whose number is shown
 }
 
 // Received implements platformtest.Harness.

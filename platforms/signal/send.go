@@ -63,7 +63,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 
 // params are those of a message: where it goes, and what it answers.
 func (l *letter) params(chat relay.ChatID) params {
-	ps := to(chat)
+	ps := l.p.to(chat)
 	if author, at, ok := parseMessage(l.reply); ok {
 		ps["quoteAuthor"], ps["quoteTimestamp"], ps["quoteMessage"] = author, at, l.p.said.text(chat, l.reply)
 	}
@@ -119,12 +119,17 @@ func deliveredIn(method string, res sent) error {
 	return nil
 }
 
-// to are the parameters that name a chat.
-func to(chat relay.ChatID) params {
+// to are the parameters that name a chat. A number stands for the person whose chat it was judged to be: it may have become
+// somebody else's.
+func (p *Bot) to(chat relay.ChatID) params {
 	if id, ok := groupIn(chat); ok {
 		return params{"groupId": id}
 	}
-	return params{"recipient": []string{string(chat)}}
+	recipient := string(chat)
+	if who, _ := p.DirectUser(chat); who != "" && recipient != p.account {
+		recipient = string(who)
+	}
+	return params{"recipient": []string{recipient}}
 }
 
 var errUnknownMessage = relay.Refused("message not found", nil)
@@ -151,7 +156,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 		return relay.Result{}, err
 	}
 	defer t.Leave()
-	ps := to(a.Chat)
+	ps := p.to(a.Chat)
 	ps["emoji"], ps["targetAuthor"], ps["targetTimestamp"] = a.Emoji, author, at
 	if a.Remove {
 		ps["remove"] = true
@@ -184,7 +189,7 @@ func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) 
 		return relay.Result{}, err
 	}
 	defer t.Leave()
-	ps := to(a.Chat)
+	ps := p.to(a.Chat)
 	ps["targetTimestamp"] = at
 	if err := p.signal(ctx, t, "remoteDelete", ps); err != nil {
 		return relay.Result{}, explained(err)
@@ -202,7 +207,7 @@ func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) 
 	if string(a.Chat) == p.account || !p.turns.Limiter.Due(a.Chat, "typing", typingLasts) { // nobody types to themselves
 		return relay.Result{}, nil
 	}
-	if err := p.signal(ctx, t, "sendTyping", to(a.Chat)); err != nil && !httpcall.FaultOf(err).Limited() {
+	if err := p.signal(ctx, t, "sendTyping", p.to(a.Chat)); err != nil && !httpcall.FaultOf(err).Limited() {
 		return relay.Result{}, explained(err)
 	}
 	return relay.Result{}, nil

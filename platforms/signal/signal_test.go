@@ -260,6 +260,23 @@ func TestHiddenNumber(t *testing.T) {
 	}
 }
 
+// TestANumberOfSomebodyElse: what is for a person goes to them, whoever has their number by now.
+func TestANumberOfSomebodyElse(t *testing.T) {
+	h := newHarness(t)
+	p := h.bot(t)
+	if _, err := p.Send(t.Context(), relay.Send{Chat: ann, Content: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Send(t.Context(), relay.Send{Chat: ours, Content: "x"}); err != nil { // a note to self
+		t.Fatal(err)
+	}
+	for n, want := range []string{annUUID, ours} {
+		if to := h.made("send")[n].ps["recipient"].([]any); to[0] != want {
+			t.Errorf("message %d went to %v, want %s", n, to, want)
+		}
+	}
+}
+
 // TestFindPeople: by a number that the daemon knows, and by one that only Signal does.
 func TestFindPeople(t *testing.T) {
 	h := newHarness(t)
