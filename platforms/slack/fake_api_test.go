@@ -868,13 +868,14 @@ func (f *fakeAPI) respond(w http.ResponseWriter, r *http.Request, id string) {
 	var m struct {
 		Text         string
 		ResponseType string `json:"response_type"`
+		Replaces     bool   `json:"replace_original"`
 		UnfurlLinks  *bool  `json:"unfurl_links"`
 		UnfurlMedia  *bool  `json:"unfurl_media"`
 	}
 	err := json.NewDecoder(r.Body).Decode(&m)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls = append(f.calls, fakeCall{"response_url", nil, time.Now()})
+	f.calls = append(f.calls, fakeCall{"response_url", url.Values{"id": {id}, "text": {m.Text}, "response_type": {m.ResponseType}, "replace_original": {fmt.Sprint(m.Replaces)}}, time.Now()})
 	a := f.answers[id]
 	refuse := func(word string) {
 		w.WriteHeader(http.StatusNotFound)

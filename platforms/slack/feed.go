@@ -114,7 +114,7 @@ type pressed struct {
 func (f *feeder) add(ctx context.Context, d *draft, i item) {
 	d.items = append(d.items, i)
 	n := normaliser{bot: f.bot, self: f.memory.read().Self, names: asking{f.workspace, ctx}, commands: &f.CommandNames}
-	err := f.read(d, n, i)
+	err := f.read(ctx, d, n, i)
 	if err != nil {
 		d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: withoutCredentials(i.envelope.Payload), Err: err})
 		f.log.Warn("slack event makes no sense; kept in quarantine", "err", err)
@@ -122,7 +122,7 @@ func (f *feeder) add(ctx context.Context, d *draft, i item) {
 }
 
 // read reads one envelope; a panic counts as its error.
-func (f *feeder) read(d *draft, n normaliser, i item) (err error) {
+func (f *feeder) read(ctx context.Context, d *draft, n normaliser, i item) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errors.New("panic: " + relay.PanicWords(v))
@@ -147,6 +147,9 @@ func (f *feeder) read(d *draft, n normaliser, i item) (err error) {
 			return err
 		}
 		ev, capability := n.command(command, i.envelope.ID, i.at)
+		if direct(command.Channel) && !f.isDirect(ctx, ev.Source.ChatID, ev.Source.UserID) { // two people's, where the bot is not
+			ev.Source.ChatType, ev.Source.ChatName = relay.ChatGroup, command.Channel
+		}
 		f.met(ev)
 		d.Events = append(d.Events, ev)
 		if capability != nil {

@@ -276,7 +276,7 @@ func FuzzEnvelopes(f *testing.F) {
 		var d draft
 		n := testNormaliser()
 		n.commands = &p.CommandNames
-		if err := fd.read(&d, n, i); err != nil {
+		if err := fd.read(t.Context(), &d, n, i); err != nil {
 			if strings.HasPrefix(err.Error(), "panic") {
 				t.Fatal(err)
 			}

@@ -118,6 +118,15 @@ func (w *workspace) look(ctx context.Context, id string) (slack.Channel, error) 
 	return c, err
 }
 
+// isDirect reports whether a chat is somebody's direct messages with the bot, as far as is known or Slack tells.
+func (w *workspace) isDirect(ctx context.Context, chat relay.ChatID, user relay.UserID) bool {
+	if known, ok := w.DirectUser(chat); ok {
+		return known == user
+	}
+	c, err := w.look(ctx, string(chat))
+	return err == nil && c.IsIM && c.User == string(user)
+}
+
 // met remembers whose direct messages a chat is.
 func (w *workspace) met(chat relay.ChatID, user relay.UserID) {
 	w.mu.Lock()

@@ -170,6 +170,38 @@ func TestAcknowledgements(t *testing.T) {
 	}
 }
 
+// TestCommandInADirectChannel: only a command in the person's own chat with the bot is a direct message; what is typed between
+// two people has an id of the same form, is no direct message of anybody's, and its answer is read by who typed it.
+func TestCommandInADirectChannel(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	for channel, want := range map[string]relay.ChatType{"D0ANN": relay.ChatDM, "D0BOB": relay.ChatGroup, "D0PAIR": relay.ChatGroup} {
+		h.command("U0ANN", channel, "typed in "+channel)
+		ev := in.event(t, "typed in "+channel)
+		if ev.Source.ChatType != want {
+			t.Errorf("in %s the command is of a %s, want %s", channel, ev.Source.ChatType, want)
+		}
+		if user, _ := r.DirectUser(relay.ChatID(channel)); (user == "U0ANN") != (want == relay.ChatDM) {
+			t.Errorf("%s is taken for %q's direct messages", channel, user)
+		}
+	}
+	h.personSays("U0ANN", "D0ANN", "", "in private") // known without a question from here on
+	in.event(t, "in private")
+	h.refuse(rest.ChannelInfo, "internal_error")
+	h.command("U0ANN", "D0ANN", "again")
+	if ev := in.event(t, "again"); ev.Source.ChatType != relay.ChatDM {
+		t.Errorf("in a known chat the command is of a %s", ev.Source.ChatType)
+	}
+	c := platforms.Capability{Kind: kindResponse, ID: "1", Token: relay.NewSecret([]byte(h.answerURL("D0PAIR")))}
+	if _, err := r.Respond(t.Context(), c, relay.Send{Chat: "D0PAIR", Content: "for Ann"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.called("response_url"); len(got) != 1 || got[0].Get("text") != "for Ann" || got[0].Get("response_type") != "ephemeral" {
+		t.Errorf("answered with %q", got)
+	}
+}
+
 // TestPressesOutliveAStop: what was acknowledged at once is stored before Run returns.
 func TestPressesOutliveAStop(t *testing.T) {
 	h, in := newHarness(t), newInbox()
