@@ -176,7 +176,7 @@ func (f *feeder) callback(d *draft, n normaliser, payload []byte) error {
 	if err := httpcall.Decode(payload, &c); err != nil {
 		return err
 	}
-	if !f.ours(c.App, c.Team) {
+	if !f.ours(c.App, c.team()) {
 		return nil
 	}
 	e, err := decodeEvent(c.Event)

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -28,9 +29,21 @@ var (
 
 // callback is the payload of an envelope of kindEvents.
 type callback struct {
-	App   string          `json:"api_app_id"`
-	Team  string          `json:"team_id"`
+	App   string `json:"api_app_id"`
+	Team  string `json:"team_id"`
+	Auths []struct {
+		Team string `json:"team_id"`
+	} `json:"authorizations"`
 	Event json.RawMessage `json:"event"`
+}
+
+// team is the workspace that the event came for. Team is that of who caused it: in a channel that companies share, it may be
+// the others'.
+func (c *callback) team() string {
+	if len(c.Auths) > 0 {
+		return cmp.Or(c.Auths[0].Team, c.Team)
+	}
+	return c.Team
 }
 
 // eventData is an event: a message, or what changes who sees what.

@@ -170,6 +170,39 @@ func TestAcknowledgements(t *testing.T) {
 	}
 }
 
+// TestForeignEvents: what is for another app or another workspace is acknowledged and left out. In a channel that two companies
+// share, a message carries the workspace of its author, and tells for which it came; a mention comes twice and counts once.
+func TestForeignEvents(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	n := 0
+	event := func(kind, app, team string, authorized []obj, text string) {
+		n++
+		h.deliver(kindEvents, obj{"team_id": team, "api_app_id": app, "authorizations": authorized, "event": obj{
+			"type": kind, "channel": "C0GROUP", "user": "U0ANN", "ts": fmt.Sprintf("1700000000.%06d", n), "text": text,
+		}})
+	}
+	ours := []obj{{"team_id": testTeam}}
+	event("message", "A0OTHER", testTeam, ours, "for another app")
+	event("message", testApp, "T0OTHER", nil, "from another workspace")
+	event("message", testApp, testTeam, []obj{{"team_id": "T0OTHER"}}, "for another workspace")
+	event("message", testApp, "T0OTHER", ours, "from the other company")
+	event("message", testApp, testTeam, []obj{{"team_id": nil}}, "for the whole organisation")
+	event("app_mention", testApp, testTeam, ours, "<@"+testBotUser+"> a mention")
+	n--
+	event("message", testApp, testTeam, ours, "<@"+testBotUser+"> a mention")
+	in.await(t, "from the other company", "for the whole organisation", "a mention")
+	h.settled(t)
+	if ev := in.event(t, "a mention"); !ev.Traits.Addressed {
+		t.Error("a mention is not for the bot")
+	}
+	for _, team := range []string{"T0OTHER", testTeam} {
+		h.deliver(kindCommand, obj{"team_id": team, "api_app_id": testApp, "channel_id": "C0TWIN", "user_id": "U0ANN", "text": "typed in " + team})
+	}
+	in.await(t, "from the other company", "for the whole organisation", "a mention", "typed in "+testTeam)
+}
+
 // TestCommandInADirectChannel: only a command in the person's own chat with the bot is a direct message; what is typed between
 // two people has an id of the same form, is no direct message of anybody's, and its answer is read by who typed it.
 func TestCommandInADirectChannel(t *testing.T) {
