@@ -180,9 +180,8 @@ func (f *feeder) take(ctx context.Context, x fetched) {
 	}
 	for part := range slices.Chunk(x.all, maxBatch) {
 		var d draft
-		n := normaliser{bot: f.bot, self: f.memory.read().Self, names: asking{f.workspace, ctx}, commands: &f.CommandNames}
 		for _, m := range part {
-			if err := f.again(&d, n, &m.data); err != nil {
+			if err := f.again(ctx, &d, &m.data); err != nil {
 				d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: m.raw, Err: err})
 			}
 		}
@@ -293,13 +292,15 @@ func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]
 }
 
 // again is message, for one that the history has; a panic counts as its error.
-func (f *feeder) again(d *draft, n normaliser, m *messageData) (err error) {
+func (f *feeder) again(ctx context.Context, d *draft, m *messageData) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %s", relay.PanicWords(v))
 		}
 	}()
-	return f.message(d, n, m)
+	soon, cancel := context.WithTimeout(ctx, nameWait)
+	defer cancel()
+	return f.message(d, f.normaliser(soon), m)
 }
 
 // missedMessage is a message of the history.

@@ -113,12 +113,18 @@ type pressed struct {
 // add puts what i brings into d.
 func (f *feeder) add(ctx context.Context, d *draft, i item) {
 	d.items = append(d.items, i)
-	n := normaliser{bot: f.bot, self: f.memory.read().Self, names: asking{f.workspace, ctx}, commands: &f.CommandNames}
-	err := f.read(ctx, d, n, i)
+	soon, cancel := context.WithTimeout(ctx, nameWait)
+	defer cancel()
+	err := f.read(soon, d, f.normaliser(soon), i)
 	if err != nil {
 		d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: withoutCredentials(i.envelope.Payload), Err: err})
 		f.log.Warn("slack event makes no sense; kept in quarantine", "err", err)
 	}
+}
+
+// normaliser asks for names within ctx.
+func (p *Bot) normaliser(ctx context.Context) normaliser {
+	return normaliser{bot: p.bot, self: p.memory.read().Self, names: asking{p.workspace, ctx}, commands: &p.CommandNames}
 }
 
 // read reads one envelope; a panic counts as its error.

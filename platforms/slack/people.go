@@ -17,7 +17,8 @@ const (
 	// nameFor is how long a name counts, and unnamedFor how long nobody asks again for one that could not be had.
 	nameFor    = time.Hour
 	unnamedFor = time.Minute
-	// nameWait bounds one look-up of a name: what was said must not wait long for how somebody is called.
+	// nameWait bounds the look-up of a name, and of all names in one event: what was said must not wait long for how
+	// somebody is called. Who said it and where are asked first.
 	nameWait = 6 * time.Second
 	// maxNames bounds each of the two memories. A full one begins anew.
 	maxNames = 10_000
