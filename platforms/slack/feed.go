@@ -69,10 +69,14 @@ func (f *feeder) run(ctx context.Context) {
 func (f *feeder) handLeft(ctx context.Context) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
+	all := append(f.left, f.catchup.heldAll()...)
+	for more := f.queue.take(maxQueued); len(more) > 0; more = f.queue.take(maxQueued) { // a gap comes alone
+		all = append(all, more...)
+	}
 	var d draft
-	for _, i := range append(append(f.left, f.catchup.heldAll()...), f.queue.take(maxQueued)...) {
+	for _, i := range all {
 		if i.atOnce() {
-			f.add(soon, &d, i)
+			f.add(ctx, &d, i) // ctx has ended: such names as are known, for the time is Accept's
 		}
 	}
 	if !f.hand(soon, d) {

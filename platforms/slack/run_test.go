@@ -1,11 +1,13 @@
 package slack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
@@ -258,6 +260,30 @@ func TestPressesOutliveAStop(t *testing.T) {
 	}
 	h.alone(t)
 	in.await(t, "wait for me")
+}
+
+// TestHandLeft: all that was acknowledged at once is stored at the end, on both sides of a gap, with such names as are known.
+func TestHandLeft(t *testing.T) {
+	f, in := newFakeAPI(t), newInbox()
+	p := openOn(t, f, nil)
+	fd := &feeder{Bot: p, in: in, queue: newQueue()}
+	for _, text := range []string{"before", "", "after"} {
+		i := item{gap: text == "", at: time.Now()}
+		if !i.gap {
+			i.envelope.ID, i.envelope.Type = text, kindCommand
+			i.envelope.Payload = []byte(`{"channel_id":"C0GROUP","user_id":"U0ANN","text":"` + text + `"}`)
+		}
+		fd.queue.put(i)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	fd.handLeft(ctx)
+	if got := in.heard(); !slices.Equal(got, []string{"before", "after"}) {
+		t.Errorf("stored %q", got)
+	}
+	if n := len(f.calls); n > 0 {
+		t.Errorf("asked Slack %d times", n)
+	}
 }
 
 // TestRefusedPress: who pressed a button in vain reads why, alone.
