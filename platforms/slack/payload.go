@@ -67,7 +67,7 @@ type messageData struct {
 	TS          string           `json:"ts"`
 	ThreadTS    string           `json:"thread_ts"`
 	RootAuthor  string           `json:"parent_user_id"`
-	Blocks      []blockData      `json:"blocks"`
+	Blocks      blockList        `json:"blocks"`
 	Attachments []attachmentData `json:"attachments"`
 	Files       []fileData       `json:"files"`
 	// Of a thread's root in the history.
@@ -123,6 +123,15 @@ type fileData struct {
 	Mode     string `json:"mode"` // hosted, snippet, external, tombstone, hidden_by_limit
 	External bool   `json:"is_external"`
 	Access   string `json:"file_access"` // check_file_info: the rest has to be asked for
+}
+
+// blockList are a message's blocks, as far as they can be read: what one of a new kind looks like, nobody knows.
+type blockList []blockData
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *blockList) UnmarshalJSON(raw []byte) error {
+	_ = json.Unmarshal(raw, (*[]blockData)(b)) // what is not as expected is passed over, and the rest read
+	return nil
 }
 
 // blockData is a piece of rich text.
