@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -247,7 +248,10 @@ func (f *feeder) plan(ctx context.Context) error {
 		}
 		if whole {
 			joined, err := f.rest.Joined(ctx)
-			if err != nil {
+			switch {
+			case rest.RefusedWith(err, "missing_scope"):
+				f.log.Warn("slack messages missed meanwhile are fetched of channels with a grant only", "err", err)
+			case err != nil:
 				return fmt.Errorf("channels of the bot: %w", err)
 			}
 			for _, c := range joined {
@@ -309,9 +313,11 @@ type missedMessage struct {
 	raw  []byte
 }
 
-// page reads a list of messages to its end, or to maxMissed. What the bot may not read is empty.
+// page reads a list of messages to its end, or to maxMissed. What Slack refuses to show is empty. When Slack wants to be left
+// alone, it goes on from where it is: some apps get one short page a minute.
 func (f *feeder) page(ctx context.Context, method string, params url.Values) (out []missedMessage, err error) {
 	params.Set("limit", fmt.Sprint(missedPage))
+	pauses := 0 // in a row
 	for len(out) < maxMissed {
 		var page struct {
 			Messages []json.RawMessage `json:"messages"`
@@ -320,12 +326,18 @@ func (f *feeder) page(ctx context.Context, method string, params url.Values) (ou
 			} `json:"response_metadata"`
 		}
 		err := f.rest.Call(ctx, method, params, &page)
-		if rest.RefusedWith(err, append([]string{"thread_not_found", "message_not_found", "missing_scope", "no_permission", "access_denied", "is_archived"}, unknownChannel...)...) {
+		fault := httpcall.FaultOf(err)
+		switch {
+		case err == nil:
+		case fault.RetryAfter > 0 && pauses < maxTries && backoff.Pause(ctx, fault.RetryAfter):
+			pauses++
+			continue
+		case fault.Sent == httpcall.Refused && !fault.Limited() && fault.Message != httpcall.NoAnswer && !rest.BadCredentials(err):
 			return out, nil
-		}
-		if err != nil {
+		default:
 			return nil, fmt.Errorf("messages of a channel: %w", err)
 		}
+		pauses = 0
 		for _, raw := range page.Messages {
 			if m, err := decodeMessage(raw, params.Get("channel")); err == nil && m.TS > params.Get("oldest") {
 				out = append(out, missedMessage{m, raw})

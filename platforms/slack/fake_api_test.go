@@ -151,6 +151,7 @@ type fakeAPI struct {
 	shut, closed map[string]time.Time             // a method's penalty: since when, and until when
 	breaks       map[string]bool                  // the next call of a method is carried out, and not answered
 	inside       int                              // calls within a penalty
+	tight        bool                             // the history is given as to an app that Slack did not approve
 	counts       bool                             // rates are kept to
 	exceeded     int                              // calls beyond a rate
 	lastTS       int64                            // in microseconds
@@ -331,6 +332,10 @@ func (f *fakeAPI) method(w http.ResponseWriter, r *http.Request, method string) 
 	case len(is.scopes) > 0 && !slices.ContainsFunc(is.scopes, func(s string) bool { return slices.Contains(f.scopes, s) }):
 		refuse("missing_scope", map[string]any{"needed": is.scopes[0], "provided": strings.Join(f.scopes, ",")})
 		return
+	}
+	if f.tight && (method == rest.ChannelHistory || method == rest.ThreadReplies) { // 15 objects, once a minute
+		f.shut[limit], f.closed[limit] = time.Now(), time.Now().Add(time.Minute)
+		form.Set("limit", "15")
 	}
 	var out any
 	if more {
