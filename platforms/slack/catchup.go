@@ -155,7 +155,7 @@ func (f *feeder) catchUp(ctx context.Context) {
 		return
 	}
 	for n, chat := range c.waits {
-		if len(c.held[chat]) > 0 { // something waits for it
+		if c.tries == 0 && len(c.held[chat]) > 0 { // something waits for it, and it has not just failed
 			c.waits[0], c.waits[n] = chat, c.waits[0]
 			break
 		}
@@ -176,6 +176,7 @@ func (f *feeder) take(ctx context.Context, x fetched) {
 	case !c.planned || len(c.waits) == 0 || c.waits[0] != x.chat || c.from != x.from: // there was another gap meanwhile
 		return
 	case x.err != nil:
+		c.waits = append(c.waits[1:], x.chat) // the others first
 		f.postpone(ctx, x.err)
 		return
 	}

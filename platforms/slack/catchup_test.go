@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -95,4 +96,44 @@ func TestPlanWithoutAScope(t *testing.T) {
 			t.Errorf("looks at %q", fd.catchup.waits)
 		}
 	}
+}
+
+// TestCatchUpBesideATroubledChannel: a channel that cannot be read now does not keep those behind it from being caught up, even
+// if something waits for it.
+func TestCatchUpBesideATroubledChannel(t *testing.T) {
+	h, in := newHarness(t), newInbox("C0GROUP", "C0TWIN", "D0ANN", "D0BOB")
+	h.forgets = true
+	r := start(t, h, in)
+	r.connected(t)
+	h.personSays("U0ANN", "C0GROUP", "", "before")
+	in.await(t, "before")
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.alone(t)
+	h.personSays("U0ANN", "C0TWIN", "", "missed")
+	h.personSays("U0ANN", "D0ANN", "", "missed, too")
+	h.personSays("U0BOB", "D0BOB", "", "and that")
+	h.mu.Lock()
+	h.more[rest.ChannelHistory] = func(form url.Values) any {
+		if form.Get("channel") == "C0GROUP" {
+			return word("internal_error")
+		}
+		return h.history(h.channels[form.Get("channel")], form)
+	}
+	h.mu.Unlock()
+	h.smu.Lock()
+	h.forgets = false
+	h.smu.Unlock()
+	h.personSays("U0ANN", "C0GROUP", "", "waits") // until its channel is given up
+	r = start(t, h, in)
+	await(t, func() string {
+		got := in.heard()
+		for _, want := range []string{"missed", "missed, too", "and that"} {
+			if !slices.Contains(got, want) {
+				return fmt.Sprintf("heard %q, not %q", got, want)
+			}
+		}
+		return ""
+	})
 }

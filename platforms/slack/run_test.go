@@ -71,7 +71,7 @@ func TestCatchUpOfAWorkspace(t *testing.T) {
 	r = start(t, h, in)
 	r.connected(t)
 	h.personSays("U0BOB", "D0BOB", "", "meanwhile")
-	in.await(t, "before", "meanwhile", "missed", "missed, too")
+	in.await(t, "before", "meanwhile", "missed, too", "missed") // the channel that failed goes to the end
 }
 
 // TestCatchUpHasBounds: of one channel at most maxMissed messages, the newest.
