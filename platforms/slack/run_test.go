@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
@@ -302,14 +305,8 @@ func TestRefusedPress(t *testing.T) {
 		}
 	}
 	in.mu.Unlock()
-	await(t, func() string {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if !slices.ContainsFunc(h.calls, func(c fakeCall) bool { return c.method == "response_url" }) {
-			return "nothing was whispered"
-		}
-		return ""
-	})
+	want := url.Values{"id": {"answer0"}, "text": {"This question is not for &lt;you&gt;"}, "response_type": {"ephemeral"}, "replace_original": {"false"}}
+	await(t, func() string { return cmp.Diff([]url.Values{want}, h.called("response_url")) })
 }
 
 // TestOtherProgram: a socket of somebody else is a finding, until it is gone.
@@ -336,15 +333,16 @@ func TestOtherProgram(t *testing.T) {
 // TestTrouble: what the state says while no socket stands, and that it ends by itself.
 func TestTrouble(t *testing.T) {
 	for word, want := range map[string]string{
-		"missing_scope": "missing_scope", "internal_error": "internal_error", "ratelimited": "left alone",
+		"missing_scope": "missing_scope", "internal_error": "internal_error", "ratelimited": "ratelimited", "1": "left alone for 1s",
 	} {
 		t.Run(word, func(t *testing.T) {
 			h, in := newHarness(t), newInbox()
-			h.refuse(rest.OpenSocket, slices.Repeat([]string{word}, 5)...)
-			r := start(t, h, in)
-			if word == "ratelimited" {
-				want = word
+			times := 5
+			if word == "1" { // a second each
+				times = 2
 			}
+			h.refuse(rest.OpenSocket, slices.Repeat([]string{word}, times)...)
+			r := start(t, h, in)
 			await(t, func() string {
 				if s := r.Status(); !strings.Contains(s.Reason, want) {
 					return fmt.Sprintf("the state is %s: %s", s.State, s.Reason)
