@@ -178,6 +178,7 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	}
 	for _, u := range []fakeUser{
 		{ID: testBotUser, Name: "hermes", Bot: true}, {ID: "U0ANN", Name: "ann", Display: "Ann", Admin: true}, {ID: "U0BOB", Name: "bob", Display: "Bob"},
+		{ID: slackbot, Name: "slackbot", Display: "Slackbot"},
 	} {
 		f.users[u.ID] = &u
 	}

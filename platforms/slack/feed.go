@@ -247,7 +247,7 @@ func threadAt(m *messageData) string {
 
 // met remembers whose direct messages an event is of.
 func (f *feeder) met(ev relay.Event) {
-	if ev.Source.ChatType == relay.ChatDM && !ev.Traits.Own {
+	if ev.Source.ChatType == relay.ChatDM && !ev.Traits.Own && !ev.Traits.AuthorIsBot { // Slackbot may write there, too
 		f.workspace.met(ev.Source.ChatID, ev.Source.UserID)
 	}
 }

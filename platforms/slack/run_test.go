@@ -208,6 +208,19 @@ func TestForeignEvents(t *testing.T) {
 	in.await(t, "from the other company", "for the whole organisation", "a mention", "typed in "+testTeam)
 }
 
+// TestSlackbotInADirectChannel: what Slack's own bot says in somebody's direct messages makes them nobody else's.
+func TestSlackbotInADirectChannel(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	h.personSays("U0ANN", "D0ANN", "", "hello")
+	h.personSays(slackbot, "D0ANN", "", "a reminder")
+	in.await(t, "hello", "a reminder")
+	if user, _ := r.DirectUser("D0ANN"); user != "U0ANN" {
+		t.Errorf("they are taken for %q's", user)
+	}
+}
+
 // TestCommandInADirectChannel: only a command in the person's own chat with the bot is a direct message; what is typed between
 // two people has an id of the same form, is no direct message of anybody's, and its answer is read by who typed it.
 func TestCommandInADirectChannel(t *testing.T) {
