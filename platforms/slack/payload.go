@@ -142,8 +142,7 @@ type blockData struct {
 	URL      string      `json:"url"`
 	UserID   string      `json:"user_id"`
 	Channel  string      `json:"channel_id"`
-	Name     string      `json:"name"` // of an emoji
-	Unicode  string      `json:"unicode"`
+	Name     string      `json:"name"`  // of an emoji
 	Range    string      `json:"range"` // of a broadcast
 	Style    blockStyle  `json:"style"`
 }
@@ -214,12 +213,10 @@ type pressData struct {
 type commandData struct {
 	App         string `json:"api_app_id"`
 	Team        string `json:"team_id"`
-	Command     string `json:"command"`
 	Text        string `json:"text"`
 	User        string `json:"user_id"`
 	UserName    string `json:"user_name"`
 	Channel     string `json:"channel_id"`
-	ChannelName string `json:"channel_name"`
 	ResponseURL string `json:"response_url"`
 }
 

@@ -48,8 +48,7 @@ func (l *letter) respond(ctx context.Context, t *sender.Turn) error {
 	case err == nil:
 		l.parts, l.begun = l.parts[1:], true
 	case rest.RefusedWith(err, "used_url", "expired_url", "no_such_url", "invalid_url", "no_active_hooks"), f.Refused(http.StatusNotFound), f.Refused(http.StatusGone):
-		out := relay.Refused("the command can no longer be answered", platforms.ErrCapabilityGone)
-		return out
+		return relay.Refused("the command can no longer be answered", platforms.ErrCapabilityGone)
 	}
 	return err
 }
