@@ -70,6 +70,9 @@ func (a *app) withSource(f found, do func(backup.Source) error) (err error) {
 		return do(f.client)
 	}
 	cfg := f.cfg
+	if cfg.Cluster.On() {
+		return errNotHere(cfg)
+	}
 	if _, err := os.Stat(cfg.Database()); err != nil {
 		return fmt.Errorf("nothing to back up: %w", err)
 	}

@@ -27,9 +27,11 @@ const shardName = "main"
 type membership struct {
 	node *cluster.Node
 	lead *cluster.Lead
-	end  context.CancelFunc
-	wg   sync.WaitGroup
-	log  *slog.Logger
+	end  context.CancelFunc // of the lease
+	// served ends what tells the service manager that this process is alive, which the server does from then on.
+	served context.CancelFunc
+	wg     sync.WaitGroup
+	log    *slog.Logger
 }
 
 // join waits until this process leads. Meanwhile it answers in the place of the server. When the lead may be lost later, the
@@ -50,6 +52,11 @@ func (s *serving) join(ctx context.Context, cfg *config.Config, log *slog.Logger
 			os.Exit(exitFenced)
 		}
 	})
+	// The service manager has its unit started: the wait may last as long as the other node lives.
+	s.manager.Ready("waits: another node leads, or none yet")
+	watched, served := context.WithCancel(running)
+	m.served = served
+	m.wg.Go(func() { s.manager.Watch(watched, func(context.Context) {}) })
 	stopWaiting, err := answerMeanwhile(cfg, log)
 	if err == nil {
 		m.lead, err = node.Await(ctx, shardName, cfg.Database(), storeOptions(cfg, true, log).File())
@@ -69,7 +76,7 @@ func (m *membership) leads() bool { return m == nil || m.node.Alive() }
 const exitFenced = 3
 
 // commitLog is the log of the shard's file.
-func (m *membership) commitLog() *boltfile.Log { return &boltfile.Log{To: m.lead, Term: m.lead.Term()} }
+func (m *membership) commitLog() *boltfile.Log { return m.lead.Log() }
 
 // run stores snapshots of db in the engine until ctx ends.
 func (m *membership) run(db *store.DB) func(context.Context) error {

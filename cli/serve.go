@@ -75,6 +75,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	var commits *boltfile.Log
 	if cfg.Cluster.On() {
 		if member, err = s.join(ctx, cfg, log); err != nil {
+			if ctx.Err() != nil { // it was asked to stop while it waited
+				err = nil
+			}
 			return err
 		}
 		defer member.leave(ctx) // after the database is closed
@@ -150,6 +153,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	close(s.began)
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()
 	core.beside = append(core.beside, s.announce(ctx, core), s.watch(core))
+	if member != nil {
+		member.served()
+	}
 	return core.run(ctx, hurry, l)
 }
 

@@ -74,7 +74,7 @@ func reopen(t testing.TB, path string, o Options) *DB {
 		logs.Store(path, &logtest.Log{})
 	}
 	if l, ok := logs.Load(path); ok && o.CommitLog == nil {
-		o.CommitLog = &boltfile.Log{To: l.(*logtest.Log), Term: 1}
+		o.CommitLog = &boltfile.Log{To: l.(*logtest.Log), Term: 1, Top: l.(*logtest.Log).Len()}
 	}
 	db, err := Open(path, o)
 	if err != nil {

@@ -177,6 +177,9 @@ func (cs *Capabilities) Answer(ev relay.Event, a relay.Answer, c *platforms.Capa
 	p := cs.bots.Bot(ev.Bot)
 	until := time.Now().Add(background.Life)
 	cs.tasks.Put(background.Task{GivenUp: count.AnswerDropped, Until: until, Urgent: true, Do: func(ctx context.Context) error {
+		if !cs.leads() {
+			return errNotOurs
+		}
 		if len(a.Options) > 0 {
 			if err := question(ctx, p, ask, c); err == nil || !strings.HasPrefix(relay.Explain(err).Public, "unsupported op prompt") {
 				return err

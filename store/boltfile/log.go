@@ -44,6 +44,7 @@ type CommitLog interface {
 type Log struct {
 	To     CommitLog
 	Term   uint64 // grows with every change of leader
+	Top    uint64 // the number of its newest entry when the file is opened; 0: it is empty
 	Schema uint32 // of the records
 }
 
@@ -116,6 +117,9 @@ func (l Log) entry(w *Writer, before Digest, base bool) (Place, []byte, error) {
 	was, err := PlaceOf(w.Tx)
 	if err != nil {
 		return was, nil, err
+	}
+	if base { // whatever the file's own number
+		was.N = l.Top
 	}
 	now := Digest{N: before.N + w.delta.N, Sum: before.Sum + w.delta.Sum}
 	p := was.next(l.Term, w.recorded, besidesPlace(now, w.Tx))
@@ -339,7 +343,8 @@ func (w *Writer) recordAll() error {
 	})
 }
 
-// enterLog appends the whole file to its log, unless it is as the newest entry left it.
+// enterLog appends the whole file to its log, unless it is as the newest entry left it. So a file goes on that is ahead of
+// its log, or whose log is another one: whoever opens it has judged that.
 func (f *File) enterLog() error {
 	b, err := f.begin(true)
 	if err != nil {
@@ -350,7 +355,7 @@ func (f *File) enterLog() error {
 	if err != nil {
 		return err
 	}
-	if is := besidesPlace(f.digest, b); p.N > 0 && is.N == p.Records && is.Sum == p.Sum {
+	if is := besidesPlace(f.digest, b); p.N > 0 && p.N == f.o.CommitLog.Top && is.N == p.Records && is.Sum == p.Sum {
 		f.place = p
 		return nil
 	}

@@ -40,7 +40,7 @@ func optionsWith(l *logtest.Log) boltfile.Options {
 		},
 	}
 	if l != nil {
-		o.CommitLog = &boltfile.Log{To: l, Term: 3, Schema: 1}
+		o.CommitLog = &boltfile.Log{To: l, Term: 3, Schema: 1, Top: l.Len()}
 	}
 	return o
 }

@@ -80,14 +80,14 @@ func (n *Node) Close(ctx context.Context) {
 	n.look.close(ctx)
 }
 
-// tables are what a fresh engine gets. A later version adds columns, and takes none away while an older one may run.
+// tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,
 	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`, // much of it is sealed, and not worth compressing
+	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,
 }
 
 // me is this run of this node, as leaders are named.
@@ -121,6 +121,9 @@ func (n *Node) renew(ctx context.Context) error {
 		return fmt.Errorf("lease: %w", err)
 	case done.rows == 0:
 		return fmt.Errorf("node %s: %w", n.o.Node, errTaken)
+	}
+	if n.leading.Load() && !n.Alive() { // a machine that slept: what has ended does not begin again
+		return ErrFenced
 	}
 	n.until.Store(int64(sent + n.o.Lease - margin))
 	return nil
@@ -189,6 +192,10 @@ func (n *Node) beats(ctx context.Context) {
 }
 
 func (n *Node) makeTables(ctx context.Context) error {
+	there, err := n.beat.exec(ctx, `SELECT to_regclass('hermes_connector.part')::text`)
+	if err != nil || there.cells[0][0] != nil { // what is there is not touched: a lock on it would wait for a dump, and all others for that
+		return err
+	}
 	for _, sql := range tables {
 		if _, err := n.beat.exec(ctx, sql); err != nil {
 			return fmt.Errorf("tables: %w", err)

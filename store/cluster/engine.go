@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sys/unix"
 )
 
-// dialTime bounds the making of a connection.
+// dialTime bounds the making of a connection to one of the DSN's hosts.
 const dialTime = 5 * time.Second
 
 // engine is a connection to PostgreSQL that is made anew after it broke. One statement runs at a time.
@@ -25,7 +28,8 @@ type engine struct {
 	warned string         // by the server, during the statement that runs
 }
 
-// newEngine reads dsn; it does not connect. A peer that is silent for half a lease is taken for gone.
+// newEngine reads dsn; it does not connect. A peer that confirms nothing for half a lease is taken for gone, whether
+// something was sent to it or not.
 func newEngine(dsn relay.Secret, lease time.Duration) (*engine, error) {
 	e := &engine{}
 	config, err := pgconn.ParseConfig(string(dsn.Reveal()))
@@ -33,8 +37,17 @@ func newEngine(dsn relay.Secret, lease time.Duration) (*engine, error) {
 		return nil, errors.New("the engine's DSN cannot be read; it is as libpq's: postgres://USER:PASSWORD@HOST/DATABASE") // that error may quote it
 	}
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: lease / 4, Interval: lease / 8, Count: 2}}
+	dialer.Control = func(network, _ string, c syscall.RawConn) (err error) {
+		if !strings.HasPrefix(network, "tcp") {
+			return nil
+		}
+		set := c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(lease.Milliseconds()/2))
+		})
+		return errors.Join(err, set)
+	}
 	config.DialFunc = dialer.DialContext
-	config.ConnectTimeout = dialTime
+	config.ConnectTimeout = min(dialTime, lease/4)
 	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
 		if notice.SeverityUnlocalized == "WARNING" {
 			e.warned = notice.Message
@@ -56,9 +69,7 @@ func (e *engine) exec(ctx context.Context, sql string, args ...any) (a answer, e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.conn == nil || e.conn.IsClosed() {
-		dial, cancel := context.WithTimeout(ctx, dialTime)
-		defer cancel()
-		if e.conn, err = pgconn.ConnectConfig(dial, e.config); err != nil {
+		if e.conn, err = pgconn.ConnectConfig(ctx, e.config); err != nil {
 			e.conn = nil
 			return a, fmt.Errorf("connect: %w", err) // without the password, says pgconn
 		}

@@ -30,22 +30,26 @@ func (n *Node) fill(ctx context.Context, name, path string, o boltfile.Options, 
 	if s.top == 0 {
 		return nil
 	}
-	if files.Exists(path) {
+	made := !files.Exists(path)
+	if !made {
 		if why, err := n.strange(ctx, name, path, o, s); err != nil {
 			return err
 		} else if why != "" {
 			if err := n.setAside(path, why); err != nil {
 				return err
 			}
+			made = true
 		}
 	}
-	if !files.Exists(path) {
+	if made {
 		if err := n.restoreSnapshot(ctx, name, path); err != nil {
 			return fmt.Errorf("snapshot: %w", err)
 		}
 	}
 	at, err := boltfile.CatchUp(path, o, func(from uint64) iter.Seq2[[]byte, error] { return n.entries(ctx, name, from, s.top) })
 	switch {
+	case made && err != nil: // it has nothing that the log has not
+		return errors.Join(fmt.Errorf("catch up: %w", err), os.Remove(path))
 	case errors.Is(err, boltfile.ErrNotNext), errors.Is(err, boltfile.ErrDamaged): // somebody changed it besides the log
 		return errors.Join(err, n.setAside(path, err.Error())) // the next try fills it anew
 	case err != nil:
@@ -58,7 +62,7 @@ func (n *Node) fill(ctx context.Context, name, path string, o boltfile.Options, 
 
 // setAside gives the file at path another name.
 func (n *Node) setAside(path, why string) error {
-	kept := path + ".set-aside-" + time.Now().UTC().Format("20060102T150405Z")
+	kept := path + ".set-aside-" + time.Now().UTC().Format("20060102T150405.000000000Z")
 	if err := os.Rename(path, kept); err != nil {
 		return err
 	}

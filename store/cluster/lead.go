@@ -39,6 +39,7 @@ type Lead struct {
 	node  *Node
 	shard string
 	term  uint64
+	top   uint64 // when it began
 	log   *engine
 	never context.Context // ends; Append's
 }
@@ -46,8 +47,8 @@ type Lead struct {
 // Close lets go of the engine; the file that has the log is closed before.
 func (l *Lead) Close(ctx context.Context) { l.log.close(ctx) }
 
-// Term grows with every change of leader.
-func (l *Lead) Term() uint64 { return l.term }
+// Log is the log of the shard's file.
+func (l *Lead) Log() *boltfile.Log { return &boltfile.Log{To: l, Term: l.term, Top: l.top} }
 
 // Await waits until this node leads the shard, and the file at path is as the newest entry left it. It returns
 // ctx's error when that ends; everything else is tried again.
@@ -114,6 +115,12 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 	if err := n.fill(ctx, name, path, o, s); err != nil {
 		return nil, "", err
 	}
+	n.leading.Store(true) // from now on an end of the lease is the end of this process
+	defer func() {
+		if l == nil {
+			n.leading.Store(false)
+		}
+	}()
 	a, err := n.look.exec(ctx, leadSQL, name, n.me(), s.term)
 	if err != nil || len(a.cells) == 0 { // another one was quicker
 		return nil, "", err
@@ -125,11 +132,11 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 	}
 	led := shard{term: term, top: top, chain: slices.Clone(a.cells[0][2])}
 	if err := n.fill(ctx, name, path, o, led); err != nil {
-		return nil, "", err
+		_, notGiven := n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '' WHERE shard = $1 AND leader = $2`, name, n.me())
+		return nil, "", errors.Join(err, notGiven)
 	}
-	n.leading.Store(true)
 	n.o.Log.Info("this node leads", "shard", name, "term", term, "entries", top)
-	return &Lead{node: n, shard: name, term: term, log: log, never: context.WithoutCancel(ctx)}, "", nil
+	return &Lead{node: n, shard: name, term: term, top: top, log: log, never: context.WithoutCancel(ctx)}, "", nil
 }
 
 // seen is the shard's row, which is made if it is missing.
@@ -190,6 +197,8 @@ func (l *Lead) Append(p boltfile.Place, entry []byte) error {
 			return nil
 		case err == nil:
 			return fmt.Errorf("shard %s: %w", l.shard, ErrFenced)
+		default:
+			_ = sleep(ctx, 200*time.Millisecond)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (p *process) leads() {
 	if p.lead, err = p.node.Await(ctx, "main", p.path, store.Options{}.File()); err != nil {
 		p.t.Fatal(err)
 	}
-	if p.db, err = store.Open(p.path, store.Options{CommitLog: &boltfile.Log{To: p.lead, Term: p.lead.Term()}}); err != nil {
+	if p.db, err = store.Open(p.path, store.Options{CommitLog: p.lead.Log()}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -310,6 +310,39 @@ func TestAFileThatWasChangedBesidesTheLog(t *testing.T) {
 	if _, ok, _ := again.db.Blob(t.Context(), "own"); ok {
 		t.Error("it has what the log has not")
 	}
+}
+
+// TestAFreshEngine: a node whose PostgreSQL was lost brings all it has into the next one.
+func TestAFreshEngine(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	dir := t.TempDir()
+	a := starts(t, pg.dsn(), "a", dir)
+	a.leads()
+	confirmed := a.fills("k", 5)
+	a.ends()
+	pg.sql(`DROP SCHEMA hermes_connector CASCADE`)
+	again := starts(t, pg.dsn(), "a", dir)
+	again.leads()
+	confirmed = append(confirmed, again.fills("more", 5)...)
+	again.ends()
+	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b.leads()
+	b.has(confirmed)
+}
+
+// TestTheSecondHost: a host that does not answer does not keep a node from the next one of its DSN.
+func TestTheSecondHost(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	a := starts(t, fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", mute.Addr().(*net.TCPAddr).Port, pg.port), "a", t.TempDir())
+	a.leads()
+	a.fills("k", 5)
 }
 
 // TestASnapshotInThePlaceOfTheLog: a new node is filled from the newest snapshot and the log behind it; the log before the
