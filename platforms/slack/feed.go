@@ -156,8 +156,10 @@ func (f *feeder) read(ctx context.Context, d *draft, n normaliser, i item) (err 
 		if err != nil || !f.ours(command.App, command.Team) {
 			return err
 		}
+		// Asked before any name, for which the time may run out. Two people's direct messages are without the bot.
+		between := direct(command.Channel) && !f.isDirect(ctx, relay.ChatID(command.Channel), relay.UserID(command.User))
 		ev, capability := n.command(command, i.envelope.ID, i.at)
-		if direct(command.Channel) && !f.isDirect(ctx, ev.Source.ChatID, ev.Source.UserID) { // two people's, where the bot is not
+		if between {
 			ev.Source.ChatType, ev.Source.ChatName = relay.ChatGroup, command.Channel
 		}
 		f.met(ev)
