@@ -160,7 +160,7 @@ func (w *writer) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Resul
 	if ch.IsIM {
 		info.Type = relay.ChatDM
 		if u, err := w.rest.User(ctx, ch.User); err == nil {
-			info.Name = cmp.Or(u.Profile.DisplayName, u.RealName, u.Name, info.Name)
+			info.Name = cmp.Or(personOf(u).name, info.Name)
 		}
 	}
 	return relay.Result{ChatInfo: &info}, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -154,7 +155,7 @@ func (f *feeder) catchUp(ctx context.Context) {
 		return
 	}
 	for n, chat := range c.waits {
-		if len(c.held[chat]) > 0 { // something waits for it
+		if c.tries == 0 && len(c.held[chat]) > 0 { // something waits for it, and it has not just failed
 			c.waits[0], c.waits[n] = chat, c.waits[0]
 			break
 		}
@@ -175,14 +176,14 @@ func (f *feeder) take(ctx context.Context, x fetched) {
 	case !c.planned || len(c.waits) == 0 || c.waits[0] != x.chat || c.from != x.from: // there was another gap meanwhile
 		return
 	case x.err != nil:
+		c.waits = append(c.waits[1:], x.chat) // the others first
 		f.postpone(ctx, x.err)
 		return
 	}
 	for part := range slices.Chunk(x.all, maxBatch) {
 		var d draft
-		n := normaliser{bot: f.bot, self: f.memory.read().Self, names: asking{f.workspace, ctx}, commands: &f.CommandNames}
 		for _, m := range part {
-			if err := f.again(&d, n, &m.data); err != nil {
+			if err := f.again(ctx, &d, &m.data); err != nil {
 				d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: m.raw, Err: err})
 			}
 		}
@@ -248,7 +249,10 @@ func (f *feeder) plan(ctx context.Context) error {
 		}
 		if whole {
 			joined, err := f.rest.Joined(ctx)
-			if err != nil {
+			switch {
+			case rest.RefusedWith(err, "missing_scope"):
+				f.log.Warn("slack messages missed meanwhile are fetched of channels with a grant only", "err", err)
+			case err != nil:
 				return fmt.Errorf("channels of the bot: %w", err)
 			}
 			for _, c := range joined {
@@ -293,13 +297,15 @@ func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]
 }
 
 // again is message, for one that the history has; a panic counts as its error.
-func (f *feeder) again(d *draft, n normaliser, m *messageData) (err error) {
+func (f *feeder) again(ctx context.Context, d *draft, m *messageData) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %s", relay.PanicWords(v))
 		}
 	}()
-	return f.message(d, n, m)
+	soon, cancel := context.WithTimeout(ctx, nameWait)
+	defer cancel()
+	return f.message(d, f.normaliser(soon), m)
 }
 
 // missedMessage is a message of the history.
@@ -308,9 +314,11 @@ type missedMessage struct {
 	raw  []byte
 }
 
-// page reads a list of messages to its end, or to maxMissed. What the bot may not read is empty.
+// page reads a list of messages to its end, or to maxMissed. What Slack refuses to show is empty. When Slack wants to be left
+// alone, it goes on from where it is: some apps get one short page a minute.
 func (f *feeder) page(ctx context.Context, method string, params url.Values) (out []missedMessage, err error) {
 	params.Set("limit", fmt.Sprint(missedPage))
+	pauses := 0 // in a row
 	for len(out) < maxMissed {
 		var page struct {
 			Messages []json.RawMessage `json:"messages"`
@@ -319,12 +327,18 @@ func (f *feeder) page(ctx context.Context, method string, params url.Values) (ou
 			} `json:"response_metadata"`
 		}
 		err := f.rest.Call(ctx, method, params, &page)
-		if rest.RefusedWith(err, append([]string{"thread_not_found", "message_not_found", "missing_scope", "no_permission", "access_denied", "is_archived"}, unknownChannel...)...) {
+		fault := httpcall.FaultOf(err)
+		switch {
+		case err == nil:
+		case fault.RetryAfter > 0 && pauses < maxTries && backoff.Pause(ctx, fault.RetryAfter):
+			pauses++
+			continue
+		case fault.Sent == httpcall.Refused && !fault.Limited() && fault.Message != httpcall.NoAnswer && !rest.BadCredentials(err):
 			return out, nil
-		}
-		if err != nil {
+		default:
 			return nil, fmt.Errorf("messages of a channel: %w", err)
 		}
+		pauses = 0
 		for _, raw := range page.Messages {
 			if m, err := decodeMessage(raw, params.Get("channel")); err == nil && m.TS > params.Get("oldest") {
 				out = append(out, missedMessage{m, raw})

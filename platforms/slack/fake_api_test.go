@@ -151,6 +151,7 @@ type fakeAPI struct {
 	shut, closed map[string]time.Time             // a method's penalty: since when, and until when
 	breaks       map[string]bool                  // the next call of a method is carried out, and not answered
 	inside       int                              // calls within a penalty
+	tight        bool                             // the history is given as to an app that Slack did not approve
 	counts       bool                             // rates are kept to
 	exceeded     int                              // calls beyond a rate
 	lastTS       int64                            // in microseconds
@@ -177,6 +178,7 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	}
 	for _, u := range []fakeUser{
 		{ID: testBotUser, Name: "hermes", Bot: true}, {ID: "U0ANN", Name: "ann", Display: "Ann", Admin: true}, {ID: "U0BOB", Name: "bob", Display: "Bob"},
+		{ID: slackbot, Name: "slackbot", Display: "Slackbot"},
 	} {
 		f.users[u.ID] = &u
 	}
@@ -331,6 +333,10 @@ func (f *fakeAPI) method(w http.ResponseWriter, r *http.Request, method string) 
 	case len(is.scopes) > 0 && !slices.ContainsFunc(is.scopes, func(s string) bool { return slices.Contains(f.scopes, s) }):
 		refuse("missing_scope", map[string]any{"needed": is.scopes[0], "provided": strings.Join(f.scopes, ",")})
 		return
+	}
+	if f.tight && (method == rest.ChannelHistory || method == rest.ThreadReplies) { // 15 objects, once a minute
+		f.shut[limit], f.closed[limit] = time.Now(), time.Now().Add(time.Minute)
+		form.Set("limit", "15")
 	}
 	var out any
 	if more {
@@ -868,13 +874,14 @@ func (f *fakeAPI) respond(w http.ResponseWriter, r *http.Request, id string) {
 	var m struct {
 		Text         string
 		ResponseType string `json:"response_type"`
+		Replaces     bool   `json:"replace_original"`
 		UnfurlLinks  *bool  `json:"unfurl_links"`
 		UnfurlMedia  *bool  `json:"unfurl_media"`
 	}
 	err := json.NewDecoder(r.Body).Decode(&m)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls = append(f.calls, fakeCall{"response_url", nil, time.Now()})
+	f.calls = append(f.calls, fakeCall{"response_url", url.Values{"id": {id}, "text": {m.Text}, "response_type": {m.ResponseType}, "replace_original": {fmt.Sprint(m.Replaces)}}, time.Now()})
 	a := f.answers[id]
 	refuse := func(word string) {
 		w.WriteHeader(http.StatusNotFound)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,11 @@ func (f *fakeSlack) ticket(w http.ResponseWriter, r *http.Request) {
 		answer["error"] = "invalid_post_type"
 	case len(refuses) > 0:
 		answer["error"] = refuses[0]
+		if _, err := strconv.Atoi(refuses[0]); err == nil {
+			answer["error"] = "ratelimited"
+			w.Header().Set("Retry-After", refuses[0])
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
 	case r.Header.Get("Authorization") == "Bearer "+testToken:
 		answer["error"] = "not_allowed_token_type"
 	case r.Header.Get("Authorization") == "Bearer "+f.appToken:

@@ -69,10 +69,14 @@ func (f *feeder) run(ctx context.Context) {
 func (f *feeder) handLeft(ctx context.Context) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
+	all := append(f.left, f.catchup.heldAll()...)
+	for more := f.queue.take(maxQueued); len(more) > 0; more = f.queue.take(maxQueued) { // a gap comes alone
+		all = append(all, more...)
+	}
 	var d draft
-	for _, i := range append(append(f.left, f.catchup.heldAll()...), f.queue.take(maxQueued)...) {
+	for _, i := range all {
 		if i.atOnce() {
-			f.add(soon, &d, i)
+			f.add(ctx, &d, i) // ctx has ended: such names as are known, for the time is Accept's
 		}
 	}
 	if !f.hand(soon, d) {
@@ -113,16 +117,22 @@ type pressed struct {
 // add puts what i brings into d.
 func (f *feeder) add(ctx context.Context, d *draft, i item) {
 	d.items = append(d.items, i)
-	n := normaliser{bot: f.bot, self: f.memory.read().Self, names: asking{f.workspace, ctx}, commands: &f.CommandNames}
-	err := f.read(d, n, i)
+	soon, cancel := context.WithTimeout(ctx, nameWait)
+	defer cancel()
+	err := f.read(soon, d, f.normaliser(soon), i)
 	if err != nil {
 		d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: withoutCredentials(i.envelope.Payload), Err: err})
 		f.log.Warn("slack event makes no sense; kept in quarantine", "err", err)
 	}
 }
 
+// normaliser asks for names within ctx.
+func (p *Bot) normaliser(ctx context.Context) normaliser {
+	return normaliser{bot: p.bot, self: p.memory.read().Self, names: asking{p.workspace, ctx}, commands: &p.CommandNames}
+}
+
 // read reads one envelope; a panic counts as its error.
-func (f *feeder) read(d *draft, n normaliser, i item) (err error) {
+func (f *feeder) read(ctx context.Context, d *draft, n normaliser, i item) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errors.New("panic: " + relay.PanicWords(v))
@@ -146,7 +156,12 @@ func (f *feeder) read(d *draft, n normaliser, i item) (err error) {
 		if err != nil || !f.ours(command.App, command.Team) {
 			return err
 		}
+		// Asked before any name, for which the time may run out. Two people's direct messages are without the bot.
+		between := direct(command.Channel) && !f.isDirect(ctx, relay.ChatID(command.Channel), relay.UserID(command.User))
 		ev, capability := n.command(command, i.envelope.ID, i.at)
+		if between {
+			ev.Source.ChatType, ev.Source.ChatName = relay.ChatGroup, command.Channel
+		}
 		f.met(ev)
 		d.Events = append(d.Events, ev)
 		if capability != nil {
@@ -173,7 +188,7 @@ func (f *feeder) callback(d *draft, n normaliser, payload []byte) error {
 	if err := httpcall.Decode(payload, &c); err != nil {
 		return err
 	}
-	if !f.ours(c.App, c.Team) {
+	if !f.ours(c.App, c.team()) {
 		return nil
 	}
 	e, err := decodeEvent(c.Event)
@@ -234,7 +249,7 @@ func threadAt(m *messageData) string {
 
 // met remembers whose direct messages an event is of.
 func (f *feeder) met(ev relay.Event) {
-	if ev.Source.ChatType == relay.ChatDM && !ev.Traits.Own {
+	if ev.Source.ChatType == relay.ChatDM && !ev.Traits.Own && !ev.Traits.AuthorIsBot { // Slackbot may write there, too
 		f.workspace.met(ev.Source.ChatID, ev.Source.UserID)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -63,7 +64,7 @@ func (h *harness) place(who platformtest.Person, where platformtest.Place) (chan
 
 func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Place, text string) error {
 	channel, thread := h.place(who, where)
-	h.personSays(userIDs[who], channel, thread, escaped(text))
+	h.personSays(userIDs[who], channel, thread, dialect.Escape(text))
 	return nil
 }
 
@@ -165,7 +166,7 @@ func (h *harness) Show(_ context.Context, who platformtest.Person, where platfor
 	file := h.host(s.Name, mimes[s.Kind], s.Content)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.add(h.channels[channel], &fakeMessage{ThreadTS: thread, User: userIDs[who], Text: escaped(text), Shown: []map[string]any{file}})
+	h.add(h.channels[channel], &fakeMessage{ThreadTS: thread, User: userIDs[who], Text: dialect.Escape(text), Shown: []map[string]any{file}})
 	return nil
 }
 

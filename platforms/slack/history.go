@@ -91,7 +91,7 @@ func (p *Bot) messages(ctx context.Context, method string, params url.Values) (o
 // oldest first. whole: there are no more, or they are n.
 func (p *Bot) lines(ctx context.Context, page []messageData, most int) (lines []relay.ContextLine, whole bool) {
 	defer func() { slices.Reverse(lines) }()
-	n := normaliser{bot: p.bot, self: p.memory.read().Self, names: asking{p.workspace, ctx}, commands: &p.CommandNames}
+	n := p.normaliser(ctx)
 	for i := range page {
 		m := &page[i]
 		if !m.said() {

@@ -42,7 +42,8 @@ type place struct{ name, topic string }
 // noText stands where nothing was said, as on other networks.
 const noText = "(The user sent a message with no text content)"
 
-// direct reports whether a channel's id is one of a person's direct messages with the bot.
+// direct reports whether a channel's id is one of direct messages: of a person's with the bot, for messages come from no
+// others. A slash command may come from those of two people.
 func direct(channel string) bool { return strings.HasPrefix(channel, "D") }
 
 func (n normaliser) reading() reading {

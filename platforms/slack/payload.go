@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -28,9 +29,21 @@ var (
 
 // callback is the payload of an envelope of kindEvents.
 type callback struct {
-	App   string          `json:"api_app_id"`
-	Team  string          `json:"team_id"`
+	App   string `json:"api_app_id"`
+	Team  string `json:"team_id"`
+	Auths []struct {
+		Team string `json:"team_id"`
+	} `json:"authorizations"`
 	Event json.RawMessage `json:"event"`
+}
+
+// team is the workspace that the event came for. Team is that of who caused it: in a channel that companies share, it may be
+// the others'.
+func (c *callback) team() string {
+	if len(c.Auths) > 0 {
+		return cmp.Or(c.Auths[0].Team, c.Team)
+	}
+	return c.Team
 }
 
 // eventData is an event: a message, or what changes who sees what.
@@ -54,7 +67,7 @@ type messageData struct {
 	TS          string           `json:"ts"`
 	ThreadTS    string           `json:"thread_ts"`
 	RootAuthor  string           `json:"parent_user_id"`
-	Blocks      []blockData      `json:"blocks"`
+	Blocks      blockList        `json:"blocks"`
 	Attachments []attachmentData `json:"attachments"`
 	Files       []fileData       `json:"files"`
 	// Of a thread's root in the history.
@@ -112,6 +125,15 @@ type fileData struct {
 	Access   string `json:"file_access"` // check_file_info: the rest has to be asked for
 }
 
+// blockList are a message's blocks, as far as they can be read: what one of a new kind looks like, nobody knows.
+type blockList []blockData
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *blockList) UnmarshalJSON(raw []byte) error {
+	_ = json.Unmarshal(raw, (*[]blockData)(b)) // what is not as expected is passed over, and the rest read
+	return nil
+}
+
 // blockData is a piece of rich text.
 type blockData struct {
 	Type     string      `json:"type"`
@@ -120,8 +142,7 @@ type blockData struct {
 	URL      string      `json:"url"`
 	UserID   string      `json:"user_id"`
 	Channel  string      `json:"channel_id"`
-	Name     string      `json:"name"` // of an emoji
-	Unicode  string      `json:"unicode"`
+	Name     string      `json:"name"`  // of an emoji
 	Range    string      `json:"range"` // of a broadcast
 	Style    blockStyle  `json:"style"`
 }
@@ -192,12 +213,10 @@ type pressData struct {
 type commandData struct {
 	App         string `json:"api_app_id"`
 	Team        string `json:"team_id"`
-	Command     string `json:"command"`
 	Text        string `json:"text"`
 	User        string `json:"user_id"`
 	UserName    string `json:"user_name"`
 	Channel     string `json:"channel_id"`
-	ChannelName string `json:"channel_name"`
 	ResponseURL string `json:"response_url"`
 }
 

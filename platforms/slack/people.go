@@ -17,7 +17,8 @@ const (
 	// nameFor is how long a name counts, and unnamedFor how long nobody asks again for one that could not be had.
 	nameFor    = time.Hour
 	unnamedFor = time.Minute
-	// nameWait bounds one look-up of a name: what was said must not wait long for how somebody is called.
+	// nameWait bounds the look-up of a name, and of all names in one event: what was said must not wait long for how
+	// somebody is called. Who said it and where are asked first.
 	nameWait = 6 * time.Second
 	// maxNames bounds each of the two memories. A full one begins anew.
 	maxNames = 10_000
@@ -116,6 +117,15 @@ func (w *workspace) look(ctx context.Context, id string) (slack.Channel, error) 
 		w.met(relay.ChatID(id), relay.UserID(c.User))
 	}
 	return c, err
+}
+
+// isDirect reports whether a chat is somebody's direct messages with the bot, as far as is known or Slack tells.
+func (w *workspace) isDirect(ctx context.Context, chat relay.ChatID, user relay.UserID) bool {
+	if known, ok := w.DirectUser(chat); ok {
+		return known == user
+	}
+	c, err := w.look(ctx, string(chat))
+	return err == nil && c.IsIM && c.User == string(user)
 }
 
 // met remembers whose direct messages a chat is.

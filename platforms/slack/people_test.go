@@ -2,12 +2,15 @@ package slack
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -122,6 +125,43 @@ func TestNamesAreAskedOnce(t *testing.T) {
 	want := []platforms.RosterChange{{Scope: testTeam, User: "U0ANN"}, {Scope: testTeam, Chat: "C0GROUP", User: "U0BOB"}, {Scope: testTeam, Chat: "C0TWIN"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("roster (-want +got):\n%s", diff)
+	}
+}
+
+// TestManyNames: a message that names many strangers waits for their names no longer than one that names one, and still says who
+// wrote it.
+func TestManyNames(t *testing.T) {
+	for name, add := range map[string]func(context.Context, *feeder, *draft, string){
+		"as it comes": func(ctx context.Context, fd *feeder, d *draft, text string) {
+			i := item{at: time.Now()}
+			i.envelope.Type = kindEvents
+			i.envelope.Payload = []byte(`{"event":{"type":"message","channel":"C0GROUP","user":"U0ANN","ts":"1700000000.000001","text":` + jsonOf(text) + `}}`)
+			fd.add(ctx, d, i)
+		},
+		"missed": func(ctx context.Context, fd *feeder, d *draft, text string) {
+			if err := fd.again(ctx, d, &messageData{Channel: "C0GROUP", User: "U0ANN", TS: "1700000000.000001", Text: text}); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fd := &feeder{Bot: openOn(t, newFakeAPI(t), nil), queue: newQueue()}
+				var text string
+				for n := range 100 {
+					text += fmt.Sprintf("<@U0STRANGER%d> <#C0STRANGE%d> ", n, n)
+				}
+				began := time.Now()
+				var d draft
+				add(t.Context(), fd, &d, text)
+				if took := time.Since(began); took > nameWait {
+					t.Errorf("took %v", took)
+				}
+				if len(d.Events) != 1 || d.Events[0].Source.UserName != "Ann" || d.Events[0].Source.ChatName != "#general" {
+					t.Errorf("brings %+v", d.Events)
+				}
+			})
+		})
 	}
 }
 

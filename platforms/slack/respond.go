@@ -34,18 +34,21 @@ type answerOutside struct {
 	UnfurlMedia  bool   `json:"unfurl_media"`
 }
 
-// respond says the next part through the address. Everybody in the channel reads it, as with an ordinary message.
+// respond says the next part through the address. Everybody in the channel reads it, as with an ordinary message; where two
+// people write to each other, the one who typed the command does.
 func (l *letter) respond(ctx context.Context, t *sender.Turn) error {
-	shows := l.w.previews.Allow(l.parts[0])
+	shows, readers := l.w.previews.Allow(l.parts[0]), "in_channel"
+	if direct(string(t.Chat)) {
+		readers = "ephemeral"
+	}
 	err := t.Do(ctx, sender.Call{Do: func(ctx context.Context) error {
-		return l.w.rest.Respond(ctx, l.through.Token, answerOutside{l.parts[0], "in_channel", shows, shows})
+		return l.w.rest.Respond(ctx, l.through.Token, answerOutside{l.parts[0], readers, shows, shows})
 	}})
 	switch f := httpcall.FaultOf(err); {
 	case err == nil:
 		l.parts, l.begun = l.parts[1:], true
 	case rest.RefusedWith(err, "used_url", "expired_url", "no_such_url", "invalid_url", "no_active_hooks"), f.Refused(http.StatusNotFound), f.Refused(http.StatusGone):
-		out := relay.Refused("the command can no longer be answered", platforms.ErrCapabilityGone)
-		return out
+		return relay.Refused("the command can no longer be answered", platforms.ErrCapabilityGone)
 	}
 	return err
 }

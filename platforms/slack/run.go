@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/socketmode"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -193,7 +194,7 @@ func (p *Bot) whispering(ctx context.Context) {
 func (p *Bot) whisper(ctx context.Context, a aside) {
 	ctx, cancel := context.WithTimeout(ctx, whisperTime)
 	defer cancel()
-	err := p.rest.Respond(ctx, a.address, map[string]any{"text": escaped(a.words), "response_type": "ephemeral", "replace_original": false})
+	err := p.rest.Respond(ctx, a.address, map[string]any{"text": dialect.Escape(a.words), "response_type": "ephemeral", "replace_original": false})
 	if err != nil {
 		p.log.Warn("slack press refused without words", "err", err)
 	}

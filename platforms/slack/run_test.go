@@ -1,11 +1,16 @@
 package slack
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/slack/rest"
@@ -69,7 +74,7 @@ func TestCatchUpOfAWorkspace(t *testing.T) {
 	r = start(t, h, in)
 	r.connected(t)
 	h.personSays("U0BOB", "D0BOB", "", "meanwhile")
-	in.await(t, "before", "meanwhile", "missed", "missed, too")
+	in.await(t, "before", "meanwhile", "missed, too", "missed") // the channel that failed goes to the end
 }
 
 // TestCatchUpHasBounds: of one channel at most maxMissed messages, the newest.
@@ -170,6 +175,84 @@ func TestAcknowledgements(t *testing.T) {
 	}
 }
 
+// TestForeignEvents: what is for another app or another workspace is acknowledged and left out. In a channel that two companies
+// share, a message carries the workspace of its author, and tells for which it came; a mention comes twice and counts once.
+func TestForeignEvents(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	n := 0
+	event := func(kind, app, team string, authorized []obj, text string) {
+		n++
+		h.deliver(kindEvents, obj{"team_id": team, "api_app_id": app, "authorizations": authorized, "event": obj{
+			"type": kind, "channel": "C0GROUP", "user": "U0ANN", "ts": fmt.Sprintf("1700000000.%06d", n), "text": text,
+		}})
+	}
+	ours := []obj{{"team_id": testTeam}}
+	event("message", "A0OTHER", testTeam, ours, "for another app")
+	event("message", testApp, "T0OTHER", nil, "from another workspace")
+	event("message", testApp, testTeam, []obj{{"team_id": "T0OTHER"}}, "for another workspace")
+	event("message", testApp, "T0OTHER", ours, "from the other company")
+	event("message", testApp, testTeam, []obj{{"team_id": nil}}, "for the whole organisation")
+	event("app_mention", testApp, testTeam, ours, "<@"+testBotUser+"> a mention")
+	n--
+	event("message", testApp, testTeam, ours, "<@"+testBotUser+"> a mention")
+	in.await(t, "from the other company", "for the whole organisation", "a mention")
+	h.settled(t)
+	if ev := in.event(t, "a mention"); !ev.Traits.Addressed {
+		t.Error("a mention is not for the bot")
+	}
+	for _, team := range []string{"T0OTHER", testTeam} {
+		h.deliver(kindCommand, obj{"team_id": team, "api_app_id": testApp, "channel_id": "C0TWIN", "user_id": "U0ANN", "text": "typed in " + team})
+	}
+	in.await(t, "from the other company", "for the whole organisation", "a mention", "typed in "+testTeam)
+}
+
+// TestSlackbotInADirectChannel: what Slack's own bot says in somebody's direct messages makes them nobody else's.
+func TestSlackbotInADirectChannel(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	h.personSays("U0ANN", "D0ANN", "", "hello")
+	h.personSays(slackbot, "D0ANN", "", "a reminder")
+	in.await(t, "hello", "a reminder")
+	if user, _ := r.DirectUser("D0ANN"); user != "U0ANN" {
+		t.Errorf("they are taken for %q's", user)
+	}
+}
+
+// TestCommandInADirectChannel: only a command in the person's own chat with the bot is a direct message; what is typed between
+// two people has an id of the same form, is no direct message of anybody's, and its answer is read by who typed it.
+func TestCommandInADirectChannel(t *testing.T) {
+	h, in := newHarness(t), newInbox()
+	r := start(t, h, in)
+	r.connected(t)
+	for channel, want := range map[string]relay.ChatType{"D0ANN": relay.ChatDM, "D0BOB": relay.ChatGroup, "D0PAIR": relay.ChatGroup} {
+		h.command("U0ANN", channel, "typed in "+channel)
+		ev := in.event(t, "typed in "+channel)
+		if ev.Source.ChatType != want {
+			t.Errorf("in %s the command is of a %s, want %s", channel, ev.Source.ChatType, want)
+		}
+		if user, _ := r.DirectUser(relay.ChatID(channel)); (user == "U0ANN") != (want == relay.ChatDM) {
+			t.Errorf("%s is taken for %q's direct messages", channel, user)
+		}
+	}
+	h.personSays("U0ANN", "D0ANN", "", "in private") // known without a question from here on
+	in.event(t, "in private")
+	h.refuse(rest.ChannelInfo, "internal_error")
+	h.command("U0ANN", "D0ANN", "again")
+	if ev := in.event(t, "again"); ev.Source.ChatType != relay.ChatDM {
+		t.Errorf("in a known chat the command is of a %s", ev.Source.ChatType)
+	}
+	c := platforms.Capability{Kind: kindResponse, ID: "1", Token: relay.NewSecret([]byte(h.answerURL("D0PAIR")))}
+	if _, err := r.Respond(t.Context(), c, relay.Send{Chat: "D0PAIR", Content: "for Ann"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.called("response_url"); len(got) != 1 || got[0].Get("text") != "for Ann" || got[0].Get("response_type") != "ephemeral" {
+		t.Errorf("answered with %q", got)
+	}
+}
+
 // TestPressesOutliveAStop: what was acknowledged at once is stored before Run returns.
 func TestPressesOutliveAStop(t *testing.T) {
 	h, in := newHarness(t), newInbox()
@@ -195,6 +278,30 @@ func TestPressesOutliveAStop(t *testing.T) {
 	in.await(t, "wait for me")
 }
 
+// TestHandLeft: all that was acknowledged at once is stored at the end, on both sides of a gap, with such names as are known.
+func TestHandLeft(t *testing.T) {
+	f, in := newFakeAPI(t), newInbox()
+	p := openOn(t, f, nil)
+	fd := &feeder{Bot: p, in: in, queue: newQueue()}
+	for _, text := range []string{"before", "", "after"} {
+		i := item{gap: text == "", at: time.Now()}
+		if !i.gap {
+			i.envelope.ID, i.envelope.Type = text, kindCommand
+			i.envelope.Payload = []byte(`{"channel_id":"C0GROUP","user_id":"U0ANN","text":"` + text + `"}`)
+		}
+		fd.queue.put(i)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	fd.handLeft(ctx)
+	if got := in.heard(); !slices.Equal(got, []string{"before", "after"}) {
+		t.Errorf("stored %q", got)
+	}
+	if n := len(f.calls); n > 0 {
+		t.Errorf("asked Slack %d times", n)
+	}
+}
+
 // TestRefusedPress: who pressed a button in vain reads why, alone.
 func TestRefusedPress(t *testing.T) {
 	h, in := newHarness(t), newInbox()
@@ -211,14 +318,8 @@ func TestRefusedPress(t *testing.T) {
 		}
 	}
 	in.mu.Unlock()
-	await(t, func() string {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if !slices.ContainsFunc(h.calls, func(c fakeCall) bool { return c.method == "response_url" }) {
-			return "nothing was whispered"
-		}
-		return ""
-	})
+	want := url.Values{"id": {"answer0"}, "text": {"This question is not for &lt;you&gt;"}, "response_type": {"ephemeral"}, "replace_original": {"false"}}
+	await(t, func() string { return cmp.Diff([]url.Values{want}, h.called("response_url")) })
 }
 
 // TestOtherProgram: a socket of somebody else is a finding, until it is gone.
@@ -245,15 +346,16 @@ func TestOtherProgram(t *testing.T) {
 // TestTrouble: what the state says while no socket stands, and that it ends by itself.
 func TestTrouble(t *testing.T) {
 	for word, want := range map[string]string{
-		"missing_scope": "missing_scope", "internal_error": "internal_error", "ratelimited": "left alone",
+		"missing_scope": "missing_scope", "internal_error": "internal_error", "ratelimited": "ratelimited", "1": "left alone for 1s",
 	} {
 		t.Run(word, func(t *testing.T) {
 			h, in := newHarness(t), newInbox()
-			h.refuse(rest.OpenSocket, slices.Repeat([]string{word}, 5)...)
-			r := start(t, h, in)
-			if word == "ratelimited" {
-				want = word
+			times := 5
+			if word == "1" { // a second each
+				times = 2
 			}
+			h.refuse(rest.OpenSocket, slices.Repeat([]string{word}, times)...)
+			r := start(t, h, in)
 			await(t, func() string {
 				if s := r.Status(); !strings.Contains(s.Reason, want) {
 					return fmt.Sprintf("the state is %s: %s", s.State, s.Reason)

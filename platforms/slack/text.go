@@ -3,6 +3,8 @@ package slack
 import (
 	"cmp"
 	"strings"
+
+	"github.com/hermes-connector/hermes-connector/platforms/slack/dialect"
 )
 
 // reading turns Slack's markup into the Markdown that agents read.
@@ -125,7 +127,7 @@ func (r reading) block(b blockData, depth int) string {
 		return strings.Join(lines, "\n")
 	case "link":
 		if b.Text != "" && string(b.Text) != b.URL {
-			return r.marked(escaped(b.URL) + "|" + escaped(string(b.Text)))
+			return r.marked(dialect.Escape(b.URL) + "|" + dialect.Escape(string(b.Text)))
 		}
 		return b.URL
 	case "user":
@@ -144,9 +146,4 @@ func (r reading) block(b blockData, depth int) string {
 		return r.plain(string(b.Text))
 	}
 	return ""
-}
-
-// escaped is s as Slack has it in its markup.
-func escaped(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

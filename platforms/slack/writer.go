@@ -22,19 +22,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What a Slack bot can say and do.
-var (
-	_ platforms.Editor       = (*Bot)(nil)
-	_ platforms.Typer        = (*Bot)(nil)
-	_ platforms.Reacter      = (*Bot)(nil)
-	_ platforms.Deleter      = (*Bot)(nil)
-	_ platforms.ChatInformer = (*Bot)(nil)
-	_ platforms.Prompter     = (*Bot)(nil)
-	_ platforms.MediaSender  = (*Bot)(nil)
-	_ platforms.Responder    = (*Bot)(nil)
-	_ platforms.Limited      = (*Bot)(nil)
-)
-
 // writer is what a bot says, and the calls that it says it by.
 type writer struct {
 	// Set once, by newWriter.

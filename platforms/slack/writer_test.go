@@ -586,8 +586,8 @@ func TestRespond(t *testing.T) {
 		if _, err := say(c, "C0OTHER", "see **https://e.org** <!here> "+strings.Repeat("x ", 3000)); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(f.called("response_url")); n != 2 {
-			t.Errorf("%d answers, want two parts", n)
+		if parts := f.called("response_url"); len(parts) != 2 || parts[0].Get("response_type") != "in_channel" {
+			t.Errorf("answered with %q, want two parts for all", parts)
 		}
 		got := f.received[len(f.received)-2]
 		if want := (platformtest.Received{Op: relay.OpSend, Chat: "C0OTHER", Text: got.Text}); got != want || !strings.HasPrefix(got.Text, "see *<https://e.org>* <!here> x") {

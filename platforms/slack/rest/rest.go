@@ -54,9 +54,6 @@ func New(token relay.Secret, base string, rt http.RoundTripper, r PerMinute) *Cl
 // CloseIdle drops connections nobody uses. The client stays usable.
 func (c *Client) CloseIdle() { c.calls.HTTP.CloseIdleConnections() }
 
-// Scrub is text without the token.
-func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
-
 // Call carries out a method, and decodes its answer into out, unless out is nil. It waits for the method's rate as long as
 // ctx's deadline allows. Every error is an *httpcall.Fault, whose Message is Slack's word for it.
 func (c *Client) Call(ctx context.Context, method string, params url.Values, out any) error {
