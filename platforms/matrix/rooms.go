@@ -23,8 +23,9 @@ type rooms struct {
 	byID map[relay.ChatID]*room
 }
 
-// room is what is known of one. A room that the homeserver never told of in a sync is not there.
+// room is what is known of one.
 type room struct {
+	told               bool // a sync told of its state
 	name, alias, topic string
 	encrypted          bool
 	// members are who has joined, with the names that they show; nil: not asked.
@@ -78,6 +79,7 @@ func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r := rs.atLocked(chat)
+	r.told = true
 	if e.Type == event.StateMember {
 		switch c, ok := e.Content.Parsed.(*event.MemberEventContent); {
 		case !ok:

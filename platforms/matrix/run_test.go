@@ -315,8 +315,15 @@ func TestAnEncryptedRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Send(t.Context(), relay.Send{Chat: groupRoom, Content: "in the clear"}); relay.Explain(err) == nil {
-		t.Error("a bot that does not run wrote into an encrypted room")
+	for _, look := range []bool{false, true} { // a look at who is in the room says nothing of its encryption
+		if look {
+			if _, err := p.ChatInfo(t.Context(), relay.GetChatInfo{Chat: groupRoom}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := p.Send(t.Context(), relay.Send{Chat: groupRoom, Content: "in the clear"}); relay.Explain(err) == nil {
+			t.Errorf("a bot that does not run wrote into an encrypted room (after a look: %t)", look)
+		}
 	}
 	if n := len(b.fake.called("send")) + len(b.fake.called("upload")); n != 1 {
 		t.Errorf("%d things were sent, want the notice alone", n)

@@ -204,7 +204,7 @@ func (p *asker) open(ctx context.Context, chat relay.ChatID) error {
 	switch {
 	case known && r.encrypted:
 		return errEncrypted
-	case known:
+	case known && r.told:
 		return nil
 	}
 	err := p.client.get(ctx, "encryption", inRoom(chat, "state", event.StateEncryption.Type, ""), nil, nil)
