@@ -177,6 +177,38 @@ func TestWhatWasMissedIsBounded(t *testing.T) {
 	}
 }
 
+// TestARoomThatCannotBeAskedAbout keeps nobody waiting for ever: neither for who is in it, nor for what was missed there.
+func TestARoomThatCannotBeAskedAbout(t *testing.T) {
+	for name, bad := range map[string]fault{
+		"refused": {status: 400, code: "M_UNKNOWN"}, "broken": {status: 500, code: "M_UNKNOWN"}, "a proxy": {status: 502, page: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.start()
+			always := slices.Repeat([]fault{bad}, 10_000)
+			b.fake.fail("joined_members", always...)
+			b.fake.say(annRoom, ann, "to a deaf bot")
+			if ev := b.heard("to a deaf bot"); ev.Source.ChatType != relay.ChatGroup {
+				t.Errorf("a room of which it is not known who is in it is a %s", ev.Source.ChatType)
+			}
+			b.fake.mu.Lock()
+			b.fake.faults["joined_members"] = nil
+			b.fake.mu.Unlock()
+			b.fake.say(annRoom, ann, "again")
+			if ev := b.heard("again"); ev.Source.ChatType != relay.ChatDM {
+				t.Errorf("a direct chat is a %s, once the homeserver answers", ev.Source.ChatType)
+			}
+			b.stop()
+			for i := range batchSize + 1 {
+				b.fake.say(annRoom, ann, fmt.Sprint("line ", i))
+			}
+			b.fake.fail("messages", always...)
+			b.start()
+			b.heard(fmt.Sprint("line ", batchSize))
+		})
+	}
+}
+
 // TestAnUnclearSendIsSettled by a sync that shows its transaction, whatever the answers were.
 func TestAnUnclearSendIsSettled(t *testing.T) {
 	b := newBench(t)
