@@ -317,6 +317,35 @@ func TestAMove(t *testing.T) {
 	}
 }
 
+// TestADirectRoomGrows: from then on it is shared, also for a bot that has only just started.
+func TestADirectRoomGrows(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	shared := func(user relay.UserID) bool {
+		t.Helper()
+		is, err := b.Shared(t.Context(), annRoom, user)
+		if err != nil {
+			t.Error(err)
+		}
+		return is
+	}
+	if shared(ann) || !shared(bob) {
+		t.Errorf("alone: shared with others than ann: %t, than bob: %t", shared(ann), shared(bob))
+	}
+	b.fake.join(annRoom, bob)
+	b.until("it is shared", func() bool { return shared(ann) })
+	b.stop()
+	b.start()
+	if !shared(ann) {
+		t.Error("after a restart it is not shared")
+	}
+	b.fake.fail("joined_members", fault{status: 500, code: "M_UNKNOWN"})
+	b.rooms.gap(annRoom)
+	if _, err := b.Shared(t.Context(), annRoom, ann); err == nil {
+		t.Error("what the homeserver does not say is known")
+	}
+}
+
 // TestAnEncryptedRoom is told once that nothing is read there, also over a restart, and nothing else is written there.
 func TestAnEncryptedRoom(t *testing.T) {
 	b := newBench(t)
