@@ -478,6 +478,8 @@ func (f *fakeServer) sendLocked(w http.ResponseWriter, c fakeCall, room, user, t
 		kind, content = "m.room.redaction", obj{"redacts": target}
 	} else if _, says := content["m.mentions"].(obj); kind == "m.room.message" && user == botUser && !says {
 		f.strange = append(f.strange, "to send a message by which anybody may be notified") // which the API allows
+	} else if body, _ := content["body"].(string); user == botUser && strings.Contains(strings.ToLower(body), "@room") {
+		f.strange = append(f.strange, "to send a message by which Dendrite notifies the whole room") // which the API allows
 	} else if why := misfit(kind, content); why != "" {
 		f.strange = append(f.strange, "to send "+why)
 		refuse(w, 400, "M_BAD_JSON", why, nil)

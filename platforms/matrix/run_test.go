@@ -225,6 +225,27 @@ func TestAnUnclearSendIsSettled(t *testing.T) {
 	}
 }
 
+// TestTheWholeRoom is not notified, whatever an agent writes or calls a file: the fake tells of it.
+func TestTheWholeRoom(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	res, err := b.Send(t.Context(), relay.Send{Chat: groupRoom, Content: "**@room**, @Room and me@roomy.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := relay.File{Content: strings.NewReader("x"), Name: "@room.txt", FileFacts: relay.FileFacts{Size: 1}}
+	_, err = b.SendMedia(t.Context(), relay.SendMedia{Chat: groupRoom, File: file})
+	_, err2 := b.SendMedia(t.Context(), relay.SendMedia{Chat: groupRoom, File: file, Caption: "for @room"})
+	_, err3 := b.Edit(t.Context(), relay.Edit{Chat: groupRoom, Message: res.MessageID, Content: "@room again"})
+	if err := errors.Join(err, err2, err3); err != nil {
+		t.Error(err)
+	}
+	sent := b.fake.called("send")
+	if got := sent[0].body["formatted_body"]; len(sent) != 4 || got != "<strong>@\u200broom</strong>, @\u200bRoom and me@\u200broomy.example" {
+		t.Errorf("%d were sent, the first %q", len(sent), got)
+	}
+}
+
 // TestAFlood: nothing is asked within a penalty, in any room. The fake tells of what is.
 func TestAFlood(t *testing.T) {
 	b := newBench(t)
