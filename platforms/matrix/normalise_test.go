@@ -150,6 +150,23 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestAThreadOfTheBots is one also if what it is about could not be read at first.
+func TestAThreadOfTheBots(t *testing.T) {
+	b := newBench(t)
+	root := b.fake.say(groupRoom, botUser, "I began")
+	b.start()
+	in := obj{"m.relates_to": obj{"rel_type": "m.thread", "event_id": root}}
+	b.fake.fail("event", fault{status: 500, code: "M_UNKNOWN"})
+	b.fake.say(groupRoom, bob, "one", in)
+	if b.heard("one").Traits.Addressed {
+		t.Error("what could not be read is the bot's")
+	}
+	b.fake.say(groupRoom, bob, "two", in)
+	if !b.heard("two").Traits.Addressed {
+		t.Error("the thread is nobody's for good")
+	}
+}
+
 func merged(a, b obj) obj {
 	for k, v := range b {
 		a[k] = v

@@ -451,7 +451,7 @@ func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID
 	if talks, known := r.talks.get(key); known || !isEvent(string(root)) {
 		return talks
 	}
-	about, _ := r.look(ctx, chat, root)
+	about, known := r.look(ctx, chat, root)
 	talks := about.user == r.me
 	if !talks {
 		below, err := r.related(ctx, chat, string(root), event.RelThread)
@@ -461,6 +461,8 @@ func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID
 		}
 		talks = slices.ContainsFunc(below, func(e related) bool { return e.Sender == r.me })
 	}
-	r.talks.put(key, talks)
+	if talks || known { // else the next message asks again
+		r.talks.put(key, talks)
+	}
 	return talks
 }
