@@ -440,7 +440,7 @@ type related struct {
 	Sender  id.UserID  `json:"sender"`
 	Content struct {
 		RelatesTo struct {
-			Key string `json:"key"`
+			Key any `json:"key"` // people send anything
 		} `json:"m.relates_to"`
 	} `json:"content"`
 }

@@ -496,6 +496,7 @@ func TestReactions(t *testing.T) {
 		t.Errorf("%d calls, want 2", n)
 	}
 	b.marks = newLately[reaction, id.EventID](10)
+	b.fake.add(annRoom, bob, "m.reaction", nil, obj{"m.relates_to": obj{"rel_type": "m.annotation", "event_id": string(message), "key": 1.0}})
 	a.Remove = true
 	if _, err := b.React(t.Context(), a); err != nil || len(b.fake.called("redact")) != 1 {
 		t.Errorf("%v, %d redactions", err, len(b.fake.called("redact")))
