@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -318,6 +320,38 @@ func TestInvitations(t *testing.T) {
 	b.until("it is forgotten", func() bool {
 		raw, _ := b.in.Cursor(t.Context())
 		return !bytes.Contains(raw, []byte("!nowhere"))
+	})
+}
+
+// TestAnInvitationThatAlwaysFails is given up, lest such fill the room for all others.
+func TestAnInvitationThatAlwaysFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		p, err := open(platforms.Options{
+			Token: relay.NewSecret([]byte(testToken)), Values: optionsAt("https://matrix.example.net", nil).Values, Log: slog.New(slog.DiscardHandler),
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				asked++
+				return &http.Response{StatusCode: 502, Body: io.NopCloser(strings.NewReader("a proxy")), Header: http.Header{}, Request: r}, nil
+			}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &runner{Bot: p, follows: make(chan map[relay.ChatID]invite, 1), done: make(chan followed, 1)}
+		l.follows <- map[relay.ChatID]invite{"!nowhere:" + server: {By: ann}}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		go l.follow(ctx)
+		select {
+		case f := <-l.done:
+			if f.chat != "!nowhere:"+server || asked != maxTries {
+				t.Errorf("%s was given up after %d tries", f.chat, asked)
+			}
+		case <-ctx.Done():
+			t.Errorf("after a day and %d tries it is not given up", asked)
+		}
+		cancel()
+		synctest.Wait()
 	})
 }
 
