@@ -295,8 +295,8 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.strange = append(f.strange, "with a body that is no JSON object: "+c.what)
 	}
 	c.failed = bad.status != 0 || bad.lose
-	if user == botUser && c.what == "send" && time.Now().Before(f.muted) {
-		f.strange = append(f.strange, "to send something within a penalty")
+	if user == botUser && c.what != "sync" && time.Now().Before(f.muted) {
+		f.strange = append(f.strange, "for "+c.what+" within a penalty")
 	}
 	if bad.retry > 0 {
 		f.muted = time.Now().Add(time.Duration(bad.retry) * time.Millisecond)

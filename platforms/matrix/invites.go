@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -112,6 +113,9 @@ func (l *runner) follow(ctx context.Context) {
 			}
 		}
 		for _, chat := range slices.Sorted(maps.Keys(waiting)) {
+			if l.turns.Limiter.Closed(chat) {
+				break
+			}
 			in, what := waiting[chat], "join"
 			if in.Decline {
 				what = "leave"
@@ -119,6 +123,7 @@ func (l *runner) follow(ctx context.Context) {
 			err := l.client.call(ctx, request{
 				what: what, method: http.MethodPost, path: inRoom(chat, what), in: struct{}{}, within: joinTimeout,
 			})
+			l.turns.Heed(ctx, chat, ratelimit.Signal, err)
 			f := httpcall.FaultOf(err)
 			if err != nil && (f.Sent != httpcall.Refused || f.Limited() || refusedToken(err)) {
 				if f.Status != 0 && f.Sent != httpcall.Refused {

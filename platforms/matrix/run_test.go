@@ -274,6 +274,32 @@ func TestAFlood(t *testing.T) {
 	}
 }
 
+// TestAPenaltyHoldsForAll: neither an invitation is followed within one, nor is it said that the bot types no more.
+func TestAPenaltyHoldsForAll(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	if _, err := b.Typing(t.Context(), relay.Typing{Chat: annRoom}); err != nil {
+		t.Fatal(err)
+	}
+	limited := fault{status: 429, code: "M_LIMIT_EXCEEDED", retry: 1500}
+	b.fake.fail("send", limited)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := b.Send(ctx, relay.Send{Chat: annRoom, Content: "hello"}); err == nil {
+		t.Error("it was sent within a penalty")
+	}
+	if err := b.WaitOpen(t.Context(), annRoom); err != nil {
+		t.Fatal(err)
+	}
+	b.fake.fail("join", limited)
+	rooms := []string{"!one:" + server, "!two:" + server}
+	for _, room := range rooms {
+		b.fake.room(room, obj{}, ann)
+		b.fake.add(room, ann, "m.room.member", key(botUser), obj{"membership": "invite"})
+	}
+	b.until("both are entered", func() bool { return len(b.fake.called("join")) >= len(rooms) })
+}
+
 // TestInvitations: direct ones are taken, others only of who is linked; what is not taken is declined.
 func TestInvitations(t *testing.T) {
 	b := newBench(t)
