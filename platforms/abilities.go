@@ -162,6 +162,11 @@ type (
 	DirectChats interface {
 		DirectUser(chat relay.ChatID) (relay.UserID, bool)
 	}
+	// Sharer is a network where others can join the chat in which the bot and a person were alone.
+	Sharer interface {
+		// Shared reports whether somebody else than the bot and user is in the chat now. An error means not known now.
+		Shared(ctx context.Context, chat relay.ChatID, user relay.UserID) (bool, error)
+	}
 	// DeepLinker makes a link that opens the bot and sends it a link code. ok is false until
 	// the bot's name is known.
 	DeepLinker interface {
@@ -287,6 +292,19 @@ func Do(ctx context.Context, p Bot, a relay.Action) (relay.Result, error) {
 		return p.(Drafter).Draft(ctx, a)
 	}
 	return relay.Result{}, relay.Unsupported(a.Op())
+}
+
+// Shared reports whether a chat that was user's direct one with p has others in it by now.
+func Shared(ctx context.Context, p Bot, chat relay.ChatID, user relay.UserID) (bool, error) {
+	s, ok := p.(Sharer)
+	if !ok {
+		return false, nil
+	}
+	shared, err := s.Shared(ctx, chat, user)
+	if err != nil {
+		return true, relay.Later("who is in the chat is not known yet", err)
+	}
+	return shared, nil
 }
 
 // Ops lists what p can do, in a fixed order.

@@ -134,7 +134,7 @@ func (p *Bot) types(ctx context.Context, chat relay.ChatID, on bool) error {
 // quiet ends what Typing began: a message does not by itself.
 func (p *Bot) quiet(ctx context.Context, chat relay.ChatID) {
 	until, _ := p.typing.get(chat)
-	if !time.Now().Before(until) {
+	if !time.Now().Before(until) || p.turns.Limiter.Closed(chat) {
 		return
 	}
 	p.typing.put(chat, time.Time{})

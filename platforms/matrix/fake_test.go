@@ -295,8 +295,8 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.strange = append(f.strange, "with a body that is no JSON object: "+c.what)
 	}
 	c.failed = bad.status != 0 || bad.lose
-	if user == botUser && c.what == "send" && time.Now().Before(f.muted) {
-		f.strange = append(f.strange, "to send something within a penalty")
+	if user == botUser && c.what != "sync" && time.Now().Before(f.muted) {
+		f.strange = append(f.strange, "for "+c.what+" within a penalty")
 	}
 	if bad.retry > 0 {
 		f.muted = time.Now().Add(time.Duration(bad.retry) * time.Millisecond)
@@ -478,6 +478,8 @@ func (f *fakeServer) sendLocked(w http.ResponseWriter, c fakeCall, room, user, t
 		kind, content = "m.room.redaction", obj{"redacts": target}
 	} else if _, says := content["m.mentions"].(obj); kind == "m.room.message" && user == botUser && !says {
 		f.strange = append(f.strange, "to send a message by which anybody may be notified") // which the API allows
+	} else if body, _ := content["body"].(string); user == botUser && strings.Contains(strings.ToLower(body), "@room") {
+		f.strange = append(f.strange, "to send a message by which Dendrite notifies the whole room") // which the API allows
 	} else if why := misfit(kind, content); why != "" {
 		f.strange = append(f.strange, "to send "+why)
 		refuse(w, 400, "M_BAD_JSON", why, nil)

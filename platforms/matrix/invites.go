@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -23,6 +24,8 @@ const (
 	directADay = 20
 	// maxInvites is how many invitations wait to be followed.
 	maxInvites = 100
+	// maxTries is how often an invitation is tried to which the homeserver answers with a fault.
+	maxTries = 20
 	// joinTimeout bounds one entry: the homeserver may have to ask others.
 	joinTimeout = time.Minute
 )
@@ -54,7 +57,11 @@ func (r *reader) invite(state []json.RawMessage) (in invite) {
 func (l *runner) invited(ctx context.Context, came map[relay.ChatID]invite) (changed bool) {
 	for _, chat := range slices.Sorted(maps.Keys(came)) {
 		in := came[chat]
-		if known, waits := l.at.Invites[chat]; waits && known.By == in.By || len(l.at.Invites) >= maxInvites {
+		if known, waits := l.at.Invites[chat]; waits && known.By == in.By {
+			continue
+		}
+		if len(l.at.Invites) >= maxInvites {
+			l.log.Warn("matrix: too many invitations wait; one is dropped", "room", chat, "by", in.By)
 			continue
 		}
 		linked := false
@@ -95,6 +102,7 @@ type followed struct {
 func (l *runner) follow(ctx context.Context) {
 	wait := backoff.Backoff{First: 2 * time.Second, Max: 5 * time.Minute}
 	var waiting map[relay.ChatID]invite
+	tries := make(map[relay.ChatID]int) // those that were answered with a fault
 	for ctx.Err() == nil {
 		if len(waiting) == 0 {
 			select {
@@ -105,6 +113,9 @@ func (l *runner) follow(ctx context.Context) {
 			}
 		}
 		for _, chat := range slices.Sorted(maps.Keys(waiting)) {
+			if l.turns.Limiter.Closed(chat) {
+				break
+			}
 			in, what := waiting[chat], "join"
 			if in.Decline {
 				what = "leave"
@@ -112,14 +123,21 @@ func (l *runner) follow(ctx context.Context) {
 			err := l.client.call(ctx, request{
 				what: what, method: http.MethodPost, path: inRoom(chat, what), in: struct{}{}, within: joinTimeout,
 			})
+			l.turns.Heed(ctx, chat, ratelimit.Signal, err)
 			f := httpcall.FaultOf(err)
 			if err != nil && (f.Sent != httpcall.Refused || f.Limited() || refusedToken(err)) {
-				continue
+				if f.Status != 0 && f.Sent != httpcall.Refused {
+					tries[chat]++
+				}
+				if tries[chat] < maxTries {
+					continue
+				}
 			}
 			if err != nil && !in.Decline {
 				l.log.Warn("matrix: an invitation cannot be followed", "room", chat, "err", err)
 			}
 			delete(waiting, chat)
+			delete(tries, chat)
 			wait.Reset()
 			select {
 			case l.done <- followed{chat, in}:

@@ -102,6 +102,7 @@ var (
 	_ platforms.Manager        = (*Bot)(nil)
 	_ platforms.Locator        = (*Bot)(nil)
 	_ platforms.DirectChats    = (*Bot)(nil)
+	_ platforms.Sharer         = (*Bot)(nil)
 	_ platforms.AuthorTeller   = (*Bot)(nil)
 	_ platforms.MessageEventer = (*Bot)(nil)
 	_ platforms.Rememberer     = (*Bot)(nil)

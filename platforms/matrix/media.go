@@ -92,7 +92,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 func (m *parcel) message() *event.MessageEventContent {
 	f := m.file
 	name := cmp.Or(f.Name, "file"+f.Ext)
-	out := &event.MessageEventContent{MsgType: event.MsgFile, Body: name, Mentions: &event.Mentions{}}
+	out := &event.MessageEventContent{MsgType: event.MsgFile, Body: hushed(name), Mentions: &event.Mentions{}}
 	switch f.Kind {
 	case relay.TypePhoto:
 		if m.kind == "image" {

@@ -67,7 +67,7 @@ func (n normaliser) message(chat relay.ChatID, e *event.Event, c *event.MessageE
 	if answers := c.RelatesTo.GetNonFallbackReplyTo(); answers != "" {
 		ev.ReplyToMessageID, ev.ReplyTo = relay.MessageID(answers), a.quote
 	}
-	mentioned := c.Mentions.Has(n.me) || n.pilled(c.FormattedBody)
+	mentioned := c.Mentions.Has(n.me) || n.pilled(event.TrimReplyFallbackHTML(c.FormattedBody))
 	if mentioned {
 		ev.Text = n.withoutMention(ev.Text)
 	}

@@ -112,6 +112,9 @@ func TestMessages(t *testing.T) {
 			"formatted_body": `<a href="https://matrix.to/#/%40hermes%3Afake.example">Hermes</a>, hi`}, seen{Text: "hi", Type: relay.TypeText, Addressed: true}},
 		"pill of another": {obj{"body": "Ann, hi", "format": "org.matrix.custom.html",
 			"formatted_body": `<a href="https://matrix.to/#/@ann:fake.example">Ann</a>, hi`}, seen{Text: "Ann, hi", Type: relay.TypeText}},
+		"pill in a quote": {merged(obj{"body": "> <@ann:fake.example> Hermes\n\nindeed", "format": "org.matrix.custom.html",
+			"formatted_body": `<mx-reply><blockquote><a href="https://matrix.to/#/@hermes:fake.example">Hermes</a></blockquote></mx-reply>indeed`}, reply(hers)),
+			seen{Text: "indeed", Type: relay.TypeText, Quote: "she said this"}},
 		"the whole room":   {obj{"body": "@room hi", "m.mentions": obj{"room": true}}, seen{Text: "@room hi", Type: relay.TypeText}},
 		"command":          {obj{"body": "!new chat"}, seen{Text: "/new chat", Type: relay.TypeCommand, Addressed: true}},
 		"slash":            {obj{"body": "/status"}, seen{Text: "/status", Type: relay.TypeCommand, Addressed: true}},
@@ -144,6 +147,23 @@ func TestMessages(t *testing.T) {
 				t.Errorf("source %+v", ev.Source)
 			}
 		})
+	}
+}
+
+// TestAThreadOfTheBots is one also if what it is about could not be read at first.
+func TestAThreadOfTheBots(t *testing.T) {
+	b := newBench(t)
+	root := b.fake.say(groupRoom, botUser, "I began")
+	b.start()
+	in := obj{"m.relates_to": obj{"rel_type": "m.thread", "event_id": root}}
+	b.fake.fail("event", fault{status: 500, code: "M_UNKNOWN"})
+	b.fake.say(groupRoom, bob, "one", in)
+	if b.heard("one").Traits.Addressed {
+		t.Error("what could not be read is the bot's")
+	}
+	b.fake.say(groupRoom, bob, "two", in)
+	if !b.heard("two").Traits.Addressed {
+		t.Error("the thread is nobody's for good")
 	}
 }
 

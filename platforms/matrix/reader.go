@@ -30,6 +30,8 @@ const (
 	askWithin = 5 * time.Second
 	// maxQuote is how much of a message is remembered, in bytes, to be quoted.
 	maxQuote = 2 << 10
+	// maxFailed is how often in a row a question about one room may fail before the others are not held up by it any more.
+	maxFailed = 7
 )
 
 // errSenseless stands for what a decoder would say, which may quote what people wrote.
@@ -66,6 +68,8 @@ type joinedRoom struct {
 type reader struct {
 	*Bot
 	words normaliser
+	// failed is how often in a row questions about a room failed.
+	failed map[relay.ChatID]int
 }
 
 // reading is what one answer comes to.
@@ -211,7 +215,7 @@ func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since stri
 		}
 		query := url.Values{"dir": {"b"}, "from": {from}, "to": {since}, "limit": {strconv.Itoa(missedPage)}}
 		err := r.client.get(ctx, "messages", inRoom(chat, "messages"), query, &page)
-		if refusedForGood(err) {
+		if r.passes(ctx, chat, err) {
 			break
 		}
 		if err != nil {
@@ -240,6 +244,27 @@ func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since stri
 	}
 	slices.Reverse(line)
 	return line, nil
+}
+
+// passes reports whether a room is read on without the answer to a question about it, which ended with err: the homeserver
+// would say the same again, or the question failed too often. One room must not keep the others waiting for ever.
+func (r *reader) passes(ctx context.Context, chat relay.ChatID, err error) bool {
+	f := httpcall.FaultOf(err)
+	switch {
+	case err == nil:
+		delete(r.failed, chat)
+		return false
+	case ctx.Err() != nil, refusedToken(err), f.Limited():
+		return false
+	case f.Sent != httpcall.Refused:
+		if r.failed[chat]++; r.failed[chat] < maxFailed {
+			return false
+		}
+	}
+	if !refusedForGood(err) { // else the bot has been thrown out since
+		r.log.Warn("matrix: a room is read on without an answer of the homeserver", "room", chat, "call", f.What, "err", err)
+	}
+	return true
 }
 
 // event reads one event of a room.
@@ -318,8 +343,9 @@ func (r *reader) around(ctx context.Context, o *reading, chat relay.ChatID, e *e
 	var known bool
 	if a.spot, known = r.rooms.spot(chat, e.Sender); !known {
 		switch err := r.members(ctx, chat); {
-		case refusedForGood(err): // the bot has been thrown out since: as good as any room with others in it
+		case r.passes(ctx, chat, err): // as good as any room with others in it, until the next message
 			r.rooms.joined(chat, map[id.UserID]string{"": "", r.me: "", e.Sender: ""})
+			defer r.rooms.gap(chat)
 		case err != nil:
 			return a, err
 		}
@@ -414,7 +440,7 @@ type related struct {
 	Sender  id.UserID  `json:"sender"`
 	Content struct {
 		RelatesTo struct {
-			Key string `json:"key"`
+			Key any `json:"key"` // people send anything
 		} `json:"m.relates_to"`
 	} `json:"content"`
 }
@@ -425,7 +451,7 @@ func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID
 	if talks, known := r.talks.get(key); known || !isEvent(string(root)) {
 		return talks
 	}
-	about, _ := r.look(ctx, chat, root)
+	about, known := r.look(ctx, chat, root)
 	talks := about.user == r.me
 	if !talks {
 		below, err := r.related(ctx, chat, string(root), event.RelThread)
@@ -435,6 +461,8 @@ func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID
 		}
 		talks = slices.ContainsFunc(below, func(e related) bool { return e.Sender == r.me })
 	}
-	r.talks.put(key, talks)
+	if talks || known { // else the next message asks again
+		r.talks.put(key, talks)
+	}
 	return talks
 }

@@ -23,8 +23,9 @@ type rooms struct {
 	byID map[relay.ChatID]*room
 }
 
-// room is what is known of one. A room that the homeserver never told of in a sync is not there.
+// room is what is known of one.
 type room struct {
+	told               bool // a sync told of its state
 	name, alias, topic string
 	encrypted          bool
 	// members are who has joined, with the names that they show; nil: not asked.
@@ -37,7 +38,7 @@ type room struct {
 
 func newRooms(me id.UserID) *rooms { return &rooms{me: me, byID: make(map[relay.ChatID]*room)} }
 
-// at is the record of a room, made if need be. rs.mu must be held.
+// atLocked is the record of a room, made if need be. rs.mu must be held.
 func (rs *rooms) atLocked(chat relay.ChatID) *room {
 	r := rs.byID[chat]
 	if r == nil {
@@ -55,7 +56,9 @@ func (rs *rooms) get(chat relay.ChatID) (room, bool) {
 	if r == nil {
 		return room{}, false
 	}
-	return *r, true
+	is := *r
+	is.members = nil
+	return is, true
 }
 
 // drop forgets a room: the bot is in it no more.
@@ -78,6 +81,7 @@ func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r := rs.atLocked(chat)
+	r.told = true
 	if e.Type == event.StateMember {
 		switch c, ok := e.Content.Parsed.(*event.MemberEventContent); {
 		case !ok:
@@ -221,6 +225,35 @@ func (p *asker) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	}
 	other, ok := r.other(p.me)
 	return relay.UserID(other), ok
+}
+
+// Shared implements platforms.Sharer.
+func (p *asker) Shared(ctx context.Context, chat relay.ChatID, user relay.UserID) (bool, error) {
+	shared, known := p.rooms.shared(chat, user)
+	if !known {
+		switch err := p.members(ctx, chat); {
+		case refusedForGood(err): // the bot is not in it
+			return true, nil
+		case err != nil:
+			return true, err
+		}
+		shared, _ = p.rooms.shared(chat, user)
+	}
+	return shared, nil
+}
+
+// shared reports whether somebody else than me and user is in a room.
+func (rs *rooms) shared(chat relay.ChatID, user relay.UserID) (shared, known bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r := rs.byID[chat]
+	if r == nil || r.members == nil {
+		return true, false
+	}
+	for who := range r.members {
+		shared = shared || who != rs.me && who != id.UserID(user)
+	}
+	return shared, true
 }
 
 // members asks who is in a room, and remembers that.

@@ -155,7 +155,7 @@ func (l *runner) introduce(ctx context.Context) error {
 		}
 		name := l.profile(ctx)
 		l.status.SetName(strings.TrimPrefix(string(l.me), "@"))
-		l.reader = &reader{Bot: l.Bot, words: normaliser{bot: l.bot, me: l.me, name: name, command: l.slashed}}
+		l.reader = &reader{Bot: l.Bot, words: normaliser{bot: l.bot, me: l.me, name: name, command: l.slashed}, failed: make(map[relay.ChatID]int)}
 		l.log.Info("matrix bot known", "name", l.me)
 		return nil
 	}

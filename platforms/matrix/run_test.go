@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,6 +179,38 @@ func TestWhatWasMissedIsBounded(t *testing.T) {
 	}
 }
 
+// TestARoomThatCannotBeAskedAbout keeps nobody waiting for ever: neither for who is in it, nor for what was missed there.
+func TestARoomThatCannotBeAskedAbout(t *testing.T) {
+	for name, bad := range map[string]fault{
+		"refused": {status: 400, code: "M_UNKNOWN"}, "broken": {status: 500, code: "M_UNKNOWN"}, "a proxy": {status: 502, page: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.start()
+			always := slices.Repeat([]fault{bad}, 10_000)
+			b.fake.fail("joined_members", always...)
+			b.fake.say(annRoom, ann, "to a deaf bot")
+			if ev := b.heard("to a deaf bot"); ev.Source.ChatType != relay.ChatGroup {
+				t.Errorf("a room of which it is not known who is in it is a %s", ev.Source.ChatType)
+			}
+			b.fake.mu.Lock()
+			b.fake.faults["joined_members"] = nil
+			b.fake.mu.Unlock()
+			b.fake.say(annRoom, ann, "again")
+			if ev := b.heard("again"); ev.Source.ChatType != relay.ChatDM {
+				t.Errorf("a direct chat is a %s, once the homeserver answers", ev.Source.ChatType)
+			}
+			b.stop()
+			for i := range batchSize + 1 {
+				b.fake.say(annRoom, ann, fmt.Sprint("line ", i))
+			}
+			b.fake.fail("messages", always...)
+			b.start()
+			b.heard(fmt.Sprint("line ", batchSize))
+		})
+	}
+}
+
 // TestAnUnclearSendIsSettled by a sync that shows its transaction, whatever the answers were.
 func TestAnUnclearSendIsSettled(t *testing.T) {
 	b := newBench(t)
@@ -190,6 +224,27 @@ func TestAnUnclearSendIsSettled(t *testing.T) {
 	}
 	if n := len(b.fake.called("send")); n != 1 {
 		t.Errorf("it was carried out %d times", n)
+	}
+}
+
+// TestTheWholeRoom is not notified, whatever an agent writes or calls a file: the fake tells of it.
+func TestTheWholeRoom(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	res, err := b.Send(t.Context(), relay.Send{Chat: groupRoom, Content: "**@room**, @Room and me@roomy.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := relay.File{Content: strings.NewReader("x"), Name: "@room.txt", FileFacts: relay.FileFacts{Size: 1}}
+	_, err = b.SendMedia(t.Context(), relay.SendMedia{Chat: groupRoom, File: file})
+	_, err2 := b.SendMedia(t.Context(), relay.SendMedia{Chat: groupRoom, File: file, Caption: "for @room"})
+	_, err3 := b.Edit(t.Context(), relay.Edit{Chat: groupRoom, Message: res.MessageID, Content: "@room again"})
+	if err := errors.Join(err, err2, err3); err != nil {
+		t.Error(err)
+	}
+	sent := b.fake.called("send")
+	if got := sent[0].body["formatted_body"]; len(sent) != 4 || got != "<strong>@\u200broom</strong>, @\u200bRoom and me@\u200broomy.example" {
+		t.Errorf("%d were sent, the first %q", len(sent), got)
 	}
 }
 
@@ -217,6 +272,32 @@ func TestAFlood(t *testing.T) {
 	if got := len(b.fake.called("send")); got != n+1 {
 		t.Errorf("%d were sent, want %d", got, n+1)
 	}
+}
+
+// TestAPenaltyHoldsForAll: neither an invitation is followed within one, nor is it said that the bot types no more.
+func TestAPenaltyHoldsForAll(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	if _, err := b.Typing(t.Context(), relay.Typing{Chat: annRoom}); err != nil {
+		t.Fatal(err)
+	}
+	limited := fault{status: 429, code: "M_LIMIT_EXCEEDED", retry: 1500}
+	b.fake.fail("send", limited)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := b.Send(ctx, relay.Send{Chat: annRoom, Content: "hello"}); err == nil {
+		t.Error("it was sent within a penalty")
+	}
+	if err := b.WaitOpen(t.Context(), annRoom); err != nil {
+		t.Fatal(err)
+	}
+	b.fake.fail("join", limited)
+	rooms := []string{"!one:" + server, "!two:" + server}
+	for _, room := range rooms {
+		b.fake.room(room, obj{}, ann)
+		b.fake.add(room, ann, "m.room.member", key(botUser), obj{"membership": "invite"})
+	}
+	b.until("both are entered", func() bool { return len(b.fake.called("join")) >= len(rooms) })
 }
 
 // TestInvitations: direct ones are taken, others only of who is linked; what is not taken is declined.
@@ -268,6 +349,38 @@ func TestInvitations(t *testing.T) {
 	})
 }
 
+// TestAnInvitationThatAlwaysFails is given up, lest such fill the room for all others.
+func TestAnInvitationThatAlwaysFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		p, err := open(platforms.Options{
+			Token: relay.NewSecret([]byte(testToken)), Values: optionsAt("https://matrix.example.net", nil).Values, Log: slog.New(slog.DiscardHandler),
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				asked++
+				return &http.Response{StatusCode: 502, Body: io.NopCloser(strings.NewReader("a proxy")), Header: http.Header{}, Request: r}, nil
+			}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &runner{Bot: p, follows: make(chan map[relay.ChatID]invite, 1), done: make(chan followed, 1)}
+		l.follows <- map[relay.ChatID]invite{"!nowhere:" + server: {By: ann}}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		go l.follow(ctx)
+		select {
+		case f := <-l.done:
+			if f.chat != "!nowhere:"+server || asked != maxTries {
+				t.Errorf("%s was given up after %d tries", f.chat, asked)
+			}
+		case <-ctx.Done():
+			t.Errorf("after a day and %d tries it is not given up", asked)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // TestAMove: only two rooms that name each other are one.
 func TestAMove(t *testing.T) {
 	b := newBench(t)
@@ -282,6 +395,35 @@ func TestAMove(t *testing.T) {
 	b.heard("here")
 	if diff := cmp.Diff([]platforms.Move{{From: relay.ChatID(old), To: relay.ChatID(next)}}, b.in.moves()); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
+	}
+}
+
+// TestADirectRoomGrows: from then on it is shared, also for a bot that has only just started.
+func TestADirectRoomGrows(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	shared := func(user relay.UserID) bool {
+		t.Helper()
+		is, err := b.Shared(t.Context(), annRoom, user)
+		if err != nil {
+			t.Error(err)
+		}
+		return is
+	}
+	if shared(ann) || !shared(bob) {
+		t.Errorf("alone: shared with others than ann: %t, than bob: %t", shared(ann), shared(bob))
+	}
+	b.fake.join(annRoom, bob)
+	b.until("it is shared", func() bool { return shared(ann) })
+	b.stop()
+	b.start()
+	if !shared(ann) {
+		t.Error("after a restart it is not shared")
+	}
+	b.fake.fail("joined_members", fault{status: 500, code: "M_UNKNOWN"})
+	b.rooms.gap(annRoom)
+	if _, err := b.Shared(t.Context(), annRoom, ann); err == nil {
+		t.Error("what the homeserver does not say is known")
 	}
 }
 
@@ -315,8 +457,15 @@ func TestAnEncryptedRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Send(t.Context(), relay.Send{Chat: groupRoom, Content: "in the clear"}); relay.Explain(err) == nil {
-		t.Error("a bot that does not run wrote into an encrypted room")
+	for _, look := range []bool{false, true} { // a look at who is in the room says nothing of its encryption
+		if look {
+			if _, err := p.ChatInfo(t.Context(), relay.GetChatInfo{Chat: groupRoom}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := p.Send(t.Context(), relay.Send{Chat: groupRoom, Content: "in the clear"}); relay.Explain(err) == nil {
+			t.Errorf("a bot that does not run wrote into an encrypted room (after a look: %t)", look)
+		}
 	}
 	if n := len(b.fake.called("send")) + len(b.fake.called("upload")); n != 1 {
 		t.Errorf("%d things were sent, want the notice alone", n)
@@ -407,6 +556,7 @@ func TestReactions(t *testing.T) {
 		t.Errorf("%d calls, want 2", n)
 	}
 	b.marks = newLately[reaction, id.EventID](10)
+	b.fake.add(annRoom, bob, "m.reaction", nil, obj{"m.relates_to": obj{"rel_type": "m.annotation", "event_id": string(message), "key": 1.0}})
 	a.Remove = true
 	if _, err := b.React(t.Context(), a); err != nil || len(b.fake.called("redact")) != 1 {
 		t.Errorf("%v, %d redactions", err, len(b.fake.called("redact")))

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -130,8 +131,16 @@ func (l *letter) next() {
 	l.sent++
 }
 
-// text is a message of one part. It mentions nobody: neither a person nor the room is notified for what stands in it.
+var wholeRoom = regexp.MustCompile(`(?i)@(room)`)
+
+// hushed is text by which no room is notified. Dendrite looks for "@room" in a message's body wherever it stands there, and
+// whatever m.mentions says: a space without width keeps them apart.
+func hushed(text string) string { return wholeRoom.ReplaceAllString(text, "@\u200b$1") }
+
+// text is a message of one part. It mentions nobody, so that homeservers that heed m.mentions notify nobody in particular;
+// others still notify people whose names stand in it, but never the whole room.
 func (p *Bot) text(part string) *event.MessageEventContent {
+	part = hushed(part)
 	m := &event.MessageEventContent{MsgType: event.MsgText, Body: part, Mentions: &event.Mentions{}}
 	if formatted := dialect.HTML(part); formatted != "" && len(formatted)+len(part) < maxContent/2 {
 		m.Format, m.FormattedBody = event.FormatHTML, formatted
@@ -204,7 +213,7 @@ func (p *asker) open(ctx context.Context, chat relay.ChatID) error {
 	switch {
 	case known && r.encrypted:
 		return errEncrypted
-	case known:
+	case known && r.told:
 		return nil
 	}
 	err := p.client.get(ctx, "encryption", inRoom(chat, "state", event.StateEncryption.Type, ""), nil, nil)

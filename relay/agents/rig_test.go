@@ -54,6 +54,7 @@ type rig struct {
 	hub   *hub.Hub
 	desk  *Desk
 	svc   *manage.Service
+	crowd atomic.Bool                       // others joined the direct chats of the network
 	asked func(relay.InstanceID) wake.Asked // what the waker answers
 	log   *syncBuffer
 	http  *httptest.Server // the routes
@@ -93,6 +94,16 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
+// crowded is a bot of a network where others can join direct chats.
+type crowded struct {
+	*local.Loopback
+	crowd *atomic.Bool // they did
+}
+
+func (c crowded) Shared(context.Context, relay.ChatID, relay.UserID) (bool, error) {
+	return c.crowd.Load(), nil
+}
+
 // sets sets the desk's clock.
 func (r *rig) sets(clock func() time.Time) { r.clock.Store(&clock) }
 
@@ -109,7 +120,7 @@ func (r *rig) start() {
 	b := &bus.Local{}
 	desk := link.NewDesk(db, r.vault, time.Now)
 	r.net = local.NewNetwork()
-	bots := []platforms.Bot{local.NewLoopback(r.net, nil), r.bot}
+	bots := []platforms.Bot{crowded{local.NewLoopback(r.net, nil), &r.crowd}, r.bot}
 	r.hub = hub.New(db, desk, b, bots, hub.Options{Programs: r.bot, Log: log})
 	r.svc = manage.New(db, nil, desk, r.vault, b, r.hub, manage.Settings{
 		URL: "http://connector.example", Networks: []platforms.Network{local.LoopbackNetwork, {Name: relay.ProgramPlatform}},

@@ -182,6 +182,12 @@ func (d *Desk) wayTo(ctx context.Context, p callers.Person) (from store.Binding,
 		if at == "" {
 			continue
 		}
+		switch shared, err := platforms.Shared(ctx, bot, at, p.User); {
+		case err != nil:
+			return from, chat, unavailable()
+		case shared:
+			continue
+		}
 		talks, err := d.db.Conversations(ctx, store.ConversationFilter{Chat: relay.Chat{Bot: bot.ID(), ID: at}})
 		if err != nil {
 			return from, chat, err

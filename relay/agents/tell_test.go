@@ -62,6 +62,8 @@ func TestTell(t *testing.T) {
 	p.call("POST", "/agents/tell/loopback:bob", map[string]any{"text": "x"}).want(t, 404, "not found")
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": " "}).want(t, 400, "text: missing")
 	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": strings.Repeat("ü", 4001)}).want(t, 413, "4000 characters")
+	r.crowd.Store(true)
+	p.call("POST", "/agents/tell/loopback:ann", map[string]any{"text": "x"}).want(t, 403, "no bot can write")
 	p.call("POST", "/agents/deliver/home", payloadOf("d", "x")).want(t, 404, "not found") // it may write to a person, and reaches no agent
 }
 

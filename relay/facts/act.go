@@ -133,7 +133,9 @@ func (fs *Facts) heldByOther(ctx context.Context, i relay.InstanceID, p platform
 // personSees reports whether the person who justified the conversation sees its chat now.
 func (fs *Facts) personSees(ctx context.Context, p platforms.Bot, place relay.Place, c store.Conversation) (bool, error) {
 	if c.Type == relay.ChatDM {
-		return true, nil
+		if shared, err := platforms.Shared(ctx, p, place.Chat, c.By); err != nil || !shared {
+			return err == nil, err
+		}
 	}
 	sees, err := fs.Visible.Ask(ctx, p, visibility.Of{Bot: c.Bot, Place: place, User: c.By}, time.Now().Add(visibility.Within))
 	if err == nil {

@@ -5,6 +5,7 @@ package facts
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -88,6 +89,12 @@ func (fs *Facts) Bound(ctx context.Context, i relay.InstanceID, p relay.Platform
 func (fs *Facts) direct(ctx context.Context, i relay.InstanceID, p platforms.Bot, chat relay.ChatID) ([]store.Binding, error) {
 	platform := p.ID().Platform
 	out, err := fs.Bindings(ctx, store.BindingFilter{Instance: i, Platform: platform, DMChat: chat})
+	for n := len(out) - 1; n >= 0 && err == nil; n-- {
+		var shared bool
+		if shared, err = platforms.Shared(ctx, p, chat, out[n].User); shared {
+			out = slices.Delete(out, n, n+1)
+		}
+	}
 	d, tells := p.(platforms.DirectChats)
 	if err != nil || !tells {
 		return out, err

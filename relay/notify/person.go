@@ -85,6 +85,9 @@ func (t through) Send(ctx context.Context, m Message) error {
 	if chat == "" {
 		return errors.New("it is not known where the bot can write to that person: they link with a code that they send to the bot")
 	}
+	if shared, err := platforms.Shared(ctx, t.bot, chat, t.person.User); err != nil || shared {
+		return errors.New("the chat in which that person linked themselves is not, or not certainly, theirs and the bot's alone")
+	}
 	_, err = t.bot.Send(ctx, relay.Send{
 		Chat: chat, Content: "**" + m.Title + "**\n\n" + m.Text, Meta: relay.Metadata{UserID: t.person.User, Notify: true},
 	})

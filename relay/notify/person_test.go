@@ -34,6 +34,11 @@ func (deriving) DirectUser(c relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(c), strings.ToLower(string(c)) == string(c)
 }
 
+// sharing is a bot of a network where others have joined each direct chat.
+type sharing struct{ *bot }
+
+func (sharing) Shared(context.Context, relay.ChatID, relay.UserID) (bool, error) { return true, nil }
+
 type linked []store.Binding
 
 func (l linked) Bindings(_ context.Context, f store.BindingFilter) (out []store.Binding, _ error) {
@@ -57,6 +62,7 @@ func TestAPerson(t *testing.T) {
 		"whose direct chat was learned":  {"Ann", up(), "", "", "dm-ann"},
 		"whose direct chat has their id": {"bob", deriving{up()}, "", "", "bob"},
 		"whose direct chat nobody knows": {"Cid", deriving{up()}, "", "not known where", ""},
+		"whose direct chat has others":   {"Ann", sharing{up()}, "", "alone", ""},
 		"who is linked to nobody":        {"dan", deriving{up()}, "nobody by that id is linked", "nobody by that id is linked", ""},
 		"whose bot is out":               {"bob", deriving{&bot{id: "1", state: platforms.Connecting}}, "no chat bot is connected", "", ""},
 		"who blocked the bot":            {"Ann", &bot{id: "1", state: platforms.Connected, err: &relay.ActionError{Outcome: relay.NotSent, Public: "blocked by the user"}}, "", "blocked by the user", "dm-ann"},
@@ -85,9 +91,14 @@ func TestAPerson(t *testing.T) {
 				t.Error("the way carries what is about its own bot, or does not carry the rest")
 			}
 			says("send", ways[0].Send(t.Context(), testMessage), tc.send)
-			b, ok := tc.bot.(*bot)
-			if !ok {
-				b = tc.bot.(deriving).bot
+			var b *bot
+			switch is := tc.bot.(type) {
+			case *bot:
+				b = is
+			case deriving:
+				b = is.bot
+			case sharing:
+				b = is.bot
 			}
 			if got := len(b.sent) > 0; got != (tc.chat != "") || got && (b.sent[0].Chat != tc.chat || !strings.Contains(b.sent[0].Content, testMessage.Text)) {
 				t.Errorf("sent %+v, want it in %q", b.sent, tc.chat)
