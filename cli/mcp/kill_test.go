@@ -21,7 +21,8 @@ import (
 // process is a server in a process of its own.
 type process struct {
 	*peer
-	cmd *exec.Cmd
+	cmd    *exec.Cmd
+	stdout io.Closer
 }
 
 // spawn starts one. shell, if there is one, is run before it.
@@ -44,7 +45,7 @@ func spawn(t *testing.T, c *connector, dir, shell string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{newPeer(t, in, out), cmd}
+	p := &process{newPeer(t, in, out), cmd, out}
 	t.Cleanup(p.kill)
 	p.hello()
 	return p
@@ -200,14 +201,14 @@ func TestASpoolThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestTheClientGoes: the process ends with its client, in order.
+// TestTheClientGoes: the process ends with its client, in order, though nobody reads what it says last.
 func TestTheClientGoes(t *testing.T) {
 	c := newConnector(t)
 	p := spawn(t, c, spoolDir(t), "")
 	c.say(t.Context(), dm(1, "7", "x"))
 	c.until(t, "the acknowledgement", func() bool { return len(c.acked) == 1 })
 	p.ask("tools/call", object{"name": "events_wait", "arguments": object{"session_key": "none", "timeout_ms": 300000}})
-	if err := errors.Join(p.in.Close(), p.cmd.Wait()); err != nil {
+	if err := errors.Join(p.stdout.Close(), p.in.Close(), p.cmd.Wait()); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
 	c.until(t, "the farewell", func() bool { return c.idles == 1 })

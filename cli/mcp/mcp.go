@@ -19,8 +19,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -100,6 +102,7 @@ func (s *Server) observe(outward bool, f wire.Frame) {
 
 // Run serves the client until it is gone, or ctx ends. Both are no error.
 func (s *Server) Run(ctx context.Context) error {
+	signal.Ignore(syscall.SIGPIPE) // a client that is gone reads no answer; the connector is told of the end all the same
 	ending, end := context.WithCancel(ctx)
 	defer end()
 	life, die := context.WithCancel(context.WithoutCancel(ctx))
