@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -243,5 +244,37 @@ func TestAClientThatReadsNothing(t *testing.T) {
 	c.until(t, "the acknowledgement of all", func() bool { return len(c.waiting) == 0 })
 	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+// TestAFailedWriteSilencesNobody: a message that could not be written is given again, though the spool is whole by then and more than
+// half full. Here it is never written: the spool has no cursors left.
+func TestAFailedWriteSilencesNobody(t *testing.T) {
+	c, dir := newConnector(t), spoolDir(t)
+	spoolAtItsEnd(t, dir, 600)
+	start(t, c, dir, nil)
+	c.say(t.Context(), dm(1, "7", "x"))
+	c.until(t, "the third try", func() bool { return c.idles >= 3 })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.acked) != 0 {
+		t.Errorf("acknowledged: %v", c.acked)
+	}
+}
+
+// spoolAtItsEnd makes a spool in which so many events wait, and that has no cursor for another.
+func spoolAtItsEnd(t *testing.T, dir string, n int) {
+	t.Helper()
+	const end = 1<<53 - 1
+	lines := []string{fmt.Sprintf(`{"head":{"v":1,"gateway":"desk","birth":1,"next":%d}}`, end-n)}
+	for i := range n {
+		lines = append(lines, fmt.Sprintf(`{"event":{"c":%d,"d":"d%d","k":"k","at":%q,"ev":{}}}`, end-n+i, i, time.Now().UTC().Format(time.RFC3339)))
+	}
+	var file []byte
+	for _, line := range lines {
+		file = fmt.Appendf(file, "%08x %s\n", crc32.ChecksumIEEE([]byte(line)), line)
+	}
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/spool", file, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 }
