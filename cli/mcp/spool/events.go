@@ -74,6 +74,13 @@ func (s *Spool) Waiting(key string) (all []Message) {
 	return all
 }
 
+// Waits reports whether an event is not confirmed.
+func (s *Spool) Waits(c Cursor) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.waiting, func(m *Message) bool { return m.Cursor == c })
+}
+
 // Poll notes that a poll returns these events, so that a later one can confirm them.
 func (s *Spool) Poll(cursors ...Cursor) error { return s.give(polled, cursors) }
 
