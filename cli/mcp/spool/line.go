@@ -146,6 +146,9 @@ func (s *Spool) write(l line, sync bool) error {
 
 // rewrite writes the file anew, with what is of use and no more. s.mu is held.
 func (s *Spool) rewrite() (err error) {
+	if s.closed {
+		return os.ErrClosed // the file is another's by now
+	}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("the spool cannot be written: %w", err)

@@ -59,6 +59,7 @@ type Spool struct {
 	changed chan struct{}
 	file    *os.File
 	size    int64 // of the file, as far as it is whole
+	closed  bool
 	broken  error // the last line could not be written: what the file holds is not known
 	memory
 }
@@ -165,6 +166,7 @@ func (s *Spool) FilePath(name string) string { return filepath.Join(s.dir, files
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	var err error
 	if s.file != nil {
 		err = s.file.Close() // all that counts was synced

@@ -280,6 +280,27 @@ func TestOneProcess(t *testing.T) {
 	openAt(t, dir, 3, c)
 }
 
+// TestAClosedSpoolWritesNothing: not even the file anew, which another process has by then.
+func TestAClosedSpoolWritesNothing(t *testing.T) {
+	c, dir := &clock{birth}, t.TempDir()
+	s := openAt(t, dir, 3, c)
+	do(t, s.Close())
+	other := openAt(t, dir, 3, c)
+	add(t, other, entry(1, "a", "one"))
+	for range 2 {
+		if err := s.Append(entry(2, "a", "two")); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("a closed spool: %v", err)
+		}
+	}
+	if err := s.Mend(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("mended: %v", err)
+	}
+	do(t, other.Close())
+	if got := texts(openAt(t, dir, 3, c).Waiting("")); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("then %v waits", got)
+	}
+}
+
 // TestDamage: a tail that was not written whole is cut, and what comes next is whole; damage before that is an error.
 func TestDamage(t *testing.T) {
 	c, dir := &clock{birth}, t.TempDir()
