@@ -95,11 +95,13 @@ func TestSend(t *testing.T) {
 	answers["forbidden"] = wire.OutboundResult{Err: relay.Declined("telegram")}
 	r := start(t, c, spoolDir(t), nil)
 	r.hello()
-	c.say(t.Context(), wire.Inbound{Buffer: "b", Event: relay.Event{Text: "hi", MessageID: "m", Source: relay.Source{
-		Platform: "telegram", ChatID: "-5", ChatType: relay.ChatGroup, ThreadID: "3", Scope: "s", UserID: "7",
-	}}})
+	for _, id := range []string{"m", "m2", "m3"} {
+		c.say(t.Context(), wire.Inbound{Buffer: id, Event: relay.Event{Text: "hi", MessageID: relay.MessageID(id), Source: relay.Source{
+			Platform: "telegram", ChatID: "-5", ChatType: relay.ChatGroup, ThreadID: "3", Scope: "s", UserID: "7",
+		}}})
+	}
 	cursor := r.poll(nil)
-	for len(cursor.Events) == 0 {
+	for len(cursor.Events) < 3 {
 		cursor = r.poll(nil)
 	}
 	group := "agent:main:telegram:group:-5:3"
@@ -124,14 +126,16 @@ func TestSend(t *testing.T) {
 		{object{"session_key": group, "text": "twice", "key": "k"}, `null`, true},
 		{object{"session_key": group, "text": "x", "cursor": 12}, `null`, true},
 		{object{"session_key": group, "text": "thanks", "reply_to": "m", "cursor": cursor.Events[0].Cursor}, `{"result":{"status":"sent","message_id":"9"}}`, false},
+		{object{"session_key": group, "text": "once", "key": "k", "cursor": cursor.Events[1].Cursor}, `{"result":{"status":"sent","message_id":"9"}}`, false},
+		{object{"session_key": group, "text": "unclear", "key": "u", "cursor": cursor.Events[2].Cursor}, `{"result":{"status":"unknown","reason":"it may have been sent; ask before repeating it"}}`, true},
 	} {
 		got := r.tool("messages_send", tc.args)
 		if text := string(got.StructuredContent); text != tc.want && (text != "" || tc.want != "null") || got.IsError != tc.failed {
 			t.Errorf("%v: %s, error %t: %s", tc.args, text, got.IsError, got.Content[0].Text)
 		}
 	}
-	if got := r.poll(nil); len(got.Events) != 0 {
-		t.Errorf("the answered event still waits: %+v", got)
+	if got := r.poll(nil); len(got.Events) != 1 || got.Events[0].Cursor != cursor.Events[2].Cursor {
+		t.Errorf("two events are answered, of one nobody knows, and %+v waits", got)
 	}
 	if got := r.tool("messages_send", object{"target": "telegram:99", "text": "a"}); got.IsError { // a chat that nobody has seen
 		t.Errorf("to a target: %+v", got)

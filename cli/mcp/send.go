@@ -112,6 +112,9 @@ func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 		case was && prior == nil:
 			return spool.Outcome{Status: statusUnknown, Reason: unknownReason}, nil
 		case was:
+			if prior.Status == statusSent || prior.Status == statusQueued {
+				s.finish(sp, "", *prior, spool.Chat{}, nil, m.confirms)
+			}
 			return *prior, nil
 		}
 	}
@@ -129,10 +132,15 @@ func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 			past.ID = o.MessageIDs[n-1]
 		}
 	}
-	if err := sp.Finish(m.key, o, m.chat, past, m.confirms); err != nil {
+	s.finish(sp, m.key, o, m.chat, past, m.confirms)
+	return o, nil
+}
+
+// finish notes what became of a message. That it cannot be written changes nothing of that.
+func (s *Server) finish(sp *spool.Spool, key string, o spool.Outcome, chat spool.Chat, past *spool.Said, confirms spool.Cursor) {
+	if err := sp.Finish(key, o, chat, past, confirms); err != nil {
 		s.o.Log.Error("what became of a message is not on disk", "status", o.Status, "err", err)
 	}
-	return o, nil
 }
 
 // carry asks the connector to send a message.
