@@ -126,6 +126,8 @@ func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	meta := relay.Metadata{ThreadID: src.ThreadID, Scope: src.Scope, UserID: src.UserID, Notify: true}
 	a.server.acting.RLock()
 	defer a.server.acting.RUnlock()
+	ctx, cancel := context.WithTimeout(ctx, linkWait+answerWait)
+	defer cancel()
 	_, err = a.server.client.Act(ctx, src.Platform, relay.Prompt{
 		Chat: src.ChatID, Content: words, Kind: relay.PromptApproval, PromptID: a.prompt(r.ID), TimeoutS: approvalLife.Seconds(), Meta: meta,
 		Options: []relay.PromptOption{{ID: allow, Label: "Allow", Style: "success"}, {ID: deny, Label: "Deny", Style: "danger"}},

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
@@ -293,3 +295,11 @@ var (
 		"messages_send": {"session_key": "k", "text": "t"}, "permissions_respond": {"id": "abcde", "decision": "deny"},
 	}
 )
+
+// TestWhatNeverLeft: a message for which there was no connection is not sent, though its time is over.
+func TestWhatNeverLeft(t *testing.T) {
+	got := outcomeOf(relay.Result{}, errors.Join(client.ErrNoLink, context.DeadlineExceeded))
+	if got.Status != statusNotSent || got.Reason != client.ErrNoLink.Error() {
+		t.Errorf("it is %+v", got)
+	}
+}

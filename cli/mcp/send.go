@@ -145,10 +145,10 @@ func (s *Server) finish(sp *spool.Spool, key string, o spool.Outcome, chat spool
 
 // carry asks the connector to send a message.
 func (s *Server) carry(m sending) spool.Outcome {
-	ctx, cancel := context.WithTimeout(s.life, linkWait+answerWait)
-	defer cancel()
 	s.acting.RLock() // nobody ends the connection on purpose meanwhile
 	defer s.acting.RUnlock()
+	ctx, cancel := context.WithTimeout(s.life, linkWait+answerWait)
+	defer cancel()
 	src := m.chat.Source
 	r, err := s.client.Act(ctx, src.Platform, relay.Send{
 		Chat: src.ChatID, Content: m.text, ReplyTo: m.replyTo,
@@ -171,7 +171,7 @@ func outcomeOf(r relay.Result, err error) spool.Outcome {
 		}
 		return o
 	case errors.Is(err, client.ErrNoLink):
-		return spool.Outcome{Status: statusNotSent, Reason: err.Error(), RetryAfter: linkWait}
+		return spool.Outcome{Status: statusNotSent, Reason: client.ErrNoLink.Error(), RetryAfter: linkWait}
 	case !refused:
 		return spool.Outcome{Status: statusUnknown, Reason: unknownReason}
 	case refusal.Code == relay.CodeEgressDeclined:
