@@ -174,8 +174,23 @@ func (s *Server) custody(ctx, life context.Context) {
 	bye, cancel := context.WithTimeout(life, farewell*3/4)
 	defer cancel()
 	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps what is not acknowledged
+	s.acted(bye)
 	disconnect()
 	wg.Wait()
+}
+
+// acted waits until nothing is being sent any more, or ctx ends.
+func (s *Server) acted(ctx context.Context) {
+	free := make(chan struct{})
+	go func() { // it ends with the connection, at the latest
+		defer close(free)
+		s.acting.Lock()
+		defer s.acting.Unlock()
+	}()
+	select {
+	case <-free:
+	case <-ctx.Done():
+	}
 }
 
 // takeSpool opens the spool, and waits while another process has it. It is nil when ctx ends, or when there is no way.

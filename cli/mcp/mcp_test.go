@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -157,6 +158,37 @@ func TestSend(t *testing.T) {
 	}
 	if times["once"] != 1 || times["unclear"] != 1 || times["twice"] != 0 || times["x"] != 0 {
 		t.Errorf("sent so often: %v", times)
+	}
+}
+
+// TestTheEndOfASend: what has left when the client goes is waited for.
+func TestTheEndOfASend(t *testing.T) {
+	c := newConnector(t)
+	c.hold = true
+	r := start(t, c, spoolDir(t), nil)
+	r.hello()
+	answer := r.ask("tools/call", object{"name": "messages_send", "arguments": object{"session_key": dmKey + "7", "text": "x"}})
+	c.until(t, "the message", func() bool { return len(c.held) == 1 })
+	if err := r.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var l *link
+	c.until(t, "the farewell", func() bool {
+		l = c.link
+		return c.idles == 1
+	})
+	for range 100 { // if the connection is to end, it does meanwhile
+		_ = l.conn.Ping(t.Context())
+	}
+	c.release(t.Context())
+	r.stop()
+	select {
+	case got := <-answer:
+		if !strings.Contains(string(got.Result), `"status":"sent"`) {
+			t.Errorf("it is %s", got.Result)
+		}
+	case <-time.After(patience):
+		t.Error("it is not answered")
 	}
 }
 
