@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/client"
@@ -56,6 +57,11 @@ func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) err
 		ev.Media = nil
 		e.Event = ev
 		if err := sp.Append(e); err != nil {
+			for _, f := range e.Files { // they are fetched again with it, and would fill the disk
+				if f.Name != "" {
+					_ = os.Remove(sp.FilePath(f.Name)) // what stays is the next start's
+				}
+			}
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
@@ -259,6 +261,27 @@ func TestAFailedWriteSilencesNobody(t *testing.T) {
 	defer c.mu.Unlock()
 	if len(c.acked) != 0 {
 		t.Errorf("acknowledged: %v", c.acked)
+	}
+}
+
+// TestFilesOfAFailedWrite: they do not stay, and fill the disk with each try.
+func TestFilesOfAFailedWrite(t *testing.T) {
+	c, dir := newConnector(t), spoolDir(t)
+	c.files["0123"] = "x"
+	spoolAtItsEnd(t, dir, 0)
+	sp, err := spool.Open(dir, spool.Options{Gateway: "desk", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sp.Close() }()
+	in := dm(1, "7", "look")
+	in.Event.Media = []relay.Media{{URL: c.url + relay.MediaPath + "/0123"}}
+	s := New(Options{Credential: credentialFor(c.url), Log: slog.New(slog.DiscardHandler)})
+	if err := s.take(t.Context(), sp, in); err == nil || c.asked["0123"] != 1 {
+		t.Fatalf("it is taken over: %v; its file was fetched %d times", err, c.asked["0123"])
+	}
+	if left, err := os.ReadDir(sp.FilePath("")); err != nil || len(left) != 0 {
+		t.Errorf("%v are left, %v", left, err)
 	}
 }
 
