@@ -49,7 +49,8 @@ type request struct {
 type approval struct {
 	request
 	asked time.Time
-	typed bool // the person was asked to type
+	typed bool         // the person was asked to type
+	user  relay.UserID // who was asked, as far as that is known
 }
 
 // approvals are what is open. Nothing of it is on disk: a restart closes it.
@@ -119,7 +120,7 @@ func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	if err != nil {
 		return err
 	}
-	if !a.add(approval{request: r, asked: time.Now()}) {
+	if !a.add(approval{request: r, asked: time.Now(), user: src.UserID}) {
 		return errors.New("too many wait")
 	}
 	words := r.question()
@@ -213,7 +214,9 @@ func (a *approvals) answered(ctx context.Context, sp *spool.Spool, ev relay.Even
 		return false
 	}
 	id := strings.ToLower(m[2])
-	if !slices.ContainsFunc(a.list(), func(o approval) bool { return o.ID == id && o.typed }) {
+	if !slices.ContainsFunc(a.list(), func(o approval) bool {
+		return o.ID == id && o.typed && cmp.Or(o.user, ev.Source.UserID) == ev.Source.UserID
+	}) {
 		return false
 	}
 	a.decide(ctx, id, map[bool]string{true: allow, false: deny}[strings.EqualFold(m[1], "yes")])

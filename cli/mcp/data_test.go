@@ -188,6 +188,7 @@ func TestApprovals(t *testing.T) {
 	ask("cdefg")
 	prompts(4)
 	say("2", "yes cdefg", nil)
+	say("1", "yes cdefg", func(ev *relay.Event) { ev.Source.UserID = "9" }) // another person than was asked
 	say("1", "Yes CDEFG ", nil)
 	ask("defgh")
 	prompts(6)
@@ -205,7 +206,7 @@ func TestApprovals(t *testing.T) {
 	if diff := cmp.Diff(want, decided); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
 	}
-	if got := r.poll(nil).texts(); !slices.Equal(got, []string{"yes abcde", "yes cdefg"}) {
+	if got := r.poll(nil).texts(); !slices.Equal(got, []string{"yes abcde", "yes cdefg", "yes cdefg"}) {
 		t.Errorf("events are %q, want what was no answer", got)
 	}
 	ask("efghi")
@@ -217,7 +218,7 @@ func TestApprovals(t *testing.T) {
 	if got := r.tool("permissions_list_open", nil); string(got.StructuredContent) != `{"approvals":[]}` {
 		t.Errorf("after a restart %s is open", got.StructuredContent)
 	}
-	if got := r.poll(nil).texts(); len(got) != 2 {
+	if got := r.poll(nil).texts(); len(got) != 3 {
 		t.Errorf("events are %q", got)
 	}
 }
