@@ -142,10 +142,17 @@ func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	return err
 }
 
-// question is what the person reads. What the client shows stands in a block that it cannot end.
+// question is what the person reads. What the client shows stands in a block that it cannot end, without what nobody sees or what
+// turns the direction of what stands around it.
 func (r request) question() string {
 	words := "Claude Code asks to use **" + label(r.Tool) + "** (" + r.ID + ")."
 	for _, s := range []string{r.Description, r.Preview} {
+		s = strings.Map(func(r rune) rune {
+			if r != '\n' && r != '\t' && !relay.Visible(r) {
+				return -1
+			}
+			return r
+		}, strings.ToValidUTF8(s, "\uFFFD"))
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}

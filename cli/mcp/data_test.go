@@ -150,7 +150,7 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("capabilities are %s", got)
 	}
 	ask := func(id string) {
-		r.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/claude/channel/permission_request","params":{"request_id":%q,"tool_name":"Bash","description":"list","input_preview":"ls `+"```"+`"}}`, id))
+		r.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/claude/channel/permission_request","params":{"request_id":%q,"tool_name":"Bash","description":"li\nst","input_preview":"l\u202es\u0000 `+"```"+`"}}`, id))
 	}
 	n := 0
 	say := func(chat, text string, change func(*relay.Event)) {
@@ -171,7 +171,7 @@ func TestApprovals(t *testing.T) {
 	}
 	ask("abcde")
 	p := prompts(1)
-	if p.Chat != "1" || p.Kind != relay.PromptApproval || len(p.Options) != 2 || !strings.Contains(p.Content, "Bash") || !strings.Contains(p.Content, "````\nls ```\n````") || p.Misfit(0) != nil {
+	if p.Chat != "1" || p.Kind != relay.PromptApproval || len(p.Options) != 2 || !strings.Contains(p.Content, "Bash") || !strings.Contains(p.Content, "\nli\nst\n") || !strings.Contains(p.Content, "````\nls ```\n````") || p.Misfit(0) != nil {
 		t.Errorf("the question is %+v", p)
 	}
 	pressed := func(option string) func(*relay.Event) {
