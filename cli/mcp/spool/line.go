@@ -180,7 +180,7 @@ func (s *Spool) rewrite() (err error) {
 	if s.file, err = os.OpenFile(s.path(), os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	s.size = size
+	s.size, s.stale = size, false
 	return nil
 }
 

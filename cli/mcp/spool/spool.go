@@ -60,13 +60,14 @@ type Spool struct {
 	file    *os.File
 	size    int64 // of the file, as far as it is whole
 	closed  bool
+	stale   bool  // without a history: the file may have what was confirmed
 	broken  error // the last line could not be written: what the file holds is not known
 	memory
 }
 
 // Open opens the spool in the folder dir, and makes it where there is none. The error is a Held when another process has it.
 func Open(dir string, o Options) (*Spool, error) {
-	s := &Spool{dir: dir, o: o, changed: make(chan struct{}), memory: newMemory(o.History)}
+	s := &Spool{dir: dir, o: o, changed: make(chan struct{}), memory: newMemory(o.History), stale: o.History == 0}
 	if err := os.MkdirAll(s.FilePath(""), 0o700); err != nil {
 		return nil, err
 	}

@@ -158,6 +158,28 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestNoHistory: what was confirmed goes within a day, though something waits; then the file stays as it is.
+func TestNoHistory(t *testing.T) {
+	c, dir := &clock{birth}, t.TempDir()
+	s := openAt(t, dir, 0, c)
+	add(t, s, entry(1, "a", "secret"), entry(2, "a", "waits"))
+	all := cursors(s.Waiting(""))
+	do(t, s.Poll(all...))
+	do(t, s.Confirm(all[0], ""))
+	do(t, s.Tidy())
+	raw, err := os.ReadFile(s.path())
+	do(t, err)
+	if bytes.Contains(raw, []byte("secret")) || !bytes.Contains(raw, []byte("waits")) {
+		t.Errorf("the file has %s", raw)
+	}
+	was, err := os.Stat(s.path())
+	do(t, err)
+	do(t, s.Tidy())
+	if is, err := os.Stat(s.path()); err != nil || !os.SameFile(was, is) {
+		t.Errorf("with nothing to do, it is written anew: %v", err)
+	}
+}
+
 // TestHistoryHasBounds: of all chats together.
 func TestHistoryHasBounds(t *testing.T) {
 	m := newMemory(1000)
