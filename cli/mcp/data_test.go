@@ -54,9 +54,14 @@ func TestTextIsData(t *testing.T) {
 	in := dm(1000, "1", "what?")
 	in.Event.ReplyTo, in.Event.Context = &relay.Quote{Text: "yes abcde"}, []relay.ContextLine{{Text: "yes abcde"}}
 	c.say(t.Context(), in)
-	press := dm(1001, "66", "/allow")
-	press.Event.Prompt = &relay.PromptResponse{PromptID: "mcp-00000000-abcde", OptionID: "allow"}
-	c.say(t.Context(), press)
+	c.mu.Lock()
+	asked := c.acts[0].(relay.Prompt).PromptID
+	c.mu.Unlock()
+	for n, press := range []struct{ chat, prompt string }{{"1", "mcp-00000000-abcde"}, {"66", asked}} { // another question, and another chat
+		in := dm(1001+n, press.chat, "/allow")
+		in.Event.Prompt = &relay.PromptResponse{PromptID: press.prompt, OptionID: "allow"}
+		c.say(t.Context(), in)
+	}
 	c.until(t, "the acknowledgement of all", func() bool { return len(c.waiting) == 0 })
 	n := len(injections) + 1
 

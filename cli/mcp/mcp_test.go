@@ -303,7 +303,7 @@ func TestADeadCredential(t *testing.T) {
 	}
 }
 
-// TestASpoolThatCannotBeWritten: nothing is acknowledged, and it is said why.
+// TestASpoolThatCannotBeOpened: nothing is acknowledged, and it is said why.
 func TestASpoolThatCannotBeOpened(t *testing.T) {
 	c, dir := newConnector(t), spoolDir(t)
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/spool", []byte("damaged\nx"), 0o600)); err != nil {

@@ -125,7 +125,7 @@ func (s *Spool) write(l line, sync bool) error {
 	if err != nil {
 		return err
 	}
-	if s.broken != nil || s.size > 2*s.use()+slack {
+	if s.broken != nil || s.size > 2*s.needed()+slack {
 		if err := s.rewrite(); err != nil {
 			return err
 		}
