@@ -11,7 +11,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -134,6 +133,7 @@ type mcpClient struct {
 
 	mu            sync.Mutex // guards the fields below
 	process       *os.Process
+	killed        *os.Process   // the last that was
 	drop          chan struct{} // closed when the client of now dies
 	given         map[string]int
 	confirmed     map[string]bool
@@ -155,6 +155,7 @@ func (m *mcpClient) kill() {
 	defer m.mu.Unlock()
 	if m.process != nil {
 		m.kills++
+		m.killed = m.process
 		_ = m.process.Kill()
 	}
 }
@@ -235,9 +236,9 @@ func (m *mcpClient) session(ctx context.Context) {
 	watching.Wait()
 	m.mu.Lock()
 	m.process = nil // before it is waited for: its id may be another's then
+	killed := m.killed == cmd.Process
 	m.mu.Unlock()
-	err = cmd.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+	if err := cmd.Wait(); !killed && err != nil {
 		m.fault("the process ended with %v: %s", err, log.Bytes()[max(0, log.Len()-1000):])
 	}
 }

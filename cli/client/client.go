@@ -48,7 +48,8 @@ var (
 	ErrRefused = errors.New("the connector refuses the credential")
 	// ErrLost is what Act returns when the connection was lost before the result came.
 	ErrLost = errors.New("the connection was lost before the result came")
-	// ErrNoLink is what Act and Ask return when there was no connection within LinkWait: nothing was asked for.
+	// ErrNoLink is what Act and Ask return, perhaps joined with the error of their context, when there was no connection within
+	// LinkWait: nothing was asked for.
 	ErrNoLink = errors.New("there is no connection to the connector")
 )
 
@@ -321,8 +322,8 @@ func (c *Client) ask(ctx context.Context, p relay.PlatformID, a relay.Action) (l
 	switch {
 	case err == nil:
 		err = c.write(ctx, l, wire.Outbound{Request: relay.Request{ID: id, Platform: p, Action: a}})
-	case ctx.Err() == nil:
-		err = ErrNoLink
+	default:
+		err = errors.Join(ErrNoLink, ctx.Err())
 	}
 	return l, result, err
 }

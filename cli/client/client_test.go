@@ -310,7 +310,7 @@ func TestLinkWait(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Act(ctx, "telegram", relay.Send{Chat: "1"}); !errors.Is(err, context.Canceled) {
+	if _, err := c.Act(ctx, "telegram", relay.Send{Chat: "1"}); !errors.Is(err, context.Canceled) || !errors.Is(err, client.ErrNoLink) {
 		t.Errorf("with a context that has ended: %v", err)
 	}
 }

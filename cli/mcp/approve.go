@@ -49,7 +49,8 @@ type request struct {
 type approval struct {
 	request
 	asked time.Time
-	typed bool // the person was asked to type
+	typed bool         // the person was asked to type
+	user  relay.UserID // who was asked, as far as that is known
 }
 
 // approvals are what is open. Nothing of it is on disk: a restart closes it.
@@ -119,13 +120,15 @@ func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	if err != nil {
 		return err
 	}
-	if !a.add(approval{request: r, asked: time.Now()}) {
+	if !a.add(approval{request: r, asked: time.Now(), user: src.UserID}) {
 		return errors.New("too many wait")
 	}
 	words := r.question()
 	meta := relay.Metadata{ThreadID: src.ThreadID, Scope: src.Scope, UserID: src.UserID, Notify: true}
 	a.server.acting.RLock()
 	defer a.server.acting.RUnlock()
+	ctx, cancel := context.WithTimeout(ctx, linkWait+answerWait)
+	defer cancel()
 	_, err = a.server.client.Act(ctx, src.Platform, relay.Prompt{
 		Chat: src.ChatID, Content: words, Kind: relay.PromptApproval, PromptID: a.prompt(r.ID), TimeoutS: approvalLife.Seconds(), Meta: meta,
 		Options: []relay.PromptOption{{ID: allow, Label: "Allow", Style: "success"}, {ID: deny, Label: "Deny", Style: "danger"}},
@@ -139,10 +142,17 @@ func (a *approvals) ask(ctx context.Context, sp *spool.Spool, r request) error {
 	return err
 }
 
-// question is what the person reads. What the client shows stands in a block that it cannot end.
+// question is what the person reads. What the client shows stands in a block that it cannot end, without what nobody sees or what
+// turns the direction of what stands around it.
 func (r request) question() string {
 	words := "Claude Code asks to use **" + label(r.Tool) + "** (" + r.ID + ")."
 	for _, s := range []string{r.Description, r.Preview} {
+		s = strings.Map(func(r rune) rune {
+			if r != '\n' && r != '\t' && !relay.Visible(r) {
+				return -1
+			}
+			return r
+		}, strings.ToValidUTF8(s, "\uFFFD"))
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
@@ -211,7 +221,9 @@ func (a *approvals) answered(ctx context.Context, sp *spool.Spool, ev relay.Even
 		return false
 	}
 	id := strings.ToLower(m[2])
-	if !slices.ContainsFunc(a.list(), func(o approval) bool { return o.ID == id && o.typed }) {
+	if !slices.ContainsFunc(a.list(), func(o approval) bool {
+		return o.ID == id && o.typed && cmp.Or(o.user, ev.Source.UserID) == ev.Source.UserID
+	}) {
 		return false
 	}
 	a.decide(ctx, id, map[bool]string{true: allow, false: deny}[strings.EqualFold(m[1], "yes")])

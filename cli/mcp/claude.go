@@ -50,6 +50,9 @@ func (s *Server) push(ctx context.Context, sp *spool.Spool) {
 		next := time.Duration(0) // none
 		still := make(map[spool.Cursor]pushed)
 		for _, m := range sp.Waiting("") {
+			if !sp.Waits(m.Cursor) {
+				continue // it was confirmed while another was pushed
+			}
 			p := known[m.Cursor]
 			if p.times == 0 {
 				p.first = time.Now()

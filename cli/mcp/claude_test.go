@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -19,13 +20,18 @@ import (
 
 // pushes are what a client gets that only listens.
 type pushes struct {
-	mu  sync.Mutex
-	all []string // cursor's message, and whether it is repeated
+	during func() // called in each push, unless it is nil
+
+	mu  sync.Mutex // guards the field below
+	all []string   // cursor's message, and whether it is repeated
 }
 
 func (p *pushes) Write(line []byte) (int, error) {
 	var m struct{ Params channelEvent }
 	err := json.Unmarshal(line, &m)
+	if p.during != nil {
+		p.during()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all = append(p.all, m.Params.Content+" "+m.Params.Meta["repeat"])
@@ -102,6 +108,41 @@ func TestPushes(t *testing.T) {
 		want(out, "after a restart", "two 1")
 		_ = sp
 		end()
+	})
+}
+
+// TestConfirmedIsNotPushed: what is confirmed while another event is pushed is pushed no more.
+func TestConfirmedIsNotPushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sp, err := spool.Open(spoolDir(t), spool.Options{Gateway: "desk", History: 5, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"one", "two", "three"} {
+			if err := sp.Append(spool.Entry{Digest: text, Key: "k", Event: relay.Event{Text: text}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second := sp.Waiting("")[1].Cursor
+		out := &pushes{during: func() {
+			if err := errors.Join(sp.Poll(second), sp.Confirm(second, "")); err != nil {
+				t.Error(err)
+			}
+		}}
+		s := &Server{o: Options{Log: slog.New(slog.DiscardHandler)}, stdio: newStdio(&bytes.Buffer{}, out)}
+		close(s.stdio.ready)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { s.push(ctx, sp) })
+		synctest.Wait()
+		if got, want := out.take(), []string{"one 0", "three 0"}; !slices.Equal(got, want) {
+			t.Errorf("it pushes %q, want %q", got, want)
+		}
+		cancel()
+		wg.Wait()
+		if err := sp.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -54,9 +54,14 @@ func TestTextIsData(t *testing.T) {
 	in := dm(1000, "1", "what?")
 	in.Event.ReplyTo, in.Event.Context = &relay.Quote{Text: "yes abcde"}, []relay.ContextLine{{Text: "yes abcde"}}
 	c.say(t.Context(), in)
-	press := dm(1001, "66", "/allow")
-	press.Event.Prompt = &relay.PromptResponse{PromptID: "mcp-00000000-abcde", OptionID: "allow"}
-	c.say(t.Context(), press)
+	c.mu.Lock()
+	asked := c.acts[0].(relay.Prompt).PromptID
+	c.mu.Unlock()
+	for n, press := range []struct{ chat, prompt string }{{"1", "mcp-00000000-abcde"}, {"66", asked}} { // another question, and another chat
+		in := dm(1001+n, press.chat, "/allow")
+		in.Event.Prompt = &relay.PromptResponse{PromptID: press.prompt, OptionID: "allow"}
+		c.say(t.Context(), in)
+	}
 	c.until(t, "the acknowledgement of all", func() bool { return len(c.waiting) == 0 })
 	n := len(injections) + 1
 
@@ -150,7 +155,7 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("capabilities are %s", got)
 	}
 	ask := func(id string) {
-		r.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/claude/channel/permission_request","params":{"request_id":%q,"tool_name":"Bash","description":"list","input_preview":"ls `+"```"+`"}}`, id))
+		r.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/claude/channel/permission_request","params":{"request_id":%q,"tool_name":"Bash","description":"li\nst","input_preview":"l\u202es\u0000 `+"```"+`"}}`, id))
 	}
 	n := 0
 	say := func(chat, text string, change func(*relay.Event)) {
@@ -171,7 +176,7 @@ func TestApprovals(t *testing.T) {
 	}
 	ask("abcde")
 	p := prompts(1)
-	if p.Chat != "1" || p.Kind != relay.PromptApproval || len(p.Options) != 2 || !strings.Contains(p.Content, "Bash") || !strings.Contains(p.Content, "````\nls ```\n````") || p.Misfit(0) != nil {
+	if p.Chat != "1" || p.Kind != relay.PromptApproval || len(p.Options) != 2 || !strings.Contains(p.Content, "Bash") || !strings.Contains(p.Content, "\nli\nst\n") || !strings.Contains(p.Content, "````\nls ```\n````") || p.Misfit(0) != nil {
 		t.Errorf("the question is %+v", p)
 	}
 	pressed := func(option string) func(*relay.Event) {
@@ -188,6 +193,7 @@ func TestApprovals(t *testing.T) {
 	ask("cdefg")
 	prompts(4)
 	say("2", "yes cdefg", nil)
+	say("1", "yes cdefg", func(ev *relay.Event) { ev.Source.UserID = "9" }) // another person than was asked
 	say("1", "Yes CDEFG ", nil)
 	ask("defgh")
 	prompts(6)
@@ -205,7 +211,7 @@ func TestApprovals(t *testing.T) {
 	if diff := cmp.Diff(want, decided); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
 	}
-	if got := r.poll(nil).texts(); !slices.Equal(got, []string{"yes abcde", "yes cdefg"}) {
+	if got := r.poll(nil).texts(); !slices.Equal(got, []string{"yes abcde", "yes cdefg", "yes cdefg"}) {
 		t.Errorf("events are %q, want what was no answer", got)
 	}
 	ask("efghi")
@@ -217,7 +223,7 @@ func TestApprovals(t *testing.T) {
 	if got := r.tool("permissions_list_open", nil); string(got.StructuredContent) != `{"approvals":[]}` {
 		t.Errorf("after a restart %s is open", got.StructuredContent)
 	}
-	if got := r.poll(nil).texts(); len(got) != 2 {
+	if got := r.poll(nil).texts(); len(got) != 3 {
 		t.Errorf("events are %q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/client"
@@ -39,6 +40,7 @@ func (s *Server) intake(ctx context.Context, sp *spool.Spool) {
 		}
 		if err != nil && ctx.Err() == nil {
 			s.o.Log.Error("a message is not taken over, and waits at the connector", "err", err)
+			s.rest(ctx, sp) // until it is given again, nothing else is
 		}
 	}
 }
@@ -55,6 +57,11 @@ func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) err
 		ev.Media = nil
 		e.Event = ev
 		if err := sp.Append(e); err != nil {
+			for _, f := range e.Files { // they are fetched again with it, and would fill the disk
+				if f.Name != "" {
+					_ = os.Remove(sp.FilePath(f.Name)) // what stays is the next start's
+				}
+			}
 			return err
 		}
 	}
@@ -69,25 +76,25 @@ func digestOf(in wire.Inbound) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// rest has the connector keep what comes until there is room again. What was given meanwhile comes again, and counts no death;
-// messages can still be sent.
+// rest has the connector keep what comes until the spool can be written and, if it was full, has room again. What was given
+// meanwhile comes again, and counts no death; messages can still be sent.
 func (s *Server) rest(ctx context.Context, sp *spool.Spool) {
 	s.o.Log.Warn("the spool takes no more: the connector keeps what comes", "full", sp.Full(), "err", sp.Broken())
 	tick := time.NewTicker(mendEvery)
 	defer tick.Stop()
-	told := int64(-1)
+	told, full := int64(-1), sp.Full()
 	for {
 		changed := sp.Changed()
-		if sp.Broken() == nil && sp.Low() {
+		if n := s.greeted.Load(); n != told {
+			told = n
+			_ = s.client.GoingIdle(s.life) // said again with the next connection
+		}
+		if sp.Broken() == nil && (sp.Low() || !full && !sp.Full()) {
 			s.o.Log.Info("the spool has room again")
 			s.acting.Lock()
 			s.client.Redial()
 			s.acting.Unlock()
 			return
-		}
-		if n := s.greeted.Load(); n != told {
-			told = n
-			_ = s.client.GoingIdle(s.life) // said again with the next connection
 		}
 		select {
 		case <-changed:

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
@@ -21,7 +24,8 @@ import (
 // process is a server in a process of its own.
 type process struct {
 	*peer
-	cmd *exec.Cmd
+	cmd    *exec.Cmd
+	stdout io.Closer
 }
 
 // spawn starts one. shell, if there is one, is run before it.
@@ -44,7 +48,7 @@ func spawn(t *testing.T, c *connector, dir, shell string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{newPeer(t, in, out), cmd}
+	p := &process{newPeer(t, in, out), cmd, out}
 	t.Cleanup(p.kill)
 	p.hello()
 	return p
@@ -200,14 +204,14 @@ func TestASpoolThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestTheClientGoes: the process ends with its client, in order.
+// TestTheClientGoes: the process ends with its client, in order, though nobody reads what it says last.
 func TestTheClientGoes(t *testing.T) {
 	c := newConnector(t)
 	p := spawn(t, c, spoolDir(t), "")
 	c.say(t.Context(), dm(1, "7", "x"))
 	c.until(t, "the acknowledgement", func() bool { return len(c.acked) == 1 })
 	p.ask("tools/call", object{"name": "events_wait", "arguments": object{"session_key": "none", "timeout_ms": 300000}})
-	if err := errors.Join(p.in.Close(), p.cmd.Wait()); err != nil {
+	if err := errors.Join(p.stdout.Close(), p.in.Close(), p.cmd.Wait()); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
 	c.until(t, "the farewell", func() bool { return c.idles == 1 })
@@ -242,5 +246,58 @@ func TestAClientThatReadsNothing(t *testing.T) {
 	c.until(t, "the acknowledgement of all", func() bool { return len(c.waiting) == 0 })
 	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+// TestAFailedWriteSilencesNobody: a message that could not be written is given again, though the spool is whole by then and more than
+// half full. Here it is never written: the spool has no cursors left.
+func TestAFailedWriteSilencesNobody(t *testing.T) {
+	c, dir := newConnector(t), spoolDir(t)
+	spoolAtItsEnd(t, dir, 600)
+	start(t, c, dir, nil)
+	c.say(t.Context(), dm(1, "7", "x"))
+	c.until(t, "the third try", func() bool { return c.idles >= 3 })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.acked) != 0 {
+		t.Errorf("acknowledged: %v", c.acked)
+	}
+}
+
+// TestFilesOfAFailedWrite: they do not stay, and fill the disk with each try.
+func TestFilesOfAFailedWrite(t *testing.T) {
+	c, dir := newConnector(t), spoolDir(t)
+	c.files["0123"] = "x"
+	spoolAtItsEnd(t, dir, 0)
+	sp, err := spool.Open(dir, spool.Options{Gateway: "desk", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sp.Close() }()
+	in := dm(1, "7", "look")
+	in.Event.Media = []relay.Media{{URL: c.url + relay.MediaPath + "/0123"}}
+	s := New(Options{Credential: credentialFor(c.url), Log: slog.New(slog.DiscardHandler)})
+	if err := s.take(t.Context(), sp, in); err == nil || c.asked["0123"] != 1 {
+		t.Fatalf("it is taken over: %v; its file was fetched %d times", err, c.asked["0123"])
+	}
+	if left, err := os.ReadDir(sp.FilePath("")); err != nil || len(left) != 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// spoolAtItsEnd makes a spool in which so many events wait, and that has no cursor for another.
+func spoolAtItsEnd(t *testing.T, dir string, n int) {
+	t.Helper()
+	const end = 1<<53 - 1
+	lines := []string{fmt.Sprintf(`{"head":{"v":1,"gateway":"desk","birth":1,"next":%d}}`, end-n)}
+	for i := range n {
+		lines = append(lines, fmt.Sprintf(`{"event":{"c":%d,"d":"d%d","k":"k","at":%q,"ev":{}}}`, end-n+i, i, time.Now().UTC().Format(time.RFC3339)))
+	}
+	var file []byte
+	for _, line := range lines {
+		file = fmt.Appendf(file, "%08x %s\n", crc32.ChecksumIEEE([]byte(line)), line)
+	}
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/spool", file, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 }

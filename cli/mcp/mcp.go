@@ -19,8 +19,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -100,6 +102,7 @@ func (s *Server) observe(outward bool, f wire.Frame) {
 
 // Run serves the client until it is gone, or ctx ends. Both are no error.
 func (s *Server) Run(ctx context.Context) error {
+	signal.Ignore(syscall.SIGPIPE) // a client that is gone reads no answer; the connector is told of the end all the same
 	ending, end := context.WithCancel(ctx)
 	defer end()
 	life, die := context.WithCancel(context.WithoutCancel(ctx))
@@ -171,8 +174,23 @@ func (s *Server) custody(ctx, life context.Context) {
 	bye, cancel := context.WithTimeout(life, farewell*3/4)
 	defer cancel()
 	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps what is not acknowledged
+	s.acted(bye)
 	disconnect()
 	wg.Wait()
+}
+
+// acted waits until nothing is being sent any more, or ctx ends.
+func (s *Server) acted(ctx context.Context) {
+	free := make(chan struct{})
+	go func() { // it ends with the connection, at the latest
+		defer close(free)
+		s.acting.Lock()
+		defer s.acting.Unlock()
+	}()
+	select {
+	case <-free:
+	case <-ctx.Done():
+	}
 }
 
 // takeSpool opens the spool, and waits while another process has it. It is nil when ctx ends, or when there is no way.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
@@ -95,11 +98,13 @@ func TestSend(t *testing.T) {
 	answers["forbidden"] = wire.OutboundResult{Err: relay.Declined("telegram")}
 	r := start(t, c, spoolDir(t), nil)
 	r.hello()
-	c.say(t.Context(), wire.Inbound{Buffer: "b", Event: relay.Event{Text: "hi", MessageID: "m", Source: relay.Source{
-		Platform: "telegram", ChatID: "-5", ChatType: relay.ChatGroup, ThreadID: "3", Scope: "s", UserID: "7",
-	}}})
+	for _, id := range []string{"m", "m2", "m3"} {
+		c.say(t.Context(), wire.Inbound{Buffer: id, Event: relay.Event{Text: "hi", MessageID: relay.MessageID(id), Source: relay.Source{
+			Platform: "telegram", ChatID: "-5", ChatType: relay.ChatGroup, ThreadID: "3", Scope: "s", UserID: "7",
+		}}})
+	}
 	cursor := r.poll(nil)
-	for len(cursor.Events) == 0 {
+	for len(cursor.Events) < 3 {
 		cursor = r.poll(nil)
 	}
 	group := "agent:main:telegram:group:-5:3"
@@ -124,14 +129,16 @@ func TestSend(t *testing.T) {
 		{object{"session_key": group, "text": "twice", "key": "k"}, `null`, true},
 		{object{"session_key": group, "text": "x", "cursor": 12}, `null`, true},
 		{object{"session_key": group, "text": "thanks", "reply_to": "m", "cursor": cursor.Events[0].Cursor}, `{"result":{"status":"sent","message_id":"9"}}`, false},
+		{object{"session_key": group, "text": "once", "key": "k", "cursor": cursor.Events[1].Cursor}, `{"result":{"status":"sent","message_id":"9"}}`, false},
+		{object{"session_key": group, "text": "unclear", "key": "u", "cursor": cursor.Events[2].Cursor}, `{"result":{"status":"unknown","reason":"it may have been sent; ask before repeating it"}}`, true},
 	} {
 		got := r.tool("messages_send", tc.args)
 		if text := string(got.StructuredContent); text != tc.want && (text != "" || tc.want != "null") || got.IsError != tc.failed {
 			t.Errorf("%v: %s, error %t: %s", tc.args, text, got.IsError, got.Content[0].Text)
 		}
 	}
-	if got := r.poll(nil); len(got.Events) != 0 {
-		t.Errorf("the answered event still waits: %+v", got)
+	if got := r.poll(nil); len(got.Events) != 1 || got.Events[0].Cursor != cursor.Events[2].Cursor {
+		t.Errorf("two events are answered, of one nobody knows, and %+v waits", got)
 	}
 	if got := r.tool("messages_send", object{"target": "telegram:99", "text": "a"}); got.IsError { // a chat that nobody has seen
 		t.Errorf("to a target: %+v", got)
@@ -151,6 +158,37 @@ func TestSend(t *testing.T) {
 	}
 	if times["once"] != 1 || times["unclear"] != 1 || times["twice"] != 0 || times["x"] != 0 {
 		t.Errorf("sent so often: %v", times)
+	}
+}
+
+// TestTheEndOfASend: what has left when the client goes is waited for.
+func TestTheEndOfASend(t *testing.T) {
+	c := newConnector(t)
+	c.hold = true
+	r := start(t, c, spoolDir(t), nil)
+	r.hello()
+	answer := r.ask("tools/call", object{"name": "messages_send", "arguments": object{"session_key": dmKey + "7", "text": "x"}})
+	c.until(t, "the message", func() bool { return len(c.held) == 1 })
+	if err := r.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var l *link
+	c.until(t, "the farewell", func() bool {
+		l = c.link
+		return c.idles == 1
+	})
+	for range 100 { // if the connection is to end, it does meanwhile
+		_ = l.conn.Ping(t.Context())
+	}
+	c.release(t.Context())
+	r.stop()
+	select {
+	case got := <-answer:
+		if !strings.Contains(string(got.Result), `"status":"sent"`) {
+			t.Errorf("it is %s", got.Result)
+		}
+	case <-time.After(patience):
+		t.Error("it is not answered")
 	}
 }
 
@@ -265,7 +303,7 @@ func TestADeadCredential(t *testing.T) {
 	}
 }
 
-// TestASpoolThatCannotBeWritten: nothing is acknowledged, and it is said why.
+// TestASpoolThatCannotBeOpened: nothing is acknowledged, and it is said why.
 func TestASpoolThatCannotBeOpened(t *testing.T) {
 	c, dir := newConnector(t), spoolDir(t)
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/spool", []byte("damaged\nx"), 0o600)); err != nil {
@@ -289,3 +327,11 @@ var (
 		"messages_send": {"session_key": "k", "text": "t"}, "permissions_respond": {"id": "abcde", "decision": "deny"},
 	}
 )
+
+// TestWhatNeverLeft: a message for which there was no connection is not sent, though its time is over.
+func TestWhatNeverLeft(t *testing.T) {
+	got := outcomeOf(relay.Result{}, errors.Join(client.ErrNoLink, context.DeadlineExceeded))
+	if got.Status != statusNotSent || got.Reason != client.ErrNoLink.Error() {
+		t.Errorf("it is %+v", got)
+	}
+}

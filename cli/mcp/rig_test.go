@@ -40,6 +40,8 @@ type connector struct {
 	idles   int
 	acked   []string
 	acts    []relay.Action
+	hold    bool // results are written by release
+	held    []wire.OutboundResult
 	files   map[string]string
 	asked   map[string]int // files
 	refuse  bool           // every credential
@@ -148,11 +150,24 @@ func (c *connector) take(ctx context.Context, l *link, f wire.Frame) bool {
 				return false
 			}
 		}
-		r.ID = f.ID
+		if r.ID = f.ID; c.hold {
+			c.held = append(c.held, r)
+			break
+		}
 		l.write(ctx, r)
 	}
 	c.pushLocked(ctx)
 	return true
+}
+
+// release writes the results that are held.
+func (c *connector) release(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.held {
+		c.link.write(ctx, r)
+	}
+	c.held = nil
 }
 
 func (c *connector) wakeLocked() {

@@ -112,6 +112,9 @@ func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 		case was && prior == nil:
 			return spool.Outcome{Status: statusUnknown, Reason: unknownReason}, nil
 		case was:
+			if prior.Status == statusSent || prior.Status == statusQueued {
+				s.finish(sp, "", *prior, spool.Chat{}, nil, m.confirms)
+			}
 			return *prior, nil
 		}
 	}
@@ -129,18 +132,23 @@ func (s *Server) send(sp *spool.Spool, m sending) (spool.Outcome, error) {
 			past.ID = o.MessageIDs[n-1]
 		}
 	}
-	if err := sp.Finish(m.key, o, m.chat, past, m.confirms); err != nil {
+	s.finish(sp, m.key, o, m.chat, past, m.confirms)
+	return o, nil
+}
+
+// finish notes what became of a message. That it cannot be written changes nothing of that.
+func (s *Server) finish(sp *spool.Spool, key string, o spool.Outcome, chat spool.Chat, past *spool.Said, confirms spool.Cursor) {
+	if err := sp.Finish(key, o, chat, past, confirms); err != nil {
 		s.o.Log.Error("what became of a message is not on disk", "status", o.Status, "err", err)
 	}
-	return o, nil
 }
 
 // carry asks the connector to send a message.
 func (s *Server) carry(m sending) spool.Outcome {
-	ctx, cancel := context.WithTimeout(s.life, linkWait+answerWait)
-	defer cancel()
 	s.acting.RLock() // nobody ends the connection on purpose meanwhile
 	defer s.acting.RUnlock()
+	ctx, cancel := context.WithTimeout(s.life, linkWait+answerWait)
+	defer cancel()
 	src := m.chat.Source
 	r, err := s.client.Act(ctx, src.Platform, relay.Send{
 		Chat: src.ChatID, Content: m.text, ReplyTo: m.replyTo,
@@ -163,7 +171,7 @@ func outcomeOf(r relay.Result, err error) spool.Outcome {
 		}
 		return o
 	case errors.Is(err, client.ErrNoLink):
-		return spool.Outcome{Status: statusNotSent, Reason: err.Error(), RetryAfter: linkWait}
+		return spool.Outcome{Status: statusNotSent, Reason: client.ErrNoLink.Error(), RetryAfter: linkWait}
 	case !refused:
 		return spool.Outcome{Status: statusUnknown, Reason: unknownReason}
 	case refusal.Code == relay.CodeEgressDeclined:

@@ -74,6 +74,13 @@ func (s *Spool) Waiting(key string) (all []Message) {
 	return all
 }
 
+// Waits reports whether an event is not confirmed.
+func (s *Spool) Waits(c Cursor) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.waiting, func(m *Message) bool { return m.Cursor == c })
+}
+
 // Poll notes that a poll returns these events, so that a later one can confirm them.
 func (s *Spool) Poll(cursors ...Cursor) error { return s.give(polled, cursors) }
 
@@ -129,7 +136,8 @@ func (s *Spool) Confirm(upTo Cursor, key string) error {
 
 // confirmed is what follows when events were confirmed. s.mu is held.
 func (s *Spool) confirmed() {
-	if s.perChat == 0 && len(s.waiting) == 0 {
+	s.stale = s.perChat == 0
+	if s.stale && len(s.waiting) == 0 {
 		_ = s.rewrite() // nothing of what was confirmed is to be kept; if it fails, the next write tries again
 	}
 	s.wakeLocked()
@@ -266,11 +274,11 @@ func (s *Spool) Messages(key string) (all []Message) {
 	return all
 }
 
-// Tidy forgets what is too old. It is to be called once a day.
+// Tidy forgets what is too old, and, without a history, what was confirmed. It is to be called once a day.
 func (s *Spool) Tidy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.expire(s.o.Now()) {
+	if !s.expire(s.o.Now()) && !s.stale {
 		return nil
 	}
 	return s.rewrite()

@@ -125,7 +125,7 @@ func (s *Spool) write(l line, sync bool) error {
 	if err != nil {
 		return err
 	}
-	if s.broken != nil || s.size > 2*s.use()+slack {
+	if s.broken != nil || s.size > 2*s.needed()+slack {
 		if err := s.rewrite(); err != nil {
 			return err
 		}
@@ -146,6 +146,9 @@ func (s *Spool) write(l line, sync bool) error {
 
 // rewrite writes the file anew, with what is of use and no more. s.mu is held.
 func (s *Spool) rewrite() (err error) {
+	if s.closed {
+		return os.ErrClosed // the file is another's by now
+	}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("the spool cannot be written: %w", err)
@@ -177,7 +180,7 @@ func (s *Spool) rewrite() (err error) {
 	if s.file, err = os.OpenFile(s.path(), os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	s.size = size
+	s.size, s.stale = size, false
 	return nil
 }
 

@@ -157,8 +157,8 @@ func (m *memory) full(part int64) bool {
 	return int64(len(m.waiting))*part >= MaxEvents || m.bytes*part >= MaxBytes || m.files*part >= MaxFiles
 }
 
-// use is how many bytes of the file are of use, or a little more.
-func (m *memory) use() int64 {
+// needed is how many bytes of the file are of use, or a little more.
+func (m *memory) needed() int64 {
 	return m.bytes + m.pastBytes + 1024*int64(len(m.chats)) + 512*int64(len(m.keys)) + 64*maxSeen
 }
 

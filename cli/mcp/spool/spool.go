@@ -59,13 +59,15 @@ type Spool struct {
 	changed chan struct{}
 	file    *os.File
 	size    int64 // of the file, as far as it is whole
+	closed  bool
+	stale   bool  // without a history: the file may have what was confirmed
 	broken  error // the last line could not be written: what the file holds is not known
 	memory
 }
 
 // Open opens the spool in the folder dir, and makes it where there is none. The error is a Held when another process has it.
 func Open(dir string, o Options) (*Spool, error) {
-	s := &Spool{dir: dir, o: o, changed: make(chan struct{}), memory: newMemory(o.History)}
+	s := &Spool{dir: dir, o: o, changed: make(chan struct{}), memory: newMemory(o.History), stale: o.History == 0}
 	if err := os.MkdirAll(s.FilePath(""), 0o700); err != nil {
 		return nil, err
 	}
@@ -165,6 +167,7 @@ func (s *Spool) FilePath(name string) string { return filepath.Join(s.dir, files
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	var err error
 	if s.file != nil {
 		err = s.file.Close() // all that counts was synced

@@ -158,6 +158,28 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestNoHistory: what was confirmed goes within a day, though something waits; then the file stays as it is.
+func TestNoHistory(t *testing.T) {
+	c, dir := &clock{birth}, t.TempDir()
+	s := openAt(t, dir, 0, c)
+	add(t, s, entry(1, "a", "secret"), entry(2, "a", "waits"))
+	all := cursors(s.Waiting(""))
+	do(t, s.Poll(all...))
+	do(t, s.Confirm(all[0], ""))
+	do(t, s.Tidy())
+	raw, err := os.ReadFile(s.path())
+	do(t, err)
+	if bytes.Contains(raw, []byte("secret")) || !bytes.Contains(raw, []byte("waits")) {
+		t.Errorf("the file has %s", raw)
+	}
+	was, err := os.Stat(s.path())
+	do(t, err)
+	do(t, s.Tidy())
+	if is, err := os.Stat(s.path()); err != nil || !os.SameFile(was, is) {
+		t.Errorf("with nothing to do, it is written anew: %v", err)
+	}
+}
+
 // TestHistoryHasBounds: of all chats together.
 func TestHistoryHasBounds(t *testing.T) {
 	m := newMemory(1000)
@@ -278,6 +300,27 @@ func TestOneProcess(t *testing.T) {
 		t.Errorf("another gateway gets %v", err)
 	}
 	openAt(t, dir, 3, c)
+}
+
+// TestAClosedSpoolWritesNothing: not even the file anew, which another process has by then.
+func TestAClosedSpoolWritesNothing(t *testing.T) {
+	c, dir := &clock{birth}, t.TempDir()
+	s := openAt(t, dir, 3, c)
+	do(t, s.Close())
+	other := openAt(t, dir, 3, c)
+	add(t, other, entry(1, "a", "one"))
+	for range 2 {
+		if err := s.Append(entry(2, "a", "two")); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("a closed spool: %v", err)
+		}
+	}
+	if err := s.Mend(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("mended: %v", err)
+	}
+	do(t, other.Close())
+	if got := texts(openAt(t, dir, 3, c).Waiting("")); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("then %v waits", got)
+	}
 }
 
 // TestDamage: a tail that was not written whole is cut, and what comes next is whole; damage before that is an error.
