@@ -288,10 +288,10 @@ func TestFilesOfAFailedWrite(t *testing.T) {
 // spoolAtItsEnd makes a spool in which so many events wait, and that has no cursor for another.
 func spoolAtItsEnd(t *testing.T, dir string, n int) {
 	t.Helper()
-	const end = 1<<53 - 1
-	lines := []string{fmt.Sprintf(`{"head":{"v":1,"gateway":"desk","birth":1,"next":%d}}`, end-n)}
+	const end = int64(1<<53 - 1)
+	lines := []string{fmt.Sprintf(`{"head":{"v":1,"gateway":"desk","birth":1,"next":%d}}`, end-int64(n))}
 	for i := range n {
-		lines = append(lines, fmt.Sprintf(`{"event":{"c":%d,"d":"d%d","k":"k","at":%q,"ev":{}}}`, end-n+i, i, time.Now().UTC().Format(time.RFC3339)))
+		lines = append(lines, fmt.Sprintf(`{"event":{"c":%d,"d":"d%d","k":"k","at":%q,"ev":{}}}`, end-int64(n-i), i, time.Now().UTC().Format(time.RFC3339)))
 	}
 	var file []byte
 	for _, line := range lines {
