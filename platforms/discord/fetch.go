@@ -14,6 +14,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -115,7 +116,7 @@ func (f *files) get(ctx context.Context, address string) (io.ReadCloser, error) 
 		_ = resp.Body.Close()
 		return nil, err
 	}
-	return &fileBody{resp.Body, relay.MaxFile}, nil
+	return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: tooLargeFile(), Private: withoutURL}, nil
 }
 
 // withoutURL is the error of a request, without its address.
@@ -144,23 +145,6 @@ func judge(resp *http.Response) error {
 	default:
 		return goneFile(fmt.Errorf("fetch file: HTTP %d", status))
 	}
-}
-
-// fileBody is a file as it comes, also one whose length nobody told. Its errors hold no address.
-type fileBody struct {
-	io.ReadCloser
-	left int64 // bytes that it may still have
-}
-
-func (b *fileBody) Read(to []byte) (int, error) {
-	n, err := b.ReadCloser.Read(to)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, tooLargeFile()
-	}
-	if err != nil && err != io.EOF {
-		err = withoutURL(err)
-	}
-	return n, err
 }
 
 // FetchMedia implements platforms.MediaFetcher. The signature of a file's URL ends after a day: then its message is

@@ -201,7 +201,7 @@ func (c *client) download(ctx context.Context, path ...string) (io.ReadCloser, e
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK && resp.ContentLength <= relay.MaxFile {
-		return &opened{ReadCloser: resp.Body, left: relay.MaxFile, scrub: scrub, done: cancel}, nil
+		return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: errTooLarge, Private: scrub, Done: cancel}, nil
 	}
 	defer cancel()
 	defer resp.Body.Close()
@@ -210,28 +210,4 @@ func (c *client) download(ctx context.Context, path ...string) (io.ReadCloser, e
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // without it, it is no answer of the API
 	return nil, refusal(c.calls, what, httpcall.Answer{Status: resp.StatusCode, Header: resp.Header, Body: body})
-}
-
-// opened is a file being read, up to a bound.
-type opened struct {
-	io.ReadCloser
-	left  int64 // bytes
-	scrub func(error) error
-	done  func() // with reading
-}
-
-func (f *opened) Read(to []byte) (int, error) {
-	n, err := f.ReadCloser.Read(to)
-	if f.left -= int64(n); f.left < 0 {
-		return 0, errTooLarge
-	}
-	if err != nil && err != io.EOF {
-		err = f.scrub(err)
-	}
-	return n, err
-}
-
-func (f *opened) Close() error {
-	defer f.done()
-	return f.ReadCloser.Close()
 }

@@ -240,7 +240,7 @@ func TestWhoCameInIsNotOverlooked(t *testing.T) {
 	}
 	b.fake.add(annRoom, ann, "m.room.encryption", key(""), obj{"algorithm": 7.0})
 	b.fake.say(annRoom, ann, "sealed")
-	b.heard("sealed")
+	b.until("the room is told", func() bool { return len(b.fake.called("send")) == 1 })
 	if _, err := b.Send(t.Context(), relay.Send{Chat: annRoom, Content: "in the clear"}); err == nil {
 		t.Error("something was sent into an encrypted room")
 	}

@@ -287,6 +287,12 @@ func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c cam
 		}
 		return nil
 	}
+	if room, _ := r.rooms.get(chat); room.encrypted { // what somebody says there in the clear is not read, either
+		if !slices.Contains(o.sealed, chat) {
+			o.sealed = append(o.sealed, chat)
+		}
+		return nil
+	}
 	m, ok := written(e)
 	if !ok || !isEvent(string(e.ID)) || !isUser(string(e.Sender)) {
 		return nil

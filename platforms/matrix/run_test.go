@@ -435,11 +435,15 @@ func TestAnEncryptedRoom(t *testing.T) {
 	for range 2 {
 		b.fake.add(groupRoom, ann, "m.room.encrypted", nil, obj{"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x"})
 		b.until("the room is told", func() bool { return len(b.fake.called("send")) == 1 })
+		b.fake.say(groupRoom, ann, "in the clear, from a client that does not care")
 		b.fake.say(annRoom, ann, "on")
 		b.stop()
 		b.start()
 	}
 	b.heard("on")
+	if texts := b.texts(); slices.ContainsFunc(texts, func(text string) bool { return text != "on" }) {
+		t.Errorf("heard %q", texts)
+	}
 	if !strings.Contains(b.Status().Reason, groupRoom) {
 		t.Errorf("the status says %q", b.Status().Reason)
 	}

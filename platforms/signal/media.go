@@ -118,7 +118,13 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 		cancel()
 		return nil, err
 	}
-	return &fetched{from: file, left: relay.MaxFile, body: resp.Body, done: cancel, method: method}, nil
+	return &httpcall.Bounded{
+		ReadCloser: struct {
+			io.Reader
+			io.Closer
+		}{file, resp.Body},
+		Left: relay.MaxFile, Larger: errTooLarge, Private: func(err error) error { return cut(method, err) }, Done: cancel,
+	}, nil
 }
 
 var errTooLarge = &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
@@ -177,29 +183,4 @@ func (q *quoted) Read(to []byte) (int, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
-}
-
-// fetched is a file being read, up to a bound.
-type fetched struct {
-	from   io.Reader
-	left   int64 // bytes
-	body   io.Closer
-	done   func() // with reading
-	method string
-}
-
-func (f *fetched) Read(to []byte) (int, error) {
-	n, err := f.from.Read(to)
-	if f.left -= int64(n); f.left < 0 {
-		return 0, errTooLarge
-	}
-	if err != nil && err != io.EOF {
-		err = cut(f.method, err)
-	}
-	return n, err
-}
-
-func (f *fetched) Close() error {
-	defer f.done()
-	return f.body.Close()
 }

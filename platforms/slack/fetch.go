@@ -124,7 +124,7 @@ func (p *Bot) get(ctx context.Context, r fileRef) (io.ReadCloser, error) {
 		_ = resp.Body.Close()
 		return nil, err
 	}
-	return &fileBody{resp.Body, p, relay.MaxFile}, nil
+	return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: tooLargeFile(), Private: p.withoutURL}, nil
 }
 
 // withoutURL is the error of a request, without its address and the token.
@@ -153,22 +153,4 @@ func judge(resp *http.Response, mime string) error {
 	default:
 		return goneFile(whyGone, fmt.Errorf("fetch file: HTTP %d", status))
 	}
-}
-
-// fileBody is a file as it comes, also one whose length nobody told. Its errors hold no address.
-type fileBody struct {
-	io.ReadCloser
-	of   *Bot
-	left int64 // bytes that it may still have
-}
-
-func (b *fileBody) Read(to []byte) (int, error) {
-	n, err := b.ReadCloser.Read(to)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, tooLargeFile()
-	}
-	if err != nil && err != io.EOF {
-		err = b.of.withoutURL(err)
-	}
-	return n, err
 }

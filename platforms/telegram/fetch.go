@@ -95,7 +95,7 @@ func openLocal(dir, path string) (io.ReadCloser, error) {
 		return nil, withoutPath("a file in files_dir", err)
 	}
 	scrub := func(err error) error { return withoutPath("a file in files_dir", err) }
-	return &fetched{ReadCloser: f, left: relay.MaxFile, scrub: scrub, done: func() {}}, nil
+	return &httpcall.Bounded{ReadCloser: f, Left: relay.MaxFile, Larger: errTooLargeHere, Private: scrub}, nil
 }
 
 // withoutPath is err, which concerns what, without the path that it names.
@@ -135,7 +135,7 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 	}
 	switch {
 	case resp.StatusCode == http.StatusOK && resp.ContentLength <= relay.MaxFile:
-		return &fetched{ReadCloser: resp.Body, left: relay.MaxFile, scrub: scrub, done: cancel}, nil
+		return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: errTooLargeHere, Private: scrub, Done: cancel}, nil
 	case resp.StatusCode == http.StatusOK:
 		err = errTooLargeHere
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
@@ -146,28 +146,4 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 	_ = resp.Body.Close()
 	cancel()
 	return nil, err
-}
-
-// fetched is a file being read, up to a bound.
-type fetched struct {
-	io.ReadCloser
-	left  int64 // bytes
-	scrub func(error) error
-	done  func() // with reading
-}
-
-func (f *fetched) Read(to []byte) (int, error) {
-	n, err := f.ReadCloser.Read(to)
-	if f.left -= int64(n); f.left < 0 {
-		return 0, errTooLargeHere
-	}
-	if err != nil && err != io.EOF {
-		err = f.scrub(err)
-	}
-	return n, err
-}
-
-func (f *fetched) Close() error {
-	defer f.done()
-	return f.ReadCloser.Close()
 }

@@ -172,7 +172,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 		return nil, p.cut(what, err)
 	}
 	if resp.StatusCode == http.StatusOK && resp.ContentLength <= relay.MaxFile {
-		return &fetched{ReadCloser: resp.Body, left: relay.MaxFile, cut: func(err error) error { return p.cut(what, err) }, done: cancel}, nil
+		return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: errTooLarge, Private: func(err error) error { return p.cut(what, err) }, Done: cancel}, nil
 	}
 	_ = resp.Body.Close()
 	cancel()
@@ -212,28 +212,4 @@ func (p *Bot) cut(what string, err error) error {
 		err = ue.Err
 	}
 	return &httpcall.Fault{What: what, Message: p.api.Scrub(err.Error())}
-}
-
-// fetched is a file being read, up to a bound.
-type fetched struct {
-	io.ReadCloser
-	left int64 // bytes
-	cut  func(error) error
-	done func() // with reading
-}
-
-func (f *fetched) Read(to []byte) (int, error) {
-	n, err := f.ReadCloser.Read(to)
-	if f.left -= int64(n); f.left < 0 {
-		return 0, errTooLarge
-	}
-	if err != nil && err != io.EOF {
-		err = f.cut(err)
-	}
-	return n, err
-}
-
-func (f *fetched) Close() error {
-	defer f.done()
-	return f.ReadCloser.Close()
 }

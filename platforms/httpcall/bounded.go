@@ -1,0 +1,31 @@
+package httpcall
+
+import "io"
+
+// Bounded is a file as it comes from a network, also one whose length nobody told.
+type Bounded struct {
+	io.ReadCloser
+	Left    int64             // bytes that it may still have
+	Larger  error             // what Read returns beyond them
+	Private func(error) error // makes of an error of Read one that tells no address and no credential
+	Done    func()            // called by Close, when the reading is over; nil: nothing is
+}
+
+func (b *Bounded) Read(to []byte) (int, error) {
+	n, err := b.ReadCloser.Read(to)
+	if b.Left -= int64(n); b.Left < 0 {
+		return 0, b.Larger
+	}
+	if err != nil && err != io.EOF {
+		err = b.Private(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *Bounded) Close() error {
+	if b.Done != nil {
+		defer b.Done()
+	}
+	return b.ReadCloser.Close()
+}
