@@ -401,8 +401,9 @@ func (a *agent) judge(t *testing.T, bot *botAPI) {
 	confirmed, unknown := 0, 0
 	for text, said := range a.answers {
 		n := bot.timesSent(text)
-		if again := bot.timesSent(text + repeated); again > 0 && a.waiting[text] != "" {
-			n = max(n, 1) // one that is in doubt may stand there already, and says so
+		// One that waited may be in doubt: it may stand there already, and says so. Without a result it may have waited.
+		if again := bot.timesSent(text + repeated); again > 0 && (a.waiting[text] != "" || !said) {
+			n = max(n, 1)
 			a.tally.doubts += again
 		} else if again > 0 {
 			a.faults = append(a.faults, fmt.Sprintf("%q was repeated %d times, and did not wait", text, again))

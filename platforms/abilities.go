@@ -148,7 +148,7 @@ type (
 		// IsOwn reports whether the bot itself wrote the message.
 		IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error)
 	}
-	// MessageEventer tells which event a person's message was, from its id alone.
+	// MessageEventer tells which event a person's message was, where the event's id is not the message's.
 	MessageEventer interface {
 		MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID
 	}
@@ -305,6 +305,14 @@ func Shared(ctx context.Context, p Bot, chat relay.ChatID, user relay.UserID) (b
 		return true, relay.Later("who is in the chat is not known yet", err)
 	}
 	return shared, nil
+}
+
+// MessageEvent is the event that a person's message was.
+func MessageEvent(p Bot, chat relay.ChatID, message relay.MessageID) relay.EventID {
+	if e, ok := p.(MessageEventer); ok {
+		return e.MessageEvent(chat, message)
+	}
+	return relay.EventID(message)
 }
 
 // Ops lists what p can do, in a fixed order.

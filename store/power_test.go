@@ -49,8 +49,8 @@ func busy(t *testing.T) (steps []step, l *logtest.Log) {
 		steps = append(steps, step{last, now, l.Len() + 1})
 		last = now
 	}
-	closeChecked(t, reopen(t, path, o))
-	last = read(t, path)
+	closeChecked(t, reopen(t, path, o)) // the log begins with the whole file
+	steps, last, o.CommitLog.Top = nil, read(t, path), l.Len()
 	db := reopen(t, path, o)
 	insts := []relay.InstanceID{"i0", "i1", "i2", "i3"}
 	enroll(t, db, insts...)

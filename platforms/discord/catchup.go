@@ -273,7 +273,7 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 	}
 	events := make([]relay.EventID, len(page))
 	for i, m := range page {
-		events[i] = eventID(string(chat), m.id)
+		events[i] = eventID(string(chat), m.id.String())
 	}
 	seen, err := dir.Seen(ctx, events)
 	if err != nil {

@@ -85,6 +85,7 @@ var (
 	_ platforms.Historian        = (*Bot)(nil)
 	_ platforms.CommandRegistrar = (*Bot)(nil)
 	_ platforms.AuthorTeller     = (*Bot)(nil)
+	_ platforms.MessageEventer   = (*Bot)(nil)
 	_ platforms.PersonFinder     = (*Bot)(nil)
 	_ commands.Keeper            = (*Bot)(nil)
 )

@@ -92,7 +92,7 @@ func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 	message := relay.MessageID(id.String())
 	ev := relay.Event{
-		ID:        eventID(at.channel.ID.String(), id),
+		ID:        eventID(at.channel.ID.String(), id.String()),
 		Bot:       n.bot,
 		At:        id.Time(),
 		MessageID: message,
@@ -171,8 +171,11 @@ func (n normaliser) withoutMention(text string) string {
 }
 
 // eventID tells the events of a bot apart: a thread and the message it began with share an id.
-func eventID(channel string, id guilds.ID) relay.EventID {
-	return relay.EventID(channel + ":" + id.String())
+func eventID(channel, message string) relay.EventID { return relay.EventID(channel + ":" + message) }
+
+// MessageEvent implements platforms.MessageEventer.
+func (p *Bot) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID {
+	return eventID(string(chat), string(message))
 }
 
 // noText stands where nothing was said, as in the gateway's own adapter.

@@ -126,7 +126,11 @@ func (b *bench) say(who Person, where Place, text string) {
 // hear makes a person write and waits for the event.
 func (b *bench) hear(who Person, where Place, text string) relay.Event {
 	b.say(who, where, text)
-	return b.event(text)
+	ev := b.event(text)
+	if of := platforms.MessageEvent(b.p, ev.Source.ChatID, ev.MessageID); of != ev.ID {
+		fail("the message %q was the event %q, and is said to have been %q", ev.MessageID, ev.ID, of)
+	}
+	return ev
 }
 
 // send sends a message as the bot.

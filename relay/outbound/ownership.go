@@ -41,10 +41,8 @@ func (who *Caller) mayTouch(ctx context.Context, p platforms.Bot, f gate.ActFact
 // author is whether the bot or a person wrote the message that a names, as far as that can be known: people wrote
 // what came in, and some networks tell.
 func (who *Caller) author(ctx context.Context, p platforms.Bot, a relay.Delete) (bot, person bool, err error) {
-	if e, ok := p.(platforms.MessageEventer); ok {
-		if person, err = who.out.db.Seen.Has(ctx, p.ID(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
-			return false, person, err
-		}
+	if person, err = who.out.db.Seen.Has(ctx, p.ID(), platforms.MessageEvent(p, a.Chat, a.Message)); person || err != nil {
+		return false, person, err
 	}
 	if t, ok := p.(platforms.AuthorTeller); ok {
 		if own, err := t.IsOwn(ctx, a.Chat, a.Message); err == nil {

@@ -587,7 +587,9 @@ func TestAFileWaitsWithItsAnswer(t *testing.T) {
 		if res, err := s.do("home", show); err == nil || !err.Retried() || res.Queued {
 			t.Errorf("without room: %+v, %v", res, err)
 		}
+		s.files.mu.Lock()
 		delete(s.files.files, "https://x/a.png") // the other side is gone meanwhile
+		s.files.mu.Unlock()
 		if _, err := s.do("home", relay.Edit{Chat: "@ann", Message: res.MessageID, Content: "look here"}); err != nil {
 			t.Error(err)
 		}

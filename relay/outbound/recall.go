@@ -18,10 +18,8 @@ func (who *Caller) recall(p platforms.Bot, chat relay.ChatID, a relay.Action, re
 	s := history.Said{
 		At: time.Now(), Instance: who.instance, Chat: relay.Chat{Bot: p.ID(), ID: cmp.Or(res.MovedTo, chat)}, Op: a.Op(), Message: res.MessageID, State: history.Sent,
 	}
-	if e, ok := p.(platforms.MessageEventer); ok {
-		if to := replyOf(a); to != "" {
-			s.To = e.MessageEvent(chat, to)
-		}
+	if to := replyOf(a); to != "" {
+		s.To = platforms.MessageEvent(p, chat, to)
 	}
 	if res.Queued {
 		s.State = history.Queued

@@ -77,8 +77,7 @@ func loadDigest(k, value []byte) (d Digest, ok bool) {
 
 // storedDigest is the one in the file.
 func storedDigest(t *bolt.Tx) (Digest, error) {
-	k := []byte(digestKey)
-	d, ok := loadDigest(k, t.Bucket([]byte(MetaBucket)).Get(k))
+	d, ok := loadDigest([]byte(digestKey), metaValue(t, digestKey))
 	if !ok {
 		return d, fmt.Errorf("%w: bucket %s, key %q", ErrDamaged, MetaBucket, digestKey)
 	}

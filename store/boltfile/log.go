@@ -72,7 +72,7 @@ func parsePlace(b []byte) (p Place) {
 
 // PlaceOf is where the file of t stands; the zero Place when it never had a log.
 func PlaceOf(t *bolt.Tx) (p Place, err error) {
-	value := placeValue(t)
+	value := metaValue(t, placeKey)
 	if value == nil {
 		return p, nil
 	}
@@ -86,16 +86,17 @@ func PlaceOf(t *bolt.Tx) (p Place, err error) {
 	return parsePlace(payload), nil
 }
 
-func placeValue(t *bolt.Tx) []byte {
+// metaValue is nil also in a file without the bucket: one that nothing was ever stored in.
+func metaValue(t *bolt.Tx, key string) []byte {
 	if meta := t.Bucket([]byte(MetaBucket)); meta != nil {
-		return meta.Get([]byte(placeKey))
+		return meta.Get([]byte(key))
 	}
 	return nil
 }
 
 // besidesPlace is d, the digest of t, without the record of its place.
 func besidesPlace(d Digest, t *bolt.Tx) Digest {
-	if value := placeValue(t); value != nil {
+	if value := metaValue(t, placeKey); value != nil {
 		return d.without([]byte(placeKey), value)
 	}
 	return d
