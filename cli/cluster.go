@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/cluster"
+	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 // shardName is the only shard's.
@@ -40,7 +41,11 @@ func (s *serving) join(ctx context.Context, cfg *config.Config, log *slog.Logger
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
 		return nil, err
 	}
-	node, err := cluster.Join(cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log})
+	node, err := cluster.Join(cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log,
+		Opens: func(ctx context.Context, wrapped []byte) error {
+			_, err := vault.Existing(ctx, wrappedKey(wrapped), cfg.Vault.Key())
+			return err
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +82,22 @@ const exitFenced = 3
 
 // commitLog is the log of the shard's file.
 func (m *membership) commitLog() *boltfile.Log { return m.lead.Log() }
+
+// wrappedKey is a vault's wrapped data key, in the place of the database that has it too.
+type wrappedKey []byte
+
+func (k wrappedKey) Blob(context.Context, string) ([]byte, bool, error) { return k, true, nil }
+
+func (k wrappedKey) PutBlob(context.Context, string, []byte) error { return errors.ErrUnsupported }
+
+// keepVault has the other nodes see what db's vault is wrapped with.
+func (m *membership) keepVault(ctx context.Context, db *store.DB) error {
+	wrapped, _, err := db.Blob(ctx, vault.BlobName)
+	if err == nil {
+		err = m.lead.KeepVault(ctx, wrapped)
+	}
+	return err
+}
 
 // run stores snapshots of db in the engine until ctx ends.
 func (m *membership) run(db *store.DB) func(context.Context) error {

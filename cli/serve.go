@@ -88,6 +88,11 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if member != nil {
+		if err := member.keepVault(ctx, db); err != nil {
+			return err
+		}
+	}
 
 	l, err := netaddr.Listen(cfg.Listen)
 	if err != nil {

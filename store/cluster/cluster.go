@@ -47,7 +47,9 @@ type Options struct {
 	Node    string        // its name; no other process has the same
 	Version string        // of this program
 	Lease   time.Duration // at least 5 s, or a renewal that is a little late ends it
-	Log     *slog.Logger
+	// Opens is why this node cannot open a shard's vault, which it does not lead then; see Lead.KeepVault.
+	Opens func(ctx context.Context, wrapped []byte) error
+	Log   *slog.Logger
 }
 
 // Node is this process among those that share an engine. All methods: any goroutine.
@@ -84,7 +86,7 @@ func (n *Node) Close(ctx context.Context) {
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL) WITH (fillfactor = 10)`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL) WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
 	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`, // much of it is sealed, and not worth compressing
 	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,

@@ -17,12 +17,13 @@ type shard struct {
 	term, top uint64
 	leader    string // NODE/RUN; empty: nobody
 	chain     []byte
-	alive     bool // the leader's lease holds, by the engine's clock
+	vault     []byte // its data key, wrapped; empty: not yet
+	alive     bool   // the leader's lease holds, by the engine's clock
 }
 
 const (
-	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain) VALUES ($1, 0, '', 0, '') ON CONFLICT DO NOTHING`
-	lookSQL = `SELECT term::text, top::text, leader, chain, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
+	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault) VALUES ($1, 0, '', 0, '', '') ON CONFLICT DO NOTHING`
+	lookSQL = `SELECT term::text, top::text, leader, chain, vault, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
 	FROM hermes_connector.shard WHERE shard = $1`
 	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + 1 WHERE shard = $1 AND term = $3::bigint
 	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()))
@@ -31,6 +32,7 @@ const (
 	// appendSQL stores entry n as the one after the newest, if the term is still the newest.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea WHERE shard = $1 AND term = $3::bigint AND top = $2::bigint - 1 RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
+	keepSQL   = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
 	storedSQL = `SELECT term::text FROM hermes_connector.log WHERE shard = $1 AND n = $2::bigint`
 )
 
@@ -46,6 +48,25 @@ type Lead struct {
 
 // Close lets go of the engine; the file that has the log is closed before.
 func (l *Lead) Close(ctx context.Context) { l.log.close(ctx) }
+
+// KeepVault has all nodes see the shard's data key, wrapped with the operator's: who cannot open it does not lead the shard,
+// and who can derives from it what nodes tell each other apart from strangers by.
+func (l *Lead) KeepVault(ctx context.Context, wrapped []byte) error {
+	a, err := l.node.look.exec(ctx, keepSQL, l.shard, l.term, wrapped)
+	if err == nil && a.rows != 1 {
+		err = ErrFenced
+	}
+	if err != nil {
+		return fmt.Errorf("keep the shard's wrapped key in the engine: %w", err)
+	}
+	return nil
+}
+
+// Vault is what KeepVault was given last; empty: nothing yet.
+func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
+	s, err := n.seen(ctx, shard)
+	return s.vault, err
+}
 
 // Log is the log of the shard's file.
 func (l *Lead) Log() *boltfile.Log { return &boltfile.Log{To: l, Term: l.term, Top: l.top} }
@@ -104,6 +125,11 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 	if err != nil || s.alive && s.leader != n.me() {
 		return nil, s.leader, err
 	}
+	if len(s.vault) > 0 {
+		if err := n.o.Opens(ctx, s.vault); err != nil {
+			return nil, "", err
+		}
+	}
 	turn, err := n.turn(ctx, name)
 	if err != nil {
 		return nil, "", err
@@ -152,7 +178,7 @@ func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	c := a.cells[0]
 	term, err1 := number(c[0])
 	top, err2 := number(c[1])
-	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), alive: string(c[4]) == "true"}, errors.Join(err1, err2)
+	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), alive: string(c[5]) == "true"}, errors.Join(err1, err2)
 }
 
 // turn is this node's place among the living in the shard's order, which is each shard's own: so a node that dies does not

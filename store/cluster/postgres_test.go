@@ -136,10 +136,20 @@ type process struct {
 
 const testLease = 6 * time.Second
 
+// opens is Options.Opens of a node with that key.
+func opens(key string) func(context.Context, []byte) error {
+	return func(_ context.Context, wrapped []byte) error {
+		if string(wrapped) != key {
+			return errors.New("wrapped with another key")
+		}
+		return nil
+	}
+}
+
 // starts runs a node in dir, without leading.
 func starts(t *testing.T, dsn, name, dir string) *process {
 	t.Helper()
-	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: testLease, Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
+	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: testLease, Opens: opens("key"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -462,4 +472,28 @@ func TestTheWayToTheEngineBreaks(t *testing.T) {
 	b := starts(t, pg.dsn(), "b", t.TempDir())
 	b.leads()
 	b.has(confirmed)
+}
+
+// TestWhoCannotOpenTheVaultDoesNotLead, however long nobody else does.
+func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
+	pg := startPostgres(t, "")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.leads()
+	if err := a.lead.KeepVault(t.Context(), []byte("key")); err != nil {
+		t.Fatal(err)
+	}
+	confirmed := a.fills("a", 3)
+	a.ends()
+	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b.node.o.Opens = opens("another")
+	for !b.node.Alive() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if l, leader, err := b.node.tryLead(t.Context(), "main", b.path, store.Options{}.File(), b.node.look); l != nil || err == nil {
+		t.Errorf("%v, %q, %v", l, leader, err)
+	}
+	b.dies()
+	c := starts(t, pg.dsn(), "c", t.TempDir())
+	c.leads()
+	c.has(confirmed)
 }
