@@ -163,7 +163,7 @@ func afterCutWithLog(t *testing.T, path string, file []byte, l *logtest.Log, top
 		t.Fatal(err)
 	}
 	o := Options{MaxSize: 8 << 20}.File()
-	at, err := boltfile.CatchUp(path, o, l.To(top).From)
+	at, err := l.To(top).CatchUp(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}

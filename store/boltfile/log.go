@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"iter"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
 	bolt "go.etcd.io/bbolt"
@@ -243,77 +242,100 @@ var ErrNotNext = errors.New("the entry does not continue this file")
 // Replay applies e to the file b, which nobody else uses, in a transaction of its own. An error leaves b as it was:
 // ErrNotNext, ErrDamaged, or bbolt's.
 func Replay(b *bolt.DB, e Entry) error {
-	return b.Update(func(t *bolt.Tx) error {
-		was, err := PlaceOf(t)
-		if err != nil && !e.Base {
-			return err
-		}
-		var d Digest
-		switch {
-		case e.Base:
-			was.Chain = e.Place.Chain // nothing is known of what stood before it
-			err = dropAll(t)
-		case e.Place.N != was.N+1:
-			err = fmt.Errorf("%w: the file ends with entry %d, and this is %d", ErrNotNext, was.N, e.Place.N)
-		default:
-			d, err = storedDigest(t)
-		}
-		if err != nil {
-			return err
-		}
-		w := Edit(t)
-		if err := changes(e.changes, w.change); err != nil {
-			return err
-		}
-		d.N, d.Sum = d.N+w.delta.N, d.Sum+w.delta.Sum
-		besides := besidesPlace(d, t)
-		if next := was.next(e.Place.Term, e.changes, besides); !e.Base && next.Chain != e.Place.Chain {
-			return fmt.Errorf("%w: entry %d was made of another file", ErrNotNext, e.Place.N)
-		}
-		if besides.N != e.Place.Records || besides.Sum != e.Place.Sum {
-			return fmt.Errorf("%w: entry %d leaves other records than where it was made", ErrDamaged, e.Place.N)
-		}
-		w.delta = Digest{}
-		if err := w.putPlace(e.Place); err != nil {
-			return err
-		}
-		return putDigest(t, Digest{N: d.N + w.delta.N, Sum: d.Sum + w.delta.Sum})
-	})
+	return b.Update(func(t *bolt.Tx) error { return replay(t, e) })
 }
 
-// CatchUp brings the file at path, which nobody else uses, to the end of a log; a file that is not there is made. from
-// gives the entries from number n on, in order. An error leaves the file at the entry before the one that failed; with
-// ErrNotNext or ErrDamaged it can only be made anew.
-func CatchUp(path string, o Options, from func(n uint64) iter.Seq2[[]byte, error]) (at Place, err error) {
+// replay applies e in the transaction t, which is worth nothing after an error.
+func replay(t *bolt.Tx, e Entry) error {
+	was, err := PlaceOf(t)
+	if err != nil && !e.Base {
+		return err
+	}
+	var d Digest
+	switch {
+	case e.Base:
+		was.Chain = e.Place.Chain // nothing is known of what stood before it
+		err = dropAll(t)
+	case e.Place.N != was.N+1:
+		err = fmt.Errorf("%w: the file ends with entry %d, and this is %d", ErrNotNext, was.N, e.Place.N)
+	default:
+		d, err = storedDigest(t)
+	}
+	if err != nil {
+		return err
+	}
+	w := Edit(t)
+	if err := changes(e.changes, w.change); err != nil {
+		return err
+	}
+	d.N, d.Sum = d.N+w.delta.N, d.Sum+w.delta.Sum
+	besides := besidesPlace(d, t)
+	if next := was.next(e.Place.Term, e.changes, besides); !e.Base && next.Chain != e.Place.Chain {
+		return fmt.Errorf("%w: entry %d was made of another file", ErrNotNext, e.Place.N)
+	}
+	if besides.N != e.Place.Records || besides.Sum != e.Place.Sum {
+		return fmt.Errorf("%w: entry %d leaves other records than where it was made", ErrDamaged, e.Place.N)
+	}
+	w.delta = Digest{}
+	if err := w.putPlace(e.Place); err != nil {
+		return err
+	}
+	return putDigest(t, Digest{N: d.N + w.delta.N, Sum: d.Sum + w.delta.Sum})
+}
+
+// Follower is a file that is brought from one entry of a log to the next, and that nobody else uses. It is for one goroutine.
+type Follower struct {
+	b  *bolt.DB
+	at Place
+}
+
+// Follow opens the file at path, or makes it. ErrDamaged: only a new one can take its place.
+func Follow(path string, o Options) (*Follower, error) {
 	if files.Exists(path) {
-		if _, err := Adopt(path); err != nil {
-			return at, err
+		got, err := Adopt(path)
+		if err == nil {
+			err = Named(got.Bad)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	b, err := OpenBolt(path, o)
 	if err != nil {
-		return at, err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.Sync(), b.Close()) }()
-	b.NoSync = true // a file that a power cut leaves half replayed is found by its digest
-	if err := b.View(func(t *bolt.Tx) error { at, err = PlaceOf(t); return err }); err != nil {
-		return at, err
+	f := &Follower{b: b}
+	if err := b.View(func(t *bolt.Tx) (err error) { f.at, err = PlaceOf(t); return err }); err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
-	for raw, err := range from(at.N + 1) {
-		var e Entry
-		if err == nil {
-			e, err = ParseEntry(raw)
-		}
-		if err == nil {
-			err = Replay(b, e)
-		}
-		if err != nil {
-			return at, err
-		}
-		at = e.Place
-	}
-	return at, nil
+	return f, nil
 }
+
+// At is where the file stands.
+func (f *Follower) At() Place { return f.at }
+
+// Apply applies entries, in order, all or none, and they are on the disk when it returns. ErrNotNext, ErrDamaged: the file
+// can only be made anew.
+func (f *Follower) Apply(entries ...Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	err := f.b.Update(func(t *bolt.Tx) error {
+		for _, e := range entries {
+			if err := replay(t, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		f.at = entries[len(entries)-1].Place
+	}
+	return err
+}
+
+// Close lets go of the file.
+func (f *Follower) Close() error { return f.b.Close() }
 
 func dropAll(t *bolt.Tx) error {
 	var names [][]byte

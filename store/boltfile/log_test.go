@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -172,7 +171,7 @@ func TestAnAppendThatFails(t *testing.T) {
 		if all := all(t, path); !bytes.HasSuffix([]byte(all["b/k"]), []byte(want)) {
 			t.Errorf("stored %v: the file has %q", stored, all["b/k"])
 		}
-		if _, err := boltfile.CatchUp(path, optionsWith(nil), l.From); err != nil {
+		if _, err := l.CatchUp(path, optionsWith(nil)); err != nil {
 			t.Fatal(err)
 		}
 		if stored {
@@ -270,15 +269,21 @@ func TestWhatIsNotTheNextEntry(t *testing.T) {
 	}
 	ours, theirs := entries("ours"), entries("theirs")
 	replay := func(raws ...[]byte) (at boltfile.Place, err error) {
-		return boltfile.CatchUp(filepath.Join(t.TempDir(), "replayed.db"), optionsWith(nil), func(uint64) iter.Seq2[[]byte, error] {
-			return func(yield func([]byte, error) bool) {
-				for _, raw := range raws {
-					if !yield(raw, nil) {
-						return
-					}
-				}
+		f, err := boltfile.Follow(filepath.Join(t.TempDir(), "replayed.db"), optionsWith(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for _, raw := range raws {
+			e, err := boltfile.ParseEntry(raw)
+			if err == nil {
+				err = f.Apply(e)
 			}
-		})
+			if err != nil {
+				return f.At(), err
+			}
+		}
+		return f.At(), nil
 	}
 	if at, err := replay(ours...); err != nil || at.N != 5 {
 		t.Fatalf("%+v, %v", at, err)

@@ -13,7 +13,8 @@
 //     confirmation is also the barrier: WAL is one sequence, so all before it is where it is.
 //  3. A node counts its lease from when it sent the last confirmed renewal, by a clock that goes on while the machine
 //     sleeps, and has ended (Alive) before the engine's own clock lets another one lead.
-//  4. Nothing is mended: a file that is not on the log's chain is set aside and named, and filled anew.
+//  4. Nothing is mended: a file that is not on the log's chain is set aside and named, and filled anew. Only what others
+//     have, too, is dropped.
 //
 // Statements run alone, unnamed and outside transaction blocks, so PgBouncer may stand between.
 package cluster
@@ -24,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,6 +63,9 @@ type Node struct {
 
 	until   atomic.Int64 // on the clock of now: the node has ended then; 0: it has no lease
 	leading atomic.Bool
+
+	mu     sync.Mutex // guards the field below
+	copies map[string]*warmCopy
 }
 
 // Join makes a node. It does nothing before it is run; the error is of the DSN.
@@ -85,10 +90,11 @@ func (n *Node) Close(ctx context.Context) {
 // tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL) WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, copies text NOT NULL) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
-	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`, // much of it is sealed, and not worth compressing
+	`CREATE TABLE IF NOT EXISTS hermes_connector.lead (shard text, term bigint, top bigint NOT NULL, PRIMARY KEY (shard, term))`, // top: the newest entry when it began
+	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`,                                                   // much of it is sealed, and not worth compressing
 	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,
 }
 
@@ -107,8 +113,8 @@ func now() time.Duration {
 // Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
 func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
 
-const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond')
-	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until
+const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, copies) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5)
+	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, copies = excluded.copies
 	WHERE node.run = excluded.run OR node.until < clock_timestamp()`
 
 // errTaken: the node's name is another process's.
@@ -117,7 +123,7 @@ var errTaken = errors.New("another process has this node's name, or had it until
 // renew renews the lease. Its confirmation proves that whatever was stored before is as safe as the engine makes things.
 func (n *Node) renew(ctx context.Context) error {
 	sent := now()
-	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds())
+	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), n.lags())
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease: %w", err)

@@ -25,9 +25,10 @@ const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault) VALUES ($1, 0, '', 0, '', '') ON CONFLICT DO NOTHING`
 	lookSQL = `SELECT term::text, top::text, leader, chain, vault, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + 1 WHERE shard = $1 AND term = $3::bigint
+	leadSQL = `WITH led AS (UPDATE hermes_connector.shard SET leader = $2, term = term + 1 WHERE shard = $1 AND term = $3::bigint
 	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()))
-	RETURNING term::text, top::text, chain`
+	RETURNING shard, term, top, chain), noted AS (INSERT INTO hermes_connector.lead (shard, term, top) SELECT shard, term, top FROM led)
+	SELECT term::text, top::text, chain FROM led`
 	nodesSQL = `SELECT node FROM hermes_connector.node WHERE until > clock_timestamp()`
 	// appendSQL stores entry n as the one after the newest, if the term is still the newest.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea WHERE shard = $1 AND term = $3::bigint AND top = $2::bigint - 1 RETURNING shard)
@@ -73,14 +74,18 @@ func (l *Lead) Log() *boltfile.Log { return &boltfile.Log{To: l, Term: l.term, T
 
 // Await waits until this node leads the shard, and the file at path is as the newest entry left it. It returns
 // ctx's error when that ends; everything else is tried again.
-func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options) (*Lead, error) {
+func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options) (_ *Lead, err error) {
 	log, err := newEngine(n.o.DSN, n.o.Lease)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, n.letGo(name)) }()
 	said, failed := "", ""
 	for {
 		l, leader, err := n.tryLead(ctx, name, path, o, log)
+		if err == nil && l == nil && leader != "" && n.Alive() {
+			err = n.keepWarm(ctx, name, leader, copied{name, path, o})
+		}
 		switch {
 		case ctx.Err() != nil:
 			log.close(ctx)
@@ -90,7 +95,7 @@ func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options)
 		case errors.Is(err, errNoLease): // which Run has a word about
 		case err != nil && err.Error() != failed:
 			failed = err.Error()
-			n.o.Log.Warn("the shard cannot be led yet", "shard", name, "err", err)
+			n.o.Log.Warn("this node is not ready to lead", "shard", name, "err", err)
 		case err == nil && leader != said:
 			failed, said = "", leader
 			if leader != "" {
@@ -130,11 +135,11 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 			return nil, "", err
 		}
 	}
-	turn, err := n.turn(ctx, name)
+	nodes, err := n.order(ctx, name)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := sleep(ctx, time.Duration(turn)*lookEvery); err != nil {
+	if err := sleep(ctx, time.Duration(max(slices.Index(nodes, n.o.Node), 0))*lookEvery); err != nil {
 		return nil, "", err
 	}
 	// The file is brought near before the lead is taken: nobody serves while a leader fills it.
@@ -181,12 +186,12 @@ func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), alive: string(c[5]) == "true"}, errors.Join(err1, err2)
 }
 
-// turn is this node's place among the living in the shard's order, which is each shard's own: so a node that dies does not
-// leave all it led to one other.
-func (n *Node) turn(ctx context.Context, name string) (int, error) {
+// order is the living nodes in the shard's order, which is each shard's own: so a node that dies does not leave all it led
+// to one other.
+func (n *Node) order(ctx context.Context, name string) ([]string, error) {
 	a, err := n.look.exec(ctx, nodesSQL)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var nodes []string
 	for _, row := range a.cells {
@@ -197,7 +202,20 @@ func (n *Node) turn(ctx context.Context, name string) (int, error) {
 		return string(sum[:])
 	}
 	slices.SortFunc(nodes, func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
-	return max(slices.Index(nodes, n.o.Node), 0), nil
+	return nodes, nil
+}
+
+// keepWarm keeps a copy of the shard if this node is the next that would lead it.
+func (n *Node) keepWarm(ctx context.Context, name, leader string, s copied) error {
+	nodes, err := n.order(ctx, name)
+	if err != nil {
+		return err
+	}
+	nodes = slices.DeleteFunc(nodes, func(node string) bool { return node == leader[:max(strings.LastIndex(leader, "/"), 0)] })
+	if len(nodes) == 0 || nodes[0] != n.o.Node {
+		return nil
+	}
+	return n.follow(ctx, s)
 }
 
 // Append implements boltfile.CommitLog. It is never cancelled, since the engine would confirm a wait that was cancelled: a

@@ -3,6 +3,7 @@ package logtest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -71,13 +72,31 @@ func (l *Log) From(n uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
+// CatchUp brings the file at path, which is made if need be, to the end of the log.
+func (l *Log) CatchUp(path string, o boltfile.Options) (boltfile.Place, error) {
+	f, err := boltfile.Follow(path, o)
+	if err != nil {
+		return boltfile.Place{}, err
+	}
+	for raw := range l.From(f.At().N + 1) {
+		var e boltfile.Entry
+		if e, err = boltfile.ParseEntry(raw); err == nil {
+			err = f.Apply(e)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return f.At(), errors.Join(err, f.Close())
+}
+
 // Check replays the whole log into a file of its own, and compares that with the one at path, which nobody has open:
 // records, running numbers and buckets. o opens both.
 func (l *Log) Check(t testing.TB, path string, o boltfile.Options) {
 	t.Helper()
 	o.OpenFile = os.OpenFile
 	replayed := filepath.Join(t.TempDir(), "replayed.db")
-	if _, err := boltfile.CatchUp(replayed, o, l.From); err != nil {
+	if _, err := l.CatchUp(replayed, o); err != nil {
 		t.Errorf("replay: %v", err)
 		return
 	}

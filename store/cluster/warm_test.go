@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+)
+
+// TestWhatTheLogContinues: a file whose newest entry the log has, and no other.
+func TestWhatTheLogContinues(t *testing.T) {
+	at := boltfile.Place{Term: 3, N: 10, Records: 4}
+	other := at
+	other.Sum++
+	of := func(p boltfile.Place) news {
+		return news{top: 12, oldest: 2, entries: []boltfile.Entry{{Place: p}}}
+	}
+	for what, c := range map[string]struct {
+		at   boltfile.Place
+		got  news
+		want string
+	}{
+		"on the chain":  {at, of(at), ""},
+		"never in it":   {boltfile.Place{}, of(at), "it never was in this cluster"},
+		"ahead":         {boltfile.Place{N: 13}, news{top: 12, oldest: 2}, ahead(13, 12)},
+		"another story": {at, of(other), another(10)},
+		"a hole":        {at, news{top: 12, oldest: 2}, another(10)},
+		"trimmed":       {at, news{top: 12, oldest: 11}, whyTrimmed},
+	} {
+		if why := strange(c.at, c.got.top, c.got); why != c.want {
+			t.Errorf("%s: %q, want %q", what, why, c.want)
+		}
+	}
+}
+
+// waits has p wait for the lead, as it does while another node has it. lead is closed when p leads, or ctx ended.
+func (p *process) waits(ctx context.Context) (lead <-chan struct{}) {
+	done := make(chan struct{})
+	p.wg.Go(func() {
+		defer close(done)
+		var err error
+		if p.lead, err = p.node.Await(ctx, "main", p.path, store.Options{}.File()); err != nil && ctx.Err() == nil {
+			p.t.Error(err)
+		}
+	})
+	return done
+}
+
+// level waits until p's copy is as the newest entry left it.
+func (p *process) level(a *process) {
+	p.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		s, err := a.node.seen(p.t.Context(), "main")
+		if lag := p.node.Lag(); err == nil && len(lag) == 1 && lag[0].N == s.top && lag[0].Behind == 0 {
+			return
+		}
+	}
+	p.t.Fatalf("the copy is not level: %+v", p.node.Lag())
+}
+
+// TestTheNextInOrderKeepsACopy: it is there when the leader dies, nothing is written to it while nothing happens, and the
+// third node has none.
+func TestTheNextInOrderKeepsACopy(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.leads()
+	confirmed := a.fills("first", 20)
+	b, c := starts(t, pg.dsn(), "b", t.TempDir()), starts(t, pg.dsn(), "c", t.TempDir())
+	for !b.node.Alive() || !c.node.Alive() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	order, err := a.node.order(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, third := b, c
+	for _, name := range order {
+		if name == "b" || name == "c" {
+			if name == "c" {
+				next, third = c, b
+			}
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	leads, waits := next.waits(ctx), third.waits(ctx)
+	next.level(a)
+	confirmed = append(confirmed, a.fills("second", 1500)...) // more than one answer of the engine has
+	next.level(a)
+	before, err := os.Stat(next.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * lookEvery)
+	if after, err := os.Stat(next.path); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("an idle copy was written to: %v, %v", after.ModTime().Sub(before.ModTime()), err)
+	}
+	if files, _ := os.ReadDir(filepath.Dir(third.path)); len(files) != 0 {
+		t.Errorf("the third node has %v", files)
+	}
+	a.dies()
+	<-leads
+	cancel()
+	<-waits
+	if next.lead == nil {
+		t.Fatal("it does not lead")
+	}
+	if next.db, err = store.Open(next.path, store.Options{CommitLog: next.lead.Log()}); err != nil {
+		t.Fatal(err)
+	}
+	next.has(confirmed)
+	if next.lead.top != uint64(len(confirmed))+1 {
+		t.Errorf("it leads from %d on, after %d", next.lead.top, len(confirmed))
+	}
+}
+
+func (p *process) snapshots() {
+	p.t.Helper()
+	err := p.lead.snapshot(p.t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return p.db.Copy(ctx, w) })
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestAFileThatIsOnlyBehindIsDropped, when the log has no more what it lacks; one with commits that nobody else has is kept.
+func TestAFileThatIsOnlyBehindIsDropped(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	dir, dirB := t.TempDir(), t.TempDir()
+	a := starts(t, pg.dsn(), "a", dir)
+	a.leads()
+	a.fills("first", 5)
+	a.ends()
+	file, err := os.ReadFile(a.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := starts(t, pg.dsn(), "b", dirB)
+	b.leads()
+	b.fills("second", 5)
+	b.snapshots()
+	b.fills("third", 5)
+	b.snapshots()
+	b.ends()
+	if pg.sql(`SELECT count(*) FROM hermes_connector.log WHERE n < 10`) != "0\n" {
+		t.Fatal("the log was not trimmed")
+	}
+	again := starts(t, pg.dsn(), "c", dir)
+	again.leads()
+	again.has([]string{"first000", "second004", "third004"})
+	if kept, _ := filepath.Glob(filepath.Join(dir, "*.set-aside-*")); len(kept) != 0 {
+		t.Errorf("set aside: %v", kept)
+	}
+	again.ends()
+	// The engine never heard of what its leader made of it: the next began before.
+	pg.sql(`UPDATE hermes_connector.lead SET top = 3 WHERE term = 2`)
+	if err := os.WriteFile(a.path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := starts(t, pg.dsn(), "d", dir)
+	own.leads()
+	own.has([]string{"third004"})
+	if kept, _ := filepath.Glob(filepath.Join(dir, "*.set-aside-*")); len(kept) != 1 {
+		t.Errorf("set aside: %v", kept)
+	}
+}
+
+// TestADamagedSnapshot: the one before is taken, and the log behind it; without one, the whole log.
+func TestADamagedSnapshot(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.leads()
+	confirmed := a.fills("one", 10)
+	if err := a.db.PutBlob(t.Context(), "large", make([]byte, 900_000)); err != nil { // over several parts
+		t.Fatal(err)
+	}
+	a.snapshots()
+	confirmed = append(confirmed, a.fills("two", 10)...)
+	newest := ` WHERE kind = 'snapshot' AND id = (SELECT max(id) FROM hermes_connector.part WHERE kind = 'snapshot')`
+	for what, damage := range map[string]string{
+		"a missing part": `DELETE FROM hermes_connector.part` + newest + ` AND part = 1`,
+		"a flipped bit":  `UPDATE hermes_connector.part SET bytes = set_byte(bytes, 20000, get_byte(bytes, 20000) # 4)` + newest + ` AND part = 1`,
+		"a short part":   `UPDATE hermes_connector.part SET bytes = substr(bytes, 1, 5000)` + newest + ` AND part = 2`,
+		"another's part": `UPDATE hermes_connector.part SET bytes = (SELECT bytes FROM hermes_connector.part` + newest + ` AND part = 0)` + newest + ` AND part = 1`,
+	} {
+		whole := pg.sql(`CREATE TABLE spare AS SELECT * FROM hermes_connector.part`)
+		if pg.sql(damage) == "UPDATE 0\n" {
+			t.Fatalf("%s: nothing was damaged, %s", what, whole)
+		}
+		b := starts(t, pg.dsn(), "b", t.TempDir())
+		row, err := b.node.seen(t.Context(), "main")
+		if err == nil {
+			err = errors.Join(b.node.fill(t.Context(), "main", b.path, store.Options{}.File(), row), b.node.letGo("main"))
+		}
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		} else if b.db, err = store.Open(b.path, store.Options{}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		} else {
+			b.has(confirmed)
+			if large, _, err := b.db.Blob(t.Context(), "large"); err != nil || !bytes.Equal(large, make([]byte, 900_000)) {
+				t.Errorf("%s: %d bytes, %v", what, len(large), err)
+			}
+			_ = b.db.Close()
+			b.db = nil
+		}
+		b.stop()
+		b.wg.Wait()
+		if err := b.node.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		pg.sql(`TRUNCATE hermes_connector.part`)
+		pg.sql(`INSERT INTO hermes_connector.part SELECT * FROM spare`)
+		pg.sql(`DROP TABLE spare`)
+		a.snapshots() // from the second on, there is one before the damaged one
+		confirmed = append(confirmed, a.fills(what, 3)...)
+	}
+}
