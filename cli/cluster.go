@@ -28,7 +28,9 @@ const shardName = "main"
 type membership struct {
 	node *cluster.Node
 	lead *cluster.Lead
-	end  context.CancelFunc // of the lease
+	// files has copies of the shard's files.
+	files *cluster.Files
+	end   context.CancelFunc // of the lease
 	// served ends what tells the service manager that this process is alive, which the server does from then on.
 	served context.CancelFunc
 	wg     sync.WaitGroup
@@ -66,6 +68,9 @@ func (s *serving) join(ctx context.Context, cfg *config.Config, log *slog.Logger
 	if err == nil {
 		m.lead, err = node.Await(ctx, shardName, cfg.Database(), storeOptions(cfg, true, log).File())
 		err = errors.Join(err, stopWaiting())
+	}
+	if err == nil {
+		m.files, err = m.lead.Files()
 	}
 	if err != nil {
 		m.leave(ctx)
@@ -113,6 +118,9 @@ func (m *membership) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	err := m.node.Release(ctx)
+	if m.files != nil {
+		m.files.Close(ctx)
+	}
 	if m.lead != nil {
 		m.lead.Close(ctx)
 	}

@@ -128,6 +128,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	}
 	if member != nil {
 		core.beside = append(core.beside, member.run(db))
+		core.files.CopyTo(member.files)
 	}
 	r := newReloader(cfg, bots, core, g, log)
 	r.stopping = ctx.Done()

@@ -254,7 +254,9 @@ func (k *Keeper) settle(ctx context.Context, j *job, as media.Record) {
 	case !there:
 		k.remove(j.id)
 	case as.State == relay.MediaHeld:
-		k.room.put(j.id, kept{as.Facts.Size, k.owners.all(ctx, of), true})
+		owners := k.owners.all(ctx, of)
+		k.room.put(j.id, kept{size: as.Facts.Size, of: owners, written: true})
+		k.copies.add(j.id, owners)
 		k.folder.sound(j.id)
 		k.opts.Count(became[as.State])
 	default:

@@ -99,6 +99,7 @@ type rig struct {
 	home string
 	db   *store.DB
 	net  *network
+	to   Copies // nil: no copies are kept
 	k    *Keeper
 	stop func()
 	n    int
@@ -106,7 +107,13 @@ type rig struct {
 
 func newRig(t testing.TB, o Options, instances ...relay.InstanceID) *rig {
 	t.Helper()
-	r := &rig{t: t, home: t.TempDir(), net: newNetwork()}
+	return newRigWith(t, nil, o, instances...)
+}
+
+// newRigWith is newRig with copies.
+func newRigWith(t testing.TB, to Copies, o Options, instances ...relay.InstanceID) *rig {
+	t.Helper()
+	r := &rig{t: t, home: t.TempDir(), net: newNetwork(), to: to}
 	r.open(o)
 	r.enroll(relay.DefaultTenant, instances...)
 	t.Cleanup(func() { r.close() })
@@ -138,6 +145,9 @@ func (r *rig) open(o Options) {
 	}
 	r.db = db
 	r.k = NewKeeper(filepath.Join(r.home, "media"), db, []platforms.Bot{r.net}, o)
+	if r.to != nil {
+		r.k.CopyTo(r.to)
+	}
 	ctx, cancel := context.WithCancel(r.ctx())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -11,6 +11,7 @@
 //  4. What is named or handed out is what was written: a file from an earlier run is compared with its checksum before it is
 //     first used (not at the start, which would read them all); one that differs is fetched again, or is gone.
 //  5. Idle, nothing is written.
+//  6. If copies are kept elsewhere (Copies), an upload's is whole before its record is there, and a copy goes after its record.
 //
 // Decided: How far a file is stands in the database alone; in memory is only who waits and how much is held. So whatever
 // lets go of a file, or wants it again (an acknowledgement, a replay), need not tell the Keeper: it looks every minute,
@@ -85,6 +86,7 @@ type Keeper struct {
 	jobs   *jobs
 	folder *folder
 	room   room
+	copies copies
 	owners
 	hosted
 
@@ -114,7 +116,7 @@ func NewKeeper(dir string, db *store.DB, bots []platforms.Bot, o Options) *Keepe
 	}
 	return &Keeper{
 		db: db, opts: o, log: o.Log, ready: make(chan struct{}), places: fair.NewPlaces(atOnce, ofOne), jobs: newJobs(),
-		folder: &folder{dir: dir, sniff: o.Sniff, step: o.Step}, room: room{most: o.MaxTotal},
+		folder: &folder{dir: dir, sniff: o.Sniff, step: o.Step}, room: room{most: o.MaxTotal}, copies: newCopies(),
 		owners: owners{db: db}, hosted: hosted{bots: bots},
 		used: make(map[relay.MediaID]bool), served: make(map[relay.InstanceID]int),
 	}
@@ -132,6 +134,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	close(k.ready)
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	if k.copies.to != nil {
+		wg.Go(func() { k.copyFiles(ctx) })
+	}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {

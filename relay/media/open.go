@@ -55,19 +55,14 @@ func nameOf(r media.Record) string {
 	return filename.Fit(r.Name, facts)
 }
 
-// open opens the file of a record that is held. One that is not what was written is ErrNoFile, and fetched again if
-// somebody needs it.
+// open opens the file of a record that is held, which its copy may have to be asked for. One that is not what was written
+// is ErrNoFile, and fetched again if somebody needs it.
 func (k *Keeper) open(ctx context.Context, r media.Record) (*os.File, error) {
-	f, err := os.Open(k.folder.path(r.ID))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("open file: %w", bare(err))
+	if f, err := k.sound(r); f != nil || err != nil {
+		return f, err
 	}
-	if err == nil && (k.folder.isSound(r.ID) || isSound(f, r)) {
-		k.folder.sound(r.ID)
-		return f, nil
-	}
-	if err == nil {
-		_ = f.Close()
+	if f, err := k.bringBack(ctx, r); !errors.Is(err, ErrNoFile) {
+		return f, err
 	}
 	k.log.Error("a file is damaged or missing", "media", r.ID, "event", r.Event)
 	k.opts.Count(count.MediaDamaged)
@@ -77,6 +72,21 @@ func (k *Keeper) open(ctx context.Context, r media.Record) (*os.File, error) {
 	k.remove(r.ID)
 	k.look(ctx)
 	return nil, ErrNoFile
+}
+
+// sound opens the file of a record if it is what was written; nil: it is damaged or missing.
+func (k *Keeper) sound(r media.Record) (*os.File, error) {
+	f, err := os.Open(k.folder.path(r.ID))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("open file: %w", bare(err))
+	case k.folder.isSound(r.ID) || isSound(f, r):
+		k.folder.sound(r.ID)
+		return f, nil
+	}
+	return nil, f.Close()
 }
 
 // isSound reports whether the file is what was written.

@@ -68,6 +68,9 @@ func (k *Keeper) put(ctx context.Context, i relay.InstanceID, id relay.MediaID, 
 	if isFull(err) {
 		return 0, ErrNoSpace
 	}
+	if err == nil {
+		err = k.copyUpload(ctx, id)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -83,7 +86,7 @@ func (k *Keeper) put(ctx context.Context, i relay.InstanceID, id relay.MediaID, 
 		return 0, fmt.Errorf("file: %w", err)
 	}
 	k.opts.Step("recorded")
-	k.room.put(id, kept{w.facts.Size, k.owners.all(ctx, []relay.InstanceID{i}), true})
+	k.room.put(id, kept{size: w.facts.Size, of: k.owners.all(ctx, []relay.InstanceID{i}), written: true})
 	k.folder.sound(id)
 	return w.facts.Size, nil
 }

@@ -29,6 +29,7 @@ type kept struct {
 	size    int64
 	of      []fair.Owner
 	written bool // its record says that it is held
+	away    bool // it is to be brought back from its copy
 }
 
 // put notes a file, in place of what was noted of it.
@@ -70,14 +71,41 @@ func (r *room) heldLocked() (n int, bytes int64) {
 	return n, bytes
 }
 
+// all is what is noted.
+func (r *room) all() map[relay.MediaID]kept {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.files)
+}
+
+// here notes that a file was brought back.
+func (r *room) here(id relay.MediaID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e, ok := r.files[id]; ok {
+		e.away = false
+		r.files[id] = e
+	}
+}
+
+// onDiskLocked is how many bytes are here. r.mu must be held.
+func (r *room) onDiskLocked() (bytes int64) {
+	for _, e := range r.files {
+		if e.written && !e.away {
+			bytes += e.size
+		}
+	}
+	return bytes
+}
+
 // swap notes the claim as a file that is not written yet, in the place of those that gave way to it. known is what records
 // say of files; one that it does not have stays. free is how much the disk has free, below zero if that is not known.
 func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, live []fair.Owner, free int64) (gone map[relay.MediaID]kept, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	most := r.most
-	if _, bytes := r.heldLocked(); free >= 0 {
-		most = min(most, bytes+free-minFree)
+	if free >= 0 {
+		most = min(most, r.onDiskLocked()+free-minFree)
 	}
 	held := make([]share, 0, len(r.files))
 	for id, e := range r.files {
@@ -220,4 +248,5 @@ func (k *Keeper) remove(id relay.MediaID) {
 		k.log.Warn("a file was not removed; the next start tries again", "media", id)
 	}
 	k.room.drop(id)
+	k.copies.drop(id)
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // start makes the folder, and has it and the records agree: files without a record of one that is held go; of a record
-// without its file, an upload's goes and so does one that nobody needs, and any other file is fetched again.
+// without its file, an upload's goes and so does one that nobody needs, and any other file is fetched again; if there may be
+// a copy, that is asked first.
 func (k *Keeper) start(ctx context.Context) error {
 	if err := os.MkdirAll(k.folder.dir, 0o700); err != nil {
 		return bare(err)
@@ -37,11 +38,15 @@ func (k *Keeper) start(ctx context.Context) error {
 			continue
 		}
 		if !ok || size != r.Facts.Size {
-			lost = append(lost, r.ID)
+			if k.copies.to == nil {
+				lost = append(lost, r.ID)
+			} else { // compareCopies sees whether there is one
+				k.room.put(r.ID, kept{size: r.Facts.Size, of: k.owners.all(ctx, r.For), written: true, away: true})
+			}
 			continue
 		}
 		delete(sizes, r.ID)
-		k.room.put(r.ID, kept{size, k.owners.all(ctx, r.For), true})
+		k.room.put(r.ID, kept{size: size, of: k.owners.all(ctx, r.For), written: true})
 	}
 	if len(lost) > 0 {
 		if err := k.db.Media.Change(ctx, fetchAgain, lost...); err != nil {

@@ -228,7 +228,8 @@ func (n *Node) makeAnew(ctx context.Context, name, path string, o boltfile.Optio
 // makeOf makes the file at path of one snapshot. ErrDamaged: it cannot be made of that.
 func (n *Node) makeOf(ctx context.Context, name, path string, o boltfile.Options, id, parts uint64, s shard) (f *boltfile.Follower, err error) {
 	err = files.Aside(path, boltfile.Leftovers(path), func(to *os.File) error {
-		_, err := io.Copy(to, &partReader{ctx: ctx, from: n.look, shard: name, kind: kindSnap, id: id, parts: parts})
+		_, err := io.Copy(to, &partReader{from: func(sql string, args ...any) (answer, error) { return n.look.exec(ctx, sql, args...) },
+			shard: name, kind: kindSnap, id: id, parts: parts, missing: boltfile.ErrDamaged})
 		return err
 	}, func(made string) error {
 		if id == 0 { // what is empty is no file of ours
@@ -322,12 +323,12 @@ func (l *Lead) snapshot(ctx context.Context, copied func(ctx context.Context, w 
 	return err
 }
 
-// partReader reads the parts of one thing, one after the other. ErrDamaged: one is missing.
+// partReader reads the parts of one thing, one after the other.
 type partReader struct {
-	ctx         context.Context
-	from        *engine
+	from        func(sql string, args ...any) (answer, error)
 	shard, kind string
 	id, parts   uint64
+	missing     error // what a missing one is
 
 	next uint64
 	rest []byte
@@ -338,12 +339,12 @@ func (r *partReader) Read(b []byte) (int, error) {
 		if r.next == r.parts {
 			return 0, io.EOF
 		}
-		a, err := r.from.exec(r.ctx, `SELECT bytes FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id = $3::bigint AND part = $4::bigint`, r.shard, r.kind, r.id, r.next)
+		a, err := r.from(`SELECT bytes FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id = $3::bigint AND part = $4::bigint`, r.shard, r.kind, r.id, r.next)
 		switch {
 		case err != nil:
 			return 0, err
 		case len(a.cells) == 0:
-			return 0, fmt.Errorf("%w: part %d of %d is missing", boltfile.ErrDamaged, r.next, r.parts)
+			return 0, fmt.Errorf("%w: part %d of %d is missing", r.missing, r.next, r.parts)
 		}
 		r.next, r.rest = r.next+1, a.cells[0][0]
 	}
