@@ -350,7 +350,8 @@ func (r *reader) around(ctx context.Context, o *reading, chat relay.ChatID, e *e
 	if a.spot, known = r.rooms.spot(chat, e.Sender); !known {
 		switch err := r.members(ctx, chat); {
 		case r.passes(ctx, chat, err): // as good as any room with others in it, until the next message
-			r.rooms.joined(chat, map[id.UserID]string{"": "", r.me: "", e.Sender: ""})
+			room, _ := r.rooms.get(chat)
+			r.rooms.joined(chat, map[id.UserID]string{"": "", r.me: "", e.Sender: ""}, room.turnover)
 			defer r.rooms.gap(chat)
 		case err != nil:
 			return a, err
