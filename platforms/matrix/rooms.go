@@ -277,7 +277,7 @@ func (p *asker) members(ctx context.Context, chat relay.ChatID) error {
 			} `json:"joined"`
 		}
 		room, _ := p.rooms.get(chat)
-		if err := p.client.get(ctx, what, inRoom(chat, what), nil, &out); err != nil {
+		if err := p.ask(ctx, what, chat, inRoom(chat, what), nil, &out); err != nil {
 			return err
 		}
 		members := make(map[id.UserID]string, len(out.Joined))
