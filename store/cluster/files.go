@@ -23,28 +23,18 @@ const (
 	AND EXISTS (SELECT FROM hermes_connector.shard WHERE shard = $1 AND term = $3::bigint)`
 )
 
-// Files are the copies of a shard's files in the engine, as its leader keeps them: on a connection of their own, so that the
+// Files are the copies of a shard's files in the engine, as its leader keeps them: on connections of their own, so that the
 // log never waits for them. All methods: any goroutine; each ends at the latest at its context's deadline.
 type Files struct {
 	shard string
 	term  uint64
-	conn  *engine
+	conns *pool
 }
 
-// Files are those of the shard. Close them before the Lead.
-func (l *Lead) Files() (*Files, error) {
-	conn, err := newEngine(l.node.o.DSN, l.node.o.Lease)
-	if err != nil {
-		return nil, err
-	}
-	return &Files{shard: l.shard, term: l.term, conn: conn}, nil
-}
+// Files are those of the shard.
+func (l *Lead) Files() *Files { return &Files{shard: l.shard, term: l.term, conns: l.node.file} }
 
-// Close lets go of the engine.
-func (f *Files) Close(ctx context.Context) { f.conn.close(ctx) }
-
-// exec runs a statement. A context that is cancelled ends what comes after it: only the end of its time breaks the
-// connection, which others use, too.
+// exec runs a statement. A context that is cancelled ends what comes after it; only the end of its time breaks a connection.
 func (f *Files) exec(ctx context.Context, sql string, args ...any) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
@@ -55,7 +45,7 @@ func (f *Files) exec(ctx context.Context, sql string, args ...any) (answer, erro
 		bound, cancel = context.WithDeadline(bound, at)
 		defer cancel()
 	}
-	return f.conn.exec(bound, sql, args...)
+	return f.conns.exec(bound, sql, args...)
 }
 
 // Put stores what r gives as the file's copy, in the place of one that is there. After an error there may be a part of it,

@@ -14,16 +14,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-func (p *process) files() *Files {
-	p.t.Helper()
-	f, err := p.lead.Files()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() { f.Close(context.WithoutCancel(p.t.Context())) })
-	return f
-}
-
 // read is the copy of a file; nil: there is none.
 func read(t *testing.T, f *Files, id relay.MediaID) []byte {
 	t.Helper()
@@ -48,7 +38,7 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 	pg := startPostgres(t, "fsync = on")
 	a := starts(t, pg.dsn(), "a", t.TempDir())
 	a.leads()
-	of := a.files()
+	of := a.lead.Files()
 	content := map[relay.MediaID][]byte{"small": []byte("x"), "edge": make([]byte, 2*partSize), "large": bytes.Repeat([]byte("0123456789"), 130_000)}
 	for id, b := range content {
 		if err := of.Put(t.Context(), id, bytes.NewReader(b)); err != nil {
@@ -66,12 +56,12 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	content["again"] = []byte("after")
-	a.stop() // and does not know that its lease is over
-	a.wg.Wait()
+	a.stop() // it does not know that its lease is over
+	a.running.Wait()
 	pg.crash()
 	b := starts(t, pg.dsn(), "b", t.TempDir())
 	b.leads()
-	next := b.files()
+	next := b.lead.Files()
 	for _, err := range []error{of.Put(t.Context(), "late", strings.NewReader("x")), of.Put(t.Context(), "small", strings.NewReader("y"))} {
 		if !errors.Is(err, ErrFenced) { // the second time: a connection that broke is made anew
 			err = of.Put(t.Context(), "late", strings.NewReader("x"))
@@ -111,10 +101,9 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 func TestFilesHoldUpNothing(t *testing.T) {
 	t.Parallel()
 	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
-	a.node.o.Lease = time.Minute
+	a := startsFor(t, time.Minute, pg.dsn(), "a", t.TempDir())
 	a.leads()
-	of := a.files()
+	of := a.lead.Files()
 	r, w := io.Pipe() // an upload that stands still
 	put := make(chan error, 1)
 	go func() { put <- of.Put(t.Context(), "slow", r) }()

@@ -25,8 +25,9 @@ type Lag struct {
 
 // warmCopy is this node's file of a shard that it does not lead.
 type warmCopy struct {
-	mu   sync.Mutex         // guards the field below, and the file; held as long as it is read from the engine
+	mu   sync.Mutex         // guards the fields below, and the file; held as long as it is read from the engine
 	file *boltfile.Follower // nil: it is not open
+	lent bool               // this node leads, and has the file open
 
 	seen  sync.Mutex // guards the fields below
 	lag   Lag
@@ -57,6 +58,18 @@ func (c *warmCopy) shut() error {
 	return err
 }
 
+// shutCopies lets go of all files.
+func (n *Node) shutCopies() (err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.copies {
+		c.mu.Lock()
+		err = errors.Join(err, c.shut())
+		c.mu.Unlock()
+	}
+	return err
+}
+
 // copyOf is this node's copy of the shard.
 func (n *Node) copyOf(name string) *warmCopy {
 	n.mu.Lock()
@@ -70,12 +83,19 @@ func (n *Node) copyOf(name string) *warmCopy {
 	return n.copies[name]
 }
 
-// letGo closes this node's copy of the shard: somebody else opens the file.
-func (n *Node) letGo(name string) error {
-	c := n.copyOf(name)
+// lend closes the file, for whoever leads its shard here, until back.
+func (c *warmCopy) lend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.lent = true
 	return c.shut()
+}
+
+// back is the end of lend.
+func (c *warmCopy) back() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lent = false
 }
 
 // Lag is how far the copies are that this node keeps now, by shard. The node's row shows it to the others, as old as
@@ -107,21 +127,15 @@ func (n *Node) lags() string {
 	return string(b)
 }
 
-// copied is a shard, and where this node has its file.
-type copied struct {
-	name, path string
-	o          boltfile.Options
-}
-
 // follow brings this node's copies of shards, which others lead, to the ends of their logs: with one query for all of them,
 // if their files are open and not far behind.
-func (n *Node) follow(ctx context.Context, shards ...copied) (err error) {
+func (n *Node) follow(ctx context.Context, shards ...Shard) (err error) {
 	var open []want
 	for _, s := range shards {
-		c := n.copyOf(s.name)
+		c := n.copyOf(s.Name)
 		c.mu.Lock()
 		if c.file != nil {
-			open = append(open, want{s.name, c.file.At().N, allOfIt})
+			open = append(open, want{s.Name, c.file.At().N, allOfIt})
 		}
 		c.mu.Unlock()
 	}
@@ -130,13 +144,13 @@ func (n *Node) follow(ctx context.Context, shards ...copied) (err error) {
 		return err
 	}
 	for _, s := range shards {
-		if got, ok := all[s.name]; ok {
+		if got, ok := all[s.Name]; ok {
 			err = errors.Join(err, n.caughtUp(ctx, s, got))
 			continue
 		}
-		row, seeErr := n.seen(ctx, s.name)
+		row, seeErr := n.seen(ctx, s.Name)
 		if seeErr == nil {
-			seeErr = n.fill(ctx, s.name, s.path, s.o, row)
+			seeErr = n.fill(ctx, s, row)
 		}
 		err = errors.Join(err, seeErr)
 	}
@@ -144,25 +158,29 @@ func (n *Node) follow(ctx context.Context, shards ...copied) (err error) {
 }
 
 // caughtUp brings the open copy of s to where the log was when got was read.
-func (n *Node) caughtUp(ctx context.Context, s copied, got news) error {
-	c := n.copyOf(s.name)
+func (n *Node) caughtUp(ctx context.Context, s Shard, got news) error {
+	c := n.copyOf(s.Name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file == nil { // who leads it now opens it
 		return nil
 	}
-	return n.settled(c, s.name, s.path, got.top, got.chain, n.advance(ctx, s.name, c.file, got.top, &got))
+	return n.settled(c, s.Name, s.Path, got.top, got.chain, n.advance(ctx, s.Name, c.file, got.top, &got))
 }
 
 // fill brings the file at path to entry s.top. A file that is not on the log's chain is set aside. Where there is no log yet,
 // the file stays as it is: its first entry will be the whole of it.
-func (n *Node) fill(ctx context.Context, name, path string, o boltfile.Options, s shard) error {
+func (n *Node) fill(ctx context.Context, of Shard, s shard) error {
+	name, path, o := of.Name, of.Path, of.File
 	if s.top == 0 {
 		return nil
 	}
 	c := n.copyOf(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.lent {
+		return nil
+	}
 	if c.file == nil && files.Exists(path) {
 		if err := n.adopt(ctx, c, name, path, o, s); err != nil {
 			return err

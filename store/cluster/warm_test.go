@@ -40,19 +40,6 @@ func TestWhatTheLogContinues(t *testing.T) {
 	}
 }
 
-// waits has p wait for the lead, as it does while another node has it. lead is closed when p leads, or ctx ended.
-func (p *process) waits(ctx context.Context) (lead <-chan struct{}) {
-	done := make(chan struct{})
-	p.wg.Go(func() {
-		defer close(done)
-		var err error
-		if p.lead, err = p.node.Await(ctx, "main", p.path, store.Options{}.File()); err != nil && ctx.Err() == nil {
-			p.t.Error(err)
-		}
-	})
-	return done
-}
-
 // level waits until p's copy is as the newest entry left it.
 func (p *process) level(a *process) {
 	p.t.Helper()
@@ -73,26 +60,15 @@ func TestTheNextInOrderKeepsACopy(t *testing.T) {
 	a := starts(t, pg.dsn(), "a", t.TempDir())
 	a.leads()
 	confirmed := a.fills("first", 20)
-	b, c := starts(t, pg.dsn(), "b", t.TempDir()), starts(t, pg.dsn(), "c", t.TempDir())
-	for !b.node.Alive() || !c.node.Alive() {
+	next, third := starts(t, pg.dsn(), "b", t.TempDir()), starts(t, pg.dsn(), "c", t.TempDir())
+	if order("main", []string{"b", "c"})[0] == "c" {
+		next, third = third, next
+	}
+	for !next.node.Alive() || !third.node.Alive() {
 		time.Sleep(10 * time.Millisecond)
 	}
-	order, err := a.node.order(t.Context(), "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, third := b, c
-	for _, name := range order {
-		if name == "b" || name == "c" {
-			if name == "c" {
-				next, third = c, b
-			}
-			break
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	leads, waits := next.waits(ctx), third.waits(ctx)
+	next.competes()
+	third.competes()
 	next.level(a)
 	confirmed = append(confirmed, a.fills("second", 1500)...) // more than one answer of the engine has
 	next.level(a)
@@ -107,16 +83,9 @@ func TestTheNextInOrderKeepsACopy(t *testing.T) {
 	if files, _ := os.ReadDir(filepath.Dir(third.path)); len(files) != 0 {
 		t.Errorf("the third node has %v", files)
 	}
+	third.ends()
 	a.dies()
-	<-leads
-	cancel()
-	<-waits
-	if next.lead == nil {
-		t.Fatal("it does not lead")
-	}
-	if next.db, err = store.Open(next.path, store.Options{CommitLog: next.lead.Log()}); err != nil {
-		t.Fatal(err)
-	}
+	<-next.led
 	next.has(confirmed)
 	if next.lead.top != uint64(len(confirmed))+1 {
 		t.Errorf("it leads from %d on, after %d", next.lead.top, len(confirmed))
@@ -200,7 +169,7 @@ func TestADamagedSnapshot(t *testing.T) {
 		b := starts(t, pg.dsn(), "b", t.TempDir())
 		row, err := b.node.seen(t.Context(), "main")
 		if err == nil {
-			err = errors.Join(b.node.fill(t.Context(), "main", b.path, store.Options{}.File(), row), b.node.letGo("main"))
+			err = errors.Join(b.node.fill(t.Context(), Shard{Name: "main", Path: b.path, File: store.Options{}.File()}, row), b.node.shutCopies())
 		}
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -214,11 +183,7 @@ func TestADamagedSnapshot(t *testing.T) {
 			_ = b.db.Close()
 			b.db = nil
 		}
-		b.stop()
-		b.wg.Wait()
-		if err := b.node.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		b.ends()
 		pg.sql(`TRUNCATE hermes_connector.part`)
 		pg.sql(`INSERT INTO hermes_connector.part SELECT * FROM spare`)
 		pg.sql(`DROP TABLE spare`)
