@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -19,18 +20,21 @@ type shard struct {
 	chain     []byte
 	vault     []byte // its data key, wrapped; empty: not yet
 	alive     bool   // the leader's lease holds, by the engine's clock
+	schema    uint64 // of the newest entry
 }
 
 const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault) VALUES ($1, 0, '', 0, '', '') ON CONFLICT DO NOTHING`
-	lookSQL = `SELECT term::text, top::text, leader, chain, vault, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
+	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + 1 WHERE shard = $1 AND term = $3::bigint
+	// leadSQL adds to the term what chance gives: an engine that went back may give another leader the same term otherwise.
+	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(),
+		why = CASE WHEN leader = '' THEN 'the one before let go, or there was none' ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
 	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()))
 	RETURNING term::text, top::text, chain`
 	nodesSQL = `SELECT node FROM hermes_connector.node WHERE until > clock_timestamp()`
-	// appendSQL stores entry n as the one after the newest, if the term is still the newest.
-	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea WHERE shard = $1 AND term = $3::bigint AND top = $2::bigint - 1 RETURNING shard)
+	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest.
+	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
 	keepSQL   = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
 	storedSQL = `SELECT term::text FROM hermes_connector.log WHERE shard = $1 AND n = $2::bigint`
@@ -41,9 +45,12 @@ type Lead struct {
 	node  *Node
 	shard string
 	term  uint64
-	top   uint64 // when it began
+	top   uint64 // the log's newest entry
 	log   *engine
 	never context.Context // ends; Append's
+
+	schema uint32 // of the records
+	forced bool   // see boltfile.Log
 }
 
 // Close lets go of the engine; the file that has the log is closed before.
@@ -52,7 +59,7 @@ func (l *Lead) Close(ctx context.Context) { l.log.close(ctx) }
 // KeepVault has all nodes see the shard's data key, wrapped with the operator's: who cannot open it does not lead the shard,
 // and who can derives from it what nodes tell each other apart from strangers by.
 func (l *Lead) KeepVault(ctx context.Context, wrapped []byte) error {
-	a, err := l.node.look.exec(ctx, keepSQL, l.shard, l.term, wrapped)
+	a, err := l.node.look.exec(ctx, keepSQL, l.shard, l.term, append([]byte{}, wrapped...)) // nil would be NULL
 	if err == nil && a.rows != 1 {
 		err = ErrFenced
 	}
@@ -69,7 +76,9 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 }
 
 // Log is the log of the shard's file.
-func (l *Lead) Log() *boltfile.Log { return &boltfile.Log{To: l, Term: l.term, Top: l.top} }
+func (l *Lead) Log() *boltfile.Log {
+	return &boltfile.Log{To: l, Term: l.term, Top: l.top, Forced: l.forced}
+}
 
 // Await waits until this node leads the shard, and the file at path is as the newest entry left it. It returns
 // ctx's error when that ends; everything else is tried again.
@@ -79,6 +88,9 @@ func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options)
 		return nil, err
 	}
 	said, failed := "", ""
+	if h, err := boltfile.HistoryAt(path, o); err == nil { // before the first renewal: others look for who has most
+		n.at.Store(&h.Place)
+	}
 	for {
 		l, leader, err := n.tryLead(ctx, name, path, o, log)
 		switch {
@@ -123,6 +135,7 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 	}
 	s, err := n.seen(ctx, name)
 	if err != nil || s.alive && s.leader != n.me() {
+		n.waits = time.Time{}
 		return nil, s.leader, err
 	}
 	if len(s.vault) > 0 {
@@ -138,7 +151,11 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 		return nil, "", err
 	}
 	// The file is brought near before the lead is taken: nobody serves while a leader fills it.
-	if err := n.fill(ctx, name, path, o, s); err != nil {
+	at, err := n.fill(ctx, name, path, o, s)
+	if err == nil {
+		err = n.mostKept(ctx, at, s.top)
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	n.leading.Store(true) // from now on an end of the lease is the end of this process
@@ -147,7 +164,7 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 			n.leading.Store(false)
 		}
 	}()
-	a, err := n.look.exec(ctx, leadSQL, name, n.me(), s.term)
+	a, err := n.look.exec(ctx, leadSQL, name, n.me(), s.term, 1+rand.Uint32N(1<<31))
 	if err != nil || len(a.cells) == 0 { // another one was quicker
 		return nil, "", err
 	}
@@ -156,13 +173,14 @@ func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Option
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, "", err
 	}
-	led := shard{term: term, top: top, chain: slices.Clone(a.cells[0][2])}
-	if err := n.fill(ctx, name, path, o, led); err != nil {
+	led := shard{term: term, top: top, chain: slices.Clone(a.cells[0][2]), schema: s.schema}
+	if _, err := n.fill(ctx, name, path, o, led); err != nil {
 		_, notGiven := n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '' WHERE shard = $1 AND leader = $2`, name, n.me())
 		return nil, "", errors.Join(err, notGiven)
 	}
+	n.led.Store(true)
 	n.o.Log.Info("this node leads", "shard", name, "term", term, "entries", top)
-	return &Lead{node: n, shard: name, term: term, top: top, log: log, never: context.WithoutCancel(ctx)}, "", nil
+	return &Lead{node: n, shard: name, term: term, top: top, log: log, never: context.WithoutCancel(ctx), schema: o.Format.Schema}, "", nil
 }
 
 // seen is the shard's row, which is made if it is missing.
@@ -178,7 +196,8 @@ func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	c := a.cells[0]
 	term, err1 := number(c[0])
 	top, err2 := number(c[1])
-	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), alive: string(c[5]) == "true"}, errors.Join(err1, err2)
+	schema, err3 := number(c[5])
+	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), schema: schema, alive: string(c[6]) == "true"}, errors.Join(err1, err2, err3)
 }
 
 // turn is this node's place among the living in the shard's order, which is each shard's own: so a node that dies does not
@@ -202,13 +221,19 @@ func (n *Node) turn(ctx context.Context, name string) (int, error) {
 
 // Append implements boltfile.CommitLog. It is never cancelled, since the engine would confirm a wait that was cancelled: a
 // process whose lease ends meanwhile ends with it.
-func (l *Lead) Append(p boltfile.Place, entry []byte) error {
+func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 	ctx := l.never
+	defer func() {
+		if err == nil {
+			l.top = p.N
+			l.node.at.Store(&p)
+		}
+	}()
 	for try := 1; ; try++ {
 		if !l.node.Alive() {
 			return ErrFenced
 		}
-		a, err := l.log.exec(ctx, appendSQL, l.shard, p.N, l.term, entry, p.Chain[:])
+		a, err := l.log.exec(ctx, appendSQL, l.shard, p.N, l.term, entry, p.Chain[:], l.top, l.schema)
 		if err == nil && a.rows == 1 {
 			return nil
 		}

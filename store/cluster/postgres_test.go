@@ -149,7 +149,12 @@ func opens(key string) func(context.Context, []byte) error {
 // starts runs a node in dir, without leading.
 func starts(t *testing.T, dsn, name, dir string) *process {
 	t.Helper()
-	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: testLease, Opens: opens("key"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
+	return startsFor(t, testLease, dsn, name, dir)
+}
+
+func startsFor(t *testing.T, lease time.Duration, dsn, name, dir string) *process {
+	t.Helper()
+	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: lease, Opens: opens("key"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,8 +393,7 @@ func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
 func TestTheEngineRestarts(t *testing.T) {
 	t.Parallel()
 	pg := startPostgres(t, "fsync = on")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
-	a.node.o.Lease = time.Minute // the engine is back before its end, however slow the machine
+	a := startsFor(t, time.Minute, pg.dsn(), "a", t.TempDir()) // the engine is back before its end, however slow the machine
 	a.leads()
 	var confirmed []string
 	done := make(chan struct{})
