@@ -41,22 +41,10 @@ func (s *serving) join(ctx context.Context, cfg *config.Config, log *slog.Logger
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
 		return nil, err
 	}
-	node, err := cluster.Join(cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log,
-		Opens: func(ctx context.Context, wrapped []byte) error {
-			_, err := vault.Existing(ctx, wrappedKey(wrapped), cfg.Vault.Key())
-			return err
-		}})
+	m, running, err := memberOf(ctx, cfg, cfg.Cluster.Node, log)
 	if err != nil {
 		return nil, err
 	}
-	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	m := &membership{node: node, end: end, log: log}
-	m.wg.Go(func() {
-		if err := node.Run(running); err != nil {
-			log.Error("this process ends: it may no longer lead", "err", err)
-			os.Exit(exitFenced)
-		}
-	})
 	// The service manager has its unit started: the wait may last as long as the other node lives.
 	s.manager.Ready("waits: another node leads, or none yet")
 	watched, served := context.WithCancel(running)
@@ -64,10 +52,46 @@ func (s *serving) join(ctx context.Context, cfg *config.Config, log *slog.Logger
 	m.wg.Go(func() { s.manager.Watch(watched, func(context.Context) {}) })
 	stopWaiting, err := answerMeanwhile(cfg, log)
 	if err == nil {
-		m.lead, err = node.Await(ctx, shardName, cfg.Database(), storeOptions(cfg, true, log).File())
+		m.lead, err = m.node.Await(ctx, shardName, cfg.Database(), storeOptions(cfg, true, log).File())
 		err = errors.Join(err, stopWaiting())
 	}
 	if err != nil {
+		m.leave(ctx)
+		return nil, err
+	}
+	return m, nil
+}
+
+// memberOf makes this process a node of that name, until running, or m by its leave, ends.
+func memberOf(ctx context.Context, cfg *config.Config, name string, log *slog.Logger) (m *membership, running context.Context, err error) {
+	node, err := cluster.Join(cluster.Options{DSN: cfg.Cluster.DSN, Node: name, Version: release, Lease: cfg.Cluster.Lease, Log: log,
+		Opens: func(ctx context.Context, wrapped []byte) error {
+			_, err := vault.Existing(ctx, wrappedKey(wrapped), cfg.Vault.Key())
+			return err
+		}})
+	if err != nil {
+		return nil, nil, err
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	m = &membership{node: node, end: end, log: log}
+	m.wg.Go(func() {
+		if err := node.Run(running); err != nil {
+			log.Error("this process ends: it may no longer lead", "err", err)
+			os.Exit(exitFenced)
+		}
+	})
+	return m, running, nil
+}
+
+// force takes the lead for a command that puts another database in the place of the shard's; the one there is stands at path
+// then. It is a node of its own meanwhile: a server of this machine may run.
+func (a *app) force(ctx context.Context, cfg *config.Config, path, why string) (*membership, error) {
+	m, _, err := memberOf(ctx, cfg, cfg.Cluster.Node+"/"+why, a.warnings())
+	if err != nil {
+		return nil, err
+	}
+	a.say("taking the lead from the node that has it; this waits until that has ended")
+	if m.lead, err = m.node.Force(ctx, shardName, path, why, storeOptions(cfg, true, a.warnings()).File()); err != nil {
 		m.leave(ctx)
 		return nil, err
 	}
