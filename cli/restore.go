@@ -128,43 +128,25 @@ func restoreTo(database string, r io.Reader, salvage bool) (restore.Restored, er
 // restoreShard is restore for all nodes of a cluster. This node's own file is left alone: like the others' it becomes the new
 // database by the log.
 func (a *app) restoreShard(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got restore.Restored, err error) {
-	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
-		return got, err
-	}
 	r, err := openBackup(path, identity)
 	if err != nil {
 		return got, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	dir, err := os.MkdirTemp(cfg.DataDir, "restoring-")
-	if err != nil {
-		return got, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	database := filepath.Join(dir, filepath.Base(cfg.Database()))
-	m, err := a.force(ctx, cfg, database, "restore")
-	if err != nil {
-		return got, err
-	}
-	defer m.leave(ctx)
-	if got, err = restoreTo(database, r, salvage); err != nil {
-		return got, err
-	}
-	if err := a.unopened(ctx, database, cfg); err != nil {
-		return got, fmt.Errorf("nothing is restored, for no node could open its vault: %w", err)
-	}
-	db, err := store.Open(database, store.Options{Log: a.warnings(), CommitLog: m.commitLog()})
-	if err != nil {
-		return got, err
-	}
-	if err := errors.Join(m.keepVault(ctx, db), db.Close()); err != nil {
-		return got, err
-	}
-	if got.Kept != "" {
-		kept := filepath.Join(cfg.DataDir, filepath.Base(got.Kept))
-		err = os.Rename(got.Kept, kept)
-		got.Kept = kept
-	}
+	err = a.replaceShard(ctx, cfg, "restore", func(database string) (err error) {
+		if got, err = restoreTo(database, r, salvage); err != nil {
+			return err
+		}
+		if err := a.unopened(ctx, database, cfg); err != nil {
+			return fmt.Errorf("nothing is restored, for no node could open its vault: %w", err)
+		}
+		if got.Kept != "" {
+			kept := filepath.Join(cfg.DataDir, filepath.Base(got.Kept))
+			err = os.Rename(got.Kept, kept)
+			got.Kept = kept
+		}
+		return err
+	})
 	return got, err
 }
 

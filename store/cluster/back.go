@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -55,9 +56,9 @@ func judge(had boltfile.History, log newest) verdict {
 	return elsewhere
 }
 
-// strange says why the file at path is not one that the log continues; empty: it is one, or has more than the log.
-func (n *Node) strange(ctx context.Context, name, path string, o boltfile.Options, s shard) (had boltfile.History, why string, err error) {
-	had, err = boltfile.HistoryAt(path, o)
+// strange says why the file is not one that the log continues; empty: it is one, or has more than the log.
+func (n *Node) strange(ctx context.Context, of Shard, s shard) (had boltfile.History, why string, err error) {
+	had, err = boltfile.HistoryAt(of.Path, of.File)
 	if errors.Is(err, boltfile.ErrDamaged) {
 		return had, err.Error(), nil
 	}
@@ -66,7 +67,7 @@ func (n *Node) strange(ctx context.Context, name, path string, o boltfile.Option
 	}
 	log := newest{top: s.top, chain: s.chain}
 	a, err := n.look.exec(ctx, `SELECT entry, (SELECT term::text FROM hermes_connector.log WHERE shard = $1 AND n = $3::bigint)
-		FROM hermes_connector.log WHERE shard = $1 AND n >= least($2::bigint, $3::bigint) ORDER BY n LIMIT 1`, name, had.N, s.top)
+		FROM hermes_connector.log WHERE shard = $1 AND n >= least($2::bigint, $3::bigint) ORDER BY n LIMIT 1`, of.Name, had.N, s.top)
 	if err == nil && len(a.cells) == 1 {
 		log.term, err = number(a.cells[0][1])
 		if e, wrong := boltfile.ParseEntry(a.cells[0][0]); wrong == nil {
@@ -79,7 +80,7 @@ func (n *Node) strange(ctx context.Context, name, path string, o boltfile.Option
 	v := judge(had, log)
 	switch v {
 	case hasMore:
-		n.o.Log.Warn("this node has more than the engine, which went back, or was not told of the last commit", "shard", name, "entry", had.N, "engine", s.top)
+		n.o.Log.Warn("this node has more than the engine, which went back, or was not told of the last commit", "shard", of.Name, "entry", had.N, "engine", s.top)
 		return had, "", nil
 	case elsewhere:
 		return had, fmt.Sprintf("%s: it ends with entry %d", v, had.N), nil
@@ -93,27 +94,46 @@ var errWaits = errors.New("another node has more than this one")
 // patience is how many leases a node waits for one that has more.
 const patience = 3
 
-// mostKept is nil when no other node has shown to have more than this one, which is at that entry, and than the log. In a log that
-// went back no lease holds that would keep two from leading with different things.
-func (n *Node) mostKept(ctx context.Context, at boltfile.Place, top uint64) error {
-	a, err := n.look.exec(ctx, `SELECT node, n::text FROM hermes_connector.node WHERE node <> $1 AND n > $2::bigint ORDER BY node.n DESC LIMIT 1`, n.o.Node, max(at.N, top))
-	switch {
-	case err != nil:
+// mostKept is nil when no other node has shown to have more of the shard than this one, which is at that entry, and than the
+// log. Only in a log that went back there can be such a node.
+func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error {
+	a, err := n.look.exec(ctx, `SELECT node, places FROM hermes_connector.node WHERE node <> $1 AND (places::jsonb ->> $2::text)::bigint > $3::bigint LIMIT 1`, n.o.Node, shard, max(at, top))
+	if err != nil {
 		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	until, waits := n.waits[shard]
+	switch {
 	case len(a.cells) == 0:
-		n.waits = time.Time{}
+		delete(n.waits, shard)
 		return nil
-	case n.waits.IsZero():
-		n.waits = time.Now().Add(patience * n.o.Lease)
-	case time.Now().After(n.waits):
+	case !waits, time.Since(until) > time.Minute: // that was another time
+		n.waits[shard] = time.Now().Add(patience * n.o.Lease)
+	case time.Now().After(until):
 		return nil
 	}
-	return fmt.Errorf("%w of what the engine has lost: this one waits for %s, %s", errWaits, a.cells[0][0], patience*n.o.Lease)
+	return fmt.Errorf("%w of what the engine has lost: this one waits for %s, %s at most", errWaits, a.cells[0][0], patience*n.o.Lease)
 }
 
-// nameLost says how many commits the file at path, filled anew, has not, which the former one had.
-func (n *Node) nameLost(ctx context.Context, had boltfile.History, path string, o boltfile.Options) error {
-	now, err := boltfile.HistoryAt(path, o)
+// isAt has the other nodes see, with the next renewal, where this node's file of the shard is.
+func (n *Node) isAt(shard string, at uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.places[shard] = at
+}
+
+// allPlaces is what other nodes see of that.
+func (n *Node) allPlaces() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b, _ := json.Marshal(n.places) // a map of numbers
+	return string(b)
+}
+
+// nameLost says how many commits the shard's file, filled anew, has not, which the former one had.
+func (n *Node) nameLost(ctx context.Context, had boltfile.History, of Shard) error {
+	now, err := boltfile.HistoryAt(of.Path, of.File)
 	if err != nil {
 		return err
 	}
@@ -122,10 +142,10 @@ func (n *Node) nameLost(ctx context.Context, had boltfile.History, path string, 
 	case 0:
 		return nil
 	case 1: // a crash leaves that
-		n.o.Log.Warn("the last commit of this node is not in the log: nobody was told of it, or the engine has lost it", "entry", had.N)
+		n.o.Log.Warn("the last commit of this node is not in the log: nobody was told of it, or the engine has lost it", "shard", of.Name, "entry", had.N)
 		return nil
 	}
-	n.o.Log.Error("the engine has lost commits that it had confirmed, and the log went on without them; the file that was set aside has them", "lost", lost, "newest", had.N)
+	n.o.Log.Error("the engine has lost commits that it had confirmed, and the log went on without them; the file that was set aside has them", "shard", of.Name, "lost", lost, "newest", had.N)
 	if _, err := n.look.exec(ctx, `UPDATE hermes_connector.node SET gone = $2::bigint, gone_at = clock_timestamp() WHERE node = $1`, n.o.Node, lost); err != nil {
 		n.o.Log.Warn("the other nodes do not know of it", "err", err)
 	}

@@ -47,7 +47,7 @@ func (p *process) follows() {
 	p.t.Helper()
 	s, err := p.node.seen(p.t.Context(), "main")
 	if err == nil {
-		_, err = p.node.fill(p.t.Context(), "main", p.path, store.Options{}.File(), s)
+		_, err = p.node.fill(p.t.Context(), p.shard(), s)
 	}
 	if err != nil {
 		p.t.Fatal(err)
@@ -92,13 +92,19 @@ func TestWhatAnEngineLostIsBroughtBack(t *testing.T) {
 		}
 		a.dies()
 		a, b = starts(t, pg.dsnWith(copied), "a", dirs["a"]), starts(t, pg.dsnWith(copied), "b", dirs["b"])
-		led := make(chan struct{})
-		go func() { defer close(led); a.leads() }()
-		b.waits(led)
+		a.competes()
+		b.competes()
+		select {
+		case <-a.led:
+		case <-b.led:
+			t.Fatal("a node leads that has less")
+		case <-time.After(time.Minute):
+			t.Fatal("nobody leads")
+		}
 		a.has(confirmed)
 		confirmed = append(confirmed, a.fills("fourth", 5)...)
 		a.ends()
-		b.leads()
+		<-b.led
 		b.has(confirmed)
 		b.ends()
 		c = starts(t, copied.dsn(), "c", dirs["c"])
@@ -108,25 +114,6 @@ func TestWhatAnEngineLostIsBroughtBack(t *testing.T) {
 			t.Errorf("%d files are set aside", n)
 		}
 		c.ends()
-	}
-}
-
-// waits tries to lead until led is closed, and must not come to it.
-func (p *process) waits(led <-chan struct{}) {
-	p.t.Helper()
-	for {
-		l, _, err := p.node.tryLead(p.t.Context(), "main", p.path, store.Options{}.File(), p.node.look)
-		if l != nil {
-			p.t.Fatalf("node %s leads", p.node.o.Node)
-		}
-		if err != nil && !errors.Is(err, errNoLease) {
-			p.t.Log(err)
-		}
-		select {
-		case <-led:
-			return
-		case <-time.After(200 * time.Millisecond):
-		}
 	}
 }
 
@@ -176,8 +163,8 @@ func TestAnOlderVersionDoesNotLead(t *testing.T) {
 	for !b.node.Alive() {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if l, leader, err := b.node.tryLead(t.Context(), "main", b.path, store.Options{}.File(), b.node.look); l != nil || !errors.Is(err, store.ErrNewer) {
-		t.Errorf("%v, %q, %v", l, leader, err)
+	if l, err := b.node.take(t.Context(), b.shard()); l != nil || !errors.Is(err, store.ErrNewer) {
+		t.Errorf("%v, %v", l, err)
 	}
 	if made, _ := filepath.Glob(dir + "/*"); len(made) != 0 {
 		t.Errorf("it made %v", made)
@@ -209,10 +196,10 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 	}
 	a.fills("given up", 5)
 	forces := starts(t, pg.dsn(), "b/restore", t.TempDir())
-	if forces.lead, err = forces.node.Force(t.Context(), "main", forces.path, "restore", store.Options{}.File()); err != nil {
+	if forces.lead, err = forces.node.Force(t.Context(), forces.shard(), "restore"); err != nil {
 		t.Fatal(err)
 	}
-	if a.wg.Wait(); !errors.Is(a.err, ErrFenced) { // though it had nothing to store
+	if a.running.Wait(); !errors.Is(a.err, ErrFenced) { // though it had nothing to store
 		t.Errorf("the former leader: %v", a.err)
 	}
 	if err := a.put("late"); !errors.Is(err, ErrFenced) {
@@ -227,6 +214,9 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if forces.db, err = store.Open(forces.path, store.Options{CommitLog: forces.lead.Log()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(forces.db.Close(), forces.lead.GiveUp(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	forces.ends()

@@ -26,11 +26,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,9 +50,7 @@ type Options struct {
 	Node    string        // its name; no other process has the same
 	Version string        // of this program
 	Lease   time.Duration // at least 5 s, or a renewal that is a little late ends it
-	// Opens is why this node cannot open a shard's vault, which it does not lead then; see Lead.KeepVault.
-	Opens func(ctx context.Context, wrapped []byte) error
-	Log   *slog.Logger
+	Log     *slog.Logger
 }
 
 // Node is this process among those that share an engine. All methods: any goroutine.
@@ -60,14 +58,16 @@ type Node struct {
 	o    Options
 	run  string
 	beat *engine // the lease's
-	look *engine // for everything else but Append
+	logs *pool   // Append's
+	look *engine // for everything else
 
-	until   atomic.Int64                   // on the clock of now: the node has ended then; 0: it has no lease
-	leading atomic.Bool                    // or about to
-	led     atomic.Bool                    // confirmed
-	at      atomic.Pointer[boltfile.Place] // where its file is in the log, as far as that is known to be kept; other nodes see it
+	until   atomic.Int64 // on the clock of now: the node has ended then; 0: it has no lease
+	leading atomic.Int32 // how many shards it leads, or is about to
+	led     atomic.Int32 // how many the engine has confirmed
 
-	waits time.Time // until then for a node that has more; see back.go. Await's alone
+	mu     sync.Mutex
+	places map[string]uint64    // by shard: the entry its file is at; other nodes see it
+	waits  map[string]time.Time // by shard: until then for a node that has more; see back.go
 }
 
 // Join makes a node. It does nothing before it is run; the error is of the DSN.
@@ -80,21 +80,26 @@ func Join(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{o: o, run: rand.Text(), beat: beat, look: look}, nil
+	logs, err := newPool(o.DSN, o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	return &Node{o: o, run: rand.Text(), beat: beat, logs: logs, look: look, places: make(map[string]uint64), waits: make(map[string]time.Time)}, nil
 }
 
-// Close lets go of the engine. What the node leads it leads no more; see Release.
+// Close lets go of the engine, after Run and Lead.
 func (n *Node) Close(ctx context.Context) {
 	n.beat.close(ctx)
+	n.logs.close(ctx)
 	n.look.close(ctx)
 }
 
 // tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL,
-		n bigint NOT NULL DEFAULT 0, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, drained text NOT NULL DEFAULT '',
+		places text NOT NULL, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL,
 		schema bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT clock_timestamp(), why text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
 	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`, // much of it is sealed, and not worth compressing
@@ -116,8 +121,8 @@ func now() time.Duration {
 // Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
 func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
 
-const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, n) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5::bigint)
-	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, n = excluded.n
+const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5)
+	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places
 	WHERE node.run = excluded.run OR node.until < clock_timestamp()
 	RETURNING (SELECT count(*) FROM hermes_connector.shard WHERE leader = $1 || '/' || $2)::text`
 
@@ -127,22 +132,19 @@ var errTaken = errors.New("another process has this node's name, or had it until
 // renew renews the lease. Its confirmation proves that whatever was stored before is as safe as the engine makes things.
 func (n *Node) renew(ctx context.Context) error {
 	sent := now()
-	at := uint64(0)
-	if p := n.at.Load(); p != nil {
-		at = p.N
-	}
 	led := n.led.Load()
-	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), at)
+	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), n.allPlaces())
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease: %w", err)
 	case done.rows == 0:
 		return fmt.Errorf("node %s: %w", n.o.Node, errTaken)
-	case led && string(done.cells[0][0]) == "0" && n.led.Load(): // taken by force
+	}
+	if has, err := number(done.cells[0][0]); err == nil && int32(has) < min(led, n.led.Load()) { // one was taken by force
 		n.until.Store(0)
 		return ErrFenced
 	}
-	if n.leading.Load() && !n.Alive() { // a machine that slept: what has ended does not begin again
+	if n.leading.Load() > 0 && !n.Alive() { // a machine that slept: what has ended does not begin again
 		return ErrFenced
 	}
 	n.until.Store(int64(sent + n.o.Lease - margin))
@@ -162,7 +164,7 @@ func (n *Node) Run(ctx context.Context) error {
 			case <-watched.Done():
 				return
 			case <-tick:
-				if n.leading.Load() && !n.Alive() {
+				if n.leading.Load() > 0 && !n.Alive() {
 					return
 				}
 			}
@@ -224,17 +226,11 @@ func (n *Node) makeTables(ctx context.Context) error {
 	return nil
 }
 
-// Release gives up what the node leads and its lease, so that another one need not wait for its end. The shard's file is
-// closed before.
+// Release gives up the lease, after Run and Lead, so that another node need not wait for its end.
 func (n *Node) Release(ctx context.Context) error {
-	n.leading.Store(false)
-	n.led.Store(false)
 	n.until.Store(0)
 	var err error
 	for range 2 { // a connection that stood idle may have broken
-		if _, err = n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '' WHERE leader = $1`, n.me()); err != nil {
-			continue
-		}
 		if _, err = n.look.exec(ctx, `UPDATE hermes_connector.node SET until = clock_timestamp() WHERE node = $1 AND run = $2`, n.o.Node, n.run); err == nil {
 			return nil
 		}

@@ -24,63 +24,65 @@ const (
 	snapshotAge   = 24 * time.Hour
 )
 
-// fill brings the file at path to entry s.top, and says where it is then. A file that is not on the log's chain is set aside.
-// One that has more than the log, or that comes before there is a log, stays as it is: its next entry will be the whole of it.
-func (n *Node) fill(ctx context.Context, name, path string, o boltfile.Options, s shard) (at boltfile.Place, err error) {
-	if s.schema > uint64(o.Format.Schema) {
-		return at, newerSchema(s, o)
+// fill brings the shard's file to entry s.top, and returns which it is at then. A file that is not on the log's chain is set
+// aside. One that has more than the log, or that comes before there is a log, stays as it is: its next entry will be the whole
+// of it.
+func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err error) {
+	if s.schema > uint64(of.File.Format.Schema) {
+		return 0, newerSchema(s, of)
 	}
-	made := !files.Exists(path)
-	var had boltfile.History
 	defer func() {
 		if err == nil {
-			n.at.Store(&at)
+			n.isAt(of.Name, at)
 		}
 	}()
+	name, path, o := of.Name, of.Path, of.File
+	made := !files.Exists(path)
+	var had boltfile.History
 	if s.top == 0 {
 		if !made {
 			had, _ = boltfile.HistoryAt(path, o) // whatever is wrong with it, its start says
 		}
-		return had.Place, nil
+		return had.N, nil
 	}
 	if !made {
 		var why string
-		had, why, err = n.strange(ctx, name, path, o, s)
+		had, why, err = n.strange(ctx, of, s)
 		switch {
 		case err != nil:
-			return at, err
+			return 0, err
 		case why != "":
 			if err := n.setAside(path, why); err != nil {
-				return at, err
+				return 0, err
 			}
 			made = true
 		case had.N > s.top:
-			return had.Place, nil
+			return had.N, nil
 		}
 	}
 	if made {
 		if err := n.restoreSnapshot(ctx, name, path); err != nil {
-			return at, fmt.Errorf("snapshot: %w", err)
+			return 0, fmt.Errorf("snapshot: %w", err)
 		}
 	}
-	at, err = boltfile.CatchUp(path, o, func(from uint64) iter.Seq2[[]byte, error] { return n.entries(ctx, name, from, s.top) })
+	is, err := boltfile.CatchUp(path, o, func(from uint64) iter.Seq2[[]byte, error] { return n.entries(ctx, name, from, s.top) })
 	switch {
 	case made && err != nil: // it has nothing that the log has not
-		return at, errors.Join(fmt.Errorf("catch up: %w", err), os.Remove(path))
+		return 0, errors.Join(fmt.Errorf("catch up: %w", err), os.Remove(path))
 	case errors.Is(err, boltfile.ErrNotNext), errors.Is(err, boltfile.ErrDamaged): // somebody changed it besides the log
-		return at, errors.Join(err, n.setAside(path, err.Error())) // the next try fills it anew
+		return 0, errors.Join(err, n.setAside(path, err.Error())) // the next try fills it anew
 	case err != nil:
-		return at, fmt.Errorf("catch up: %w", err)
-	case at.N != s.top || !bytes.Equal(at.Chain[:], s.chain):
-		return at, fmt.Errorf("catch up: the file is at entry %d, the log at %d", at.N, s.top)
+		return 0, fmt.Errorf("catch up: %w", err)
+	case is.N != s.top || !bytes.Equal(is.Chain[:], s.chain):
+		return 0, fmt.Errorf("catch up: the file is at entry %d, the log at %d", is.N, s.top)
 	case had.N > 0 && made:
-		return at, n.nameLost(ctx, had, path, o)
+		err = n.nameLost(ctx, had, of)
 	}
-	return at, nil
+	return is.N, err
 }
 
-func newerSchema(s shard, o boltfile.Options) error {
-	return fmt.Errorf("%w (schema %d, this one knows %d): this node neither copies nor leads until it has that version", boltfile.ErrNewer, s.schema, o.Format.Schema)
+func newerSchema(s shard, of Shard) error {
+	return fmt.Errorf("%w (schema %d, this one knows %d): this node neither copies nor leads until it has that version", boltfile.ErrNewer, s.schema, of.File.Format.Schema)
 }
 
 // setAside gives the file at path another name.
