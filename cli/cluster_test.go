@@ -460,11 +460,17 @@ func (r *clusterRig) fills(files []string) {
 		}
 	})
 	for _, path := range files {
-		l, err := n.Await(ctx, "main", path, store.Options{}.File())
-		if err != nil {
-			r.t.Fatalf("%s: %v", path, err)
+		filled := false
+		leading, end := context.WithCancel(ctx)
+		err := n.Lead(leading, []cluster.Shard{{
+			Name: "main", Weight: 1, Path: path, File: store.Options{}.File(),
+			Opens: func(context.Context, []byte) error { return nil },
+			Run:   func(context.Context, *cluster.Lead) error { filled = true; end(); return nil },
+		}})
+		end()
+		if err != nil || !filled {
+			r.t.Fatalf("%s is not filled: %v", path, err)
 		}
-		l.Close(ctx)
 	}
 }
 
