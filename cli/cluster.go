@@ -36,7 +36,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
 		return err
 	}
-	node, err := cluster.Join(cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log})
+	node, err := cluster.Join(clusterOptions(cfg, log))
 	if err != nil {
 		return err
 	}
@@ -80,6 +80,10 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 			return err
 		},
 	}})
+}
+
+func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
+	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log}
 }
 
 // leads reports whether what is done for the shard may be done by this process; a process that is alone always may.
