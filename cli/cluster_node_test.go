@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 )
 
@@ -35,6 +37,7 @@ type node struct {
 	run    string     // of the process
 	killed bool       // the process, by a test
 	asked  bool       // the process, to stop
+	broken bool       // its disk
 	tail   []string   // what it said last
 }
 
@@ -77,7 +80,7 @@ func (n *node) live(ctx context.Context) {
 		return
 	}
 	n.mu.Lock()
-	n.cmd, n.run, n.killed, n.asked, n.tail = cmd, run, false, false, nil
+	n.cmd, n.run, n.killed, n.asked, n.broken, n.tail = cmd, run, false, false, false, nil
 	n.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { n.signal(syscall.SIGTERM) })
 	n.reads(said, run)
@@ -87,9 +90,9 @@ func (n *node) live(ctx context.Context) {
 	defer n.mu.Unlock()
 	n.cmd = nil
 	switch code := cmd.ProcessState.ExitCode(); {
-	case n.killed && code < 0, n.asked && code == 0:
+	case n.killed && code < 0, n.asked && code == 0, n.broken && code > 0:
 	case code == 3, code == 1 && strings.Contains(strings.Join(n.tail[max(0, len(n.tail)-3):], "\n"), "another node leads now, or may"):
-		n.rig.ended(run)
+		n.rig.ended()
 	default:
 		n.t.Errorf("%s ended with %v:\n%s", run, err, strings.Join(n.tail, "\n"))
 	}
@@ -111,6 +114,7 @@ func (n *node) reads(said io.Reader, run string) {
 		n.mu.Unlock()
 		switch {
 		case strings.Contains(line, "this node leads"):
+			n.rig.calls.leads(run)
 			n.rig.leads(n)
 		case strings.Contains(line, "it is set aside, and filled anew"):
 			n.rig.setAside.Add(1)
@@ -129,6 +133,19 @@ func (n *node) signal(sig syscall.Signal) (run string) {
 	n.asked = n.asked || sig == syscall.SIGTERM
 	_ = n.cmd.Process.Signal(sig) // it may have ended
 	return n.run
+}
+
+// failsToWrite has every write of n's process to a file fail from now on.
+func (n *node) failsToWrite() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cmd == nil {
+		return
+	}
+	n.broken = true
+	if err := unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil); err != nil {
+		n.t.Error(err)
+	}
 }
 
 func newNode(t *testing.T, rig *clusterRig, i int, dsn string, ways [2]*way) *node {

@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	clusterCycles = flag.Int("cluster.cycles", 11, "how often TestCluster does something to a machine, a network or a PostgreSQL")
+	clusterCycles = flag.Int("cluster.cycles", 13, "how often TestCluster does something to a machine, a network or a PostgreSQL")
 	clusterSeed   = flag.Uint64("cluster.seed", 0, "the seed of TestCluster's choices; 0 draws one")
 )
 
@@ -164,7 +164,7 @@ func newClusterRig(t *testing.T) *clusterRig {
 	r.copies = newWay(t, engine.Port)
 	r.standby = engine.Standby(r.copies.port)
 	engine.Await()
-	r.calls = &callers{bot: r.bot, late: make(map[string]int), polls: make(map[string]int)}
+	r.calls = &callers{bot: r.bot}
 	s := httptest.NewServer(http.HandlerFunc(r.calls.serve))
 	t.Cleanup(s.CloseClientConnections)
 	t.Cleanup(s.Close)
@@ -209,7 +209,7 @@ func (r *clusterRig) leads(n *node) {
 }
 
 // ended notes that a process ended by itself.
-func (r *clusterRig) ended(string) {
+func (r *clusterRig) ended() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byItself++
@@ -234,6 +234,8 @@ var faults = []fault{
 	{"kill of the next, too", (*clusterRig).killTwice},
 	{"stop", (*clusterRig).stop},
 	{"end", (*clusterRig).end},
+	{"move", (*clusterRig).move},
+	{"failing disk", func(_ *clusterRig, n *node) { n.failsToWrite() }},
 	{"cut", func(r *clusterRig, n *node) {
 		way := r.rand.IntN(3) // one, the other, or both
 		r.cut(n, way != 0, way != 1, r.long())
@@ -287,6 +289,12 @@ func (r *clusterRig) killAll(*node) {
 }
 
 func (r *clusterRig) end(n *node) { n.signal(syscall.SIGTERM) }
+
+// move has another node lead, if that one lives.
+func (r *clusterRig) move(n *node) {
+	to := r.nodes[r.rand.IntN(len(r.nodes))]
+	_ = n.command("cluster", "move", "main", to.name).Run() // it waits until that is so, which may never be
+}
 
 // stop has n's machine stand still for longer than its lease.
 func (r *clusterRig) stop(n *node) {
@@ -422,16 +430,17 @@ func (r *clusterRig) judge(last *node) {
 	defer r.mu.Unlock()
 	r.calls.mu.Lock()
 	defer r.calls.mu.Unlock()
-	for run, n := range r.calls.late {
-		if !r.stopped[run] || n > len(r.nodes) {
-			r.t.Errorf("%s had the network do something %d times after a later one had (it was stopped: %v)", run, n, r.stopped[run])
+	late := make(map[string]int)
+	for _, call := range r.calls.late {
+		if late[call.run]++; !r.stopped[call.run] || late[call.run] > len(r.nodes) {
+			r.t.Errorf("%s calls %s after a later one has led (it was stopped: %v)", call.run, call.method, r.stopped[call.run])
 		}
 	}
 	for _, f := range r.bot.faults { // nobody asks it any more
 		r.t.Error(f)
 	}
-	r.t.Logf("%d changes of leader, %d processes ended by themselves, %d files set aside, %d waits cancelled, %d promotions, late calls %v, late polls %v",
-		r.changes, r.byItself, r.setAside.Load(), r.cancelled, r.promoted, r.calls.late, r.calls.polls)
+	r.t.Logf("%d changes of leader, %d processes ended by themselves, %d files set aside, %d waits cancelled, %d promotions, %d calls came late",
+		r.changes, r.byItself, r.setAside.Load(), r.cancelled, r.promoted, len(r.calls.late))
 	for name, took := range r.took {
 		slices.Sort(took)
 		r.t.Logf("%-22s %3d times; accepted again after %5.1f s in the median, %5.1f s at most", name, len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds())

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -259,10 +260,23 @@ type callers struct {
 	bot *botAPI
 	url string
 
-	mu    sync.Mutex
-	order []string       // processes that had the network do something, in the order of their first such call
-	late  map[string]int // such calls of one that came after the first of a later one
-	polls map[string]int // the same, of updates that were asked for
+	mu    sync.Mutex // guards the fields below
+	order []string   // processes that had the network do something, in the order of their first such call
+	late  []lateCall // such calls of one that came after the first of a later one
+}
+
+type lateCall struct {
+	run, method string
+	at          time.Time
+}
+
+// leads notes that a process says that it leads; it may have led before.
+func (c *callers) leads(run string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order = slices.DeleteFunc(c.order, func(o string) bool { return o == run })
+	// What it says is read a moment after it is said.
+	c.late = slices.DeleteFunc(c.late, func(l lateCall) bool { return l.run == run && time.Since(l.at) < time.Second })
 }
 
 // serve answers as the bot's network does. Everything but a question has it do something.
@@ -271,24 +285,12 @@ func (c *callers) serve(w http.ResponseWriter, r *http.Request) {
 	r.URL.Path = "/" + rest
 	method := rest[strings.LastIndexByte(rest, '/')+1:]
 	c.mu.Lock()
-	last := ""
-	if len(c.order) > 0 {
-		last = c.order[len(c.order)-1]
-	}
-	known := false
-	for _, o := range c.order {
-		known = known || o == run
-	}
-	switch {
-	case strings.HasPrefix(rest, "file/"):
-	case strings.HasPrefix(method, "get"):
-		if method == "getUpdates" && known && run != last {
-			c.polls[run]++
-		}
-	case !known:
+	switch at := slices.Index(c.order, run); {
+	case strings.HasPrefix(rest, "file/") || strings.HasPrefix(method, "get"):
+	case at < 0:
 		c.order = append(c.order, run)
-	case run != last:
-		c.late[run]++
+	case at < len(c.order)-1:
+		c.late = append(c.late, lateCall{run, method, time.Now()})
 	}
 	c.mu.Unlock()
 	c.bot.serve(w, r)

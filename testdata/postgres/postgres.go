@@ -5,7 +5,6 @@ package postgres
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
@@ -66,12 +66,12 @@ func made(t testing.TB, bin, settings string) *Server {
 			t.Fatal(err)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, release, err := platformtest.HoldPort() // nobody else is given it while it restarts
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Port = l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	t.Cleanup(release)
+	s.Port = port
 	t.Cleanup(func() { _ = s.command("pg_ctl", "-D", s.data(), "-m", "immediate", "-w", "stop").Run() })
 	return s
 }
