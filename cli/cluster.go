@@ -24,64 +24,81 @@ import (
 // shardName is the only shard's.
 const shardName = "main"
 
-// membership is this process's part in a cluster, which leads when join returns it.
+// membership is what a server that leads has of its cluster; nil: this process is alone.
 type membership struct {
 	node *cluster.Node
 	lead *cluster.Lead
-	end  context.CancelFunc // of the lease
-	// served ends what tells the service manager that this process is alive, which the server does from then on.
-	served context.CancelFunc
-	wg     sync.WaitGroup
-	log    *slog.Logger
 }
 
-// join waits until this process leads. Meanwhile it answers in the place of the server. When the lead may be lost later, the
-// process ends at once, as in a crash: another one may be leading.
-func (s *serving) join(ctx context.Context, cfg *config.Config, log *slog.Logger) (*membership, error) {
+// runNode has this process be a node of a cluster until ctx ends: it serves while it leads, and answers in the place of the
+// server else. When the lead may be lost later, the process ends at once, as in a crash: another one may be leading.
+func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
-		return nil, err
+		return err
 	}
-	node, err := cluster.Join(cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log,
-		Opens: func(ctx context.Context, wrapped []byte) error {
-			_, err := vault.Existing(ctx, wrappedKey(wrapped), cfg.Vault.Key())
-			return err
-		}})
+	node, err := cluster.Join(clusterOptions(cfg, log))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	m := &membership{node: node, end: end, log: log}
-	m.wg.Go(func() {
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		if err := node.Run(running); err != nil {
 			log.Error("this process ends: it may no longer lead", "err", err)
 			os.Exit(exitFenced)
 		}
 	})
-	// The service manager has its unit started: the wait may last as long as the other node lives.
-	s.manager.Ready("waits: another node leads, or none yet")
-	watched, served := context.WithCancel(running)
-	m.served = served
-	m.wg.Go(func() { s.manager.Watch(watched, func(context.Context) {}) })
-	stopWaiting, err := answerMeanwhile(cfg, log)
-	if err == nil {
-		m.lead, err = node.Await(ctx, shardName, cfg.Database(), storeOptions(cfg, true, log).File())
-		err = errors.Join(err, stopWaiting())
+	defer func() {
+		end()
+		wg.Wait()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := node.Release(ctx); err != nil {
+			log.Warn("the lease was not given up: another node waits for its end", "err", err)
+		}
+		node.Close(ctx)
+	}()
+	waits := &waiting{s: s, cfg: cfg, log: log}
+	if err := waits.begin(); err != nil {
+		return err
 	}
-	if err != nil {
-		m.leave(ctx)
-		return nil, err
-	}
-	return m, nil
+	defer func() { err = errors.Join(err, waits.end()) }()
+	return node.Lead(ctx, []cluster.Shard{{
+		Name: shardName, Weight: 1, Path: cfg.Database(), File: storeOptions(cfg, true, log).File(),
+		Opens: func(ctx context.Context, wrapped []byte) error {
+			_, err := vault.Existing(ctx, wrappedKey(wrapped), cfg.Vault.Key())
+			return err
+		},
+		Run: func(ctx context.Context, l *cluster.Lead) error {
+			err := waits.end()
+			if err == nil {
+				err = s.lead(ctx, hurry, cfg, &membership{node, l}, log)
+			}
+			if err == nil {
+				err = waits.begin()
+			}
+			return err
+		},
+	}})
+}
+
+func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
+	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log}
 }
 
 // leads reports whether what is done for the shard may be done by this process; a process that is alone always may.
 func (m *membership) leads() bool { return m == nil || m.node.Alive() }
 
+// log is where every change of the shard's file goes, too; nil: nowhere.
+func (m *membership) log() *boltfile.Log {
+	if m == nil {
+		return nil
+	}
+	return m.lead.Log()
+}
+
 // exitFenced is the exit status of a process that may no longer lead. Whatever runs it starts it again.
 const exitFenced = 3
-
-// commitLog is the log of the shard's file.
-func (m *membership) commitLog() *boltfile.Log { return m.lead.Log() }
 
 // wrappedKey is a vault's wrapped data key, in the place of the database that has it too.
 type wrappedKey []byte
@@ -99,38 +116,31 @@ func (m *membership) keepVault(ctx context.Context, db *store.DB) error {
 	return err
 }
 
-// run stores snapshots of db in the engine until ctx ends.
-func (m *membership) run(db *store.DB) func(context.Context) error {
+// snapshots stores snapshots of db in the engine until ctx ends.
+func (m *membership) snapshots(db *store.DB) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return m.lead.Snapshots(ctx, func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return db.Copy(ctx, w) })
 	}
 }
 
-// leave gives up the lead, after the database was closed.
-func (m *membership) leave(ctx context.Context) {
-	m.end()
-	m.wg.Wait()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	err := m.node.Release(ctx)
-	if m.lead != nil {
-		m.lead.Close(ctx)
-	}
-	m.node.Close(ctx)
-	if err != nil {
-		m.log.Warn("the lead was not given up: another node takes it when the lease ends", "err", err)
-	}
+// waiting is a process whose shard another node leads, or none yet: it is alive, and not ready.
+type waiting struct {
+	s    *serving
+	cfg  *config.Config
+	log  *slog.Logger
+	stop func() error // what begin has begun; nil: nothing
 }
 
-// answerMeanwhile has this process answer where the server will listen: it is alive, and not ready.
-func answerMeanwhile(cfg *config.Config, log *slog.Logger) (stop func() error, err error) {
-	l, err := netaddr.Listen(cfg.Listen)
+// begin answers where the server will listen. The service manager has its unit started: the wait may last as long as the
+// other node lives.
+func (w *waiting) begin() error {
+	l, err := netaddr.Listen(w.cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return fmt.Errorf("listen: %w", err)
 	}
 	srv := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(w.log.Handler(), slog.LevelDebug),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/healthz" {
 				_, _ = io.WriteString(w, "ok\n")
@@ -140,22 +150,39 @@ func answerMeanwhile(cfg *config.Config, log *slog.Logger) (stop func() error, e
 			http.Error(w, "this node does not lead", http.StatusServiceUnavailable)
 		}),
 	}
-	if cfg.TLS.On() {
-		certificates, err := server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, log)
+	if w.cfg.TLS.On() {
+		certificates, err := server.Certificates(w.cfg.TLS.CertFile, w.cfg.TLS.KeyFile, w.log)
 		if err != nil {
-			return nil, errors.Join(err, l.Close())
+			return errors.Join(err, l.Close())
 		}
 		l = tls.NewListener(l, certificates)
 	}
+	w.s.manager.Ready("waits: another node leads, or none yet")
+	watched, unwatch := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
-	return func() error {
+	var wg sync.WaitGroup
+	wg.Go(func() { ended <- srv.Serve(l) })
+	wg.Go(func() { w.s.manager.Watch(watched, func(context.Context) {}) })
+	w.stop = func() error {
+		unwatch()
 		err := srv.Close()
+		wg.Wait()
 		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 			err = errors.Join(err, served)
 		}
 		return err
-	}, nil
+	}
+	return nil
+}
+
+// end ends what begin has begun.
+func (w *waiting) end() error {
+	if w.stop == nil {
+		return nil
+	}
+	stop := w.stop
+	w.stop = nil
+	return stop()
 }
 
 // errNotHere refuses a command at a node whose server does not lead, or does not run: what it would change, or read, is

@@ -80,10 +80,10 @@ func TestHangupDuringTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { s.hangup(ctx); close(done) }()
-	s.reloader = &reloader{log: slog.New(slog.DiscardHandler), load: func() (*config.Config, error) {
+	s.reloader.Store(&reloader{log: slog.New(slog.DiscardHandler), load: func() (*config.Config, error) {
 		reloads++
 		return nil, errors.New("a fault")
-	}}
+	}})
 	close(s.began)
 	<-done
 	if reloads != 1 {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +18,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/store"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 func newServeCmd(a *app) *cobra.Command {
@@ -51,15 +52,28 @@ type serving struct {
 	manager service.Manager
 	level   slog.LevelVar
 
-	began    chan struct{} // closed when the server serves: there is nothing to reload before
-	reloader *reloader     // set before began is closed
+	began    chan struct{} // closed when the server serves for the first time: there is nothing to reload before
+	begins   sync.Once
+	reloader atomic.Pointer[reloader] // nil: another node leads
+}
+
+// served reports whether the server ever served.
+func (s *serving) served() bool {
+	select {
+	case <-s.began:
+		return true
+	default:
+		return false
+	}
 }
 
 // hangup is what a SIGHUP does, as soon as the server serves. The log says what became of it.
 func (s *serving) hangup(ctx context.Context) {
 	select {
 	case <-s.began:
-		_, _ = s.reloader.reload(ctx, "SIGHUP")
+		if r := s.reloader.Load(); r != nil {
+			_, _ = r.reload(ctx, "SIGHUP")
+		}
 	case <-ctx.Done():
 	}
 }
@@ -67,23 +81,19 @@ func (s *serving) hangup(ctx context.Context) {
 // run runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
 func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	defer func() {
-		if s.reloader != nil || cfg.Log.JSON { // else it never served, and what is printed says why
+		if s.served() || cfg.Log.JSON { // else what is printed says why
 			logStopped(ctx, log, err)
 		}
 	}()
-	var member *membership
-	var commits *boltfile.Log
 	if cfg.Cluster.On() {
-		if member, err = s.join(ctx, cfg, log); err != nil {
-			if ctx.Err() != nil { // it was asked to stop while it waited
-				err = nil
-			}
-			return err
-		}
-		defer member.leave(ctx) // after the database is closed
-		commits = member.commitLog()
+		return s.runNode(ctx, hurry, cfg, log)
 	}
-	db, v, err := openStore(ctx, cfg, true, commits, log)
+	return s.lead(ctx, hurry, cfg, nil, log)
+}
+
+// lead serves what this process leads until ctx ends.
+func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, member *membership, log *slog.Logger) (err error) {
+	db, v, err := openStore(ctx, cfg, true, member.log(), log)
 	if err != nil {
 		return err
 	}
@@ -127,7 +137,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		return err
 	}
 	if member != nil {
-		core.beside = append(core.beside, member.run(db))
+		core.beside = append(core.beside, member.snapshots(db))
 	}
 	r := newReloader(cfg, bots, core, g, log)
 	r.stopping = ctx.Done()
@@ -154,13 +164,11 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		advise(ctx, cfg, db, log)
 	}
 	debug.FreeOSMemory() // what only the start needed would otherwise stay with an idle process
-	s.reloader = r
-	close(s.began)
+	s.reloader.Store(r)
+	defer s.reloader.Store(nil)
+	s.begins.Do(func() { close(s.began) })
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()
 	core.beside = append(core.beside, s.announce(ctx, core), s.watch(core))
-	if member != nil {
-		member.served()
-	}
 	return core.run(ctx, hurry, l)
 }
 

@@ -47,9 +47,7 @@ type Options struct {
 	Node    string        // its name; no other process has the same
 	Version string        // of this program
 	Lease   time.Duration // at least 5 s, or a renewal that is a little late ends it
-	// Opens is why this node cannot open a shard's vault, which it does not lead then; see Lead.KeepVault.
-	Opens func(ctx context.Context, wrapped []byte) error
-	Log   *slog.Logger
+	Log     *slog.Logger
 }
 
 // Node is this process among those that share an engine. All methods: any goroutine.
@@ -57,10 +55,11 @@ type Node struct {
 	o    Options
 	run  string
 	beat *engine // the lease's
-	look *engine // for everything else but Append
+	logs *pool   // Append's
+	look *engine // for everything else
 
 	until   atomic.Int64 // on the clock of now: the node has ended then; 0: it has no lease
-	leading atomic.Bool
+	leading atomic.Int32 // how many shards it leads, or is about to
 }
 
 // Join makes a node. It does nothing before it is run; the error is of the DSN.
@@ -73,20 +72,25 @@ func Join(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{o: o, run: rand.Text(), beat: beat, look: look}, nil
+	logs, err := newPool(o.DSN, o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	return &Node{o: o, run: rand.Text(), beat: beat, logs: logs, look: look}, nil
 }
 
-// Close lets go of the engine. What the node leads it leads no more; see Release.
+// Close lets go of the engine, after Run and Lead.
 func (n *Node) Close(ctx context.Context) {
 	n.beat.close(ctx)
+	n.logs.close(ctx)
 	n.look.close(ctx)
 }
 
 // tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL) WITH (fillfactor = 10)`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL) WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, drained text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
 	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`, // much of it is sealed, and not worth compressing
 	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,
@@ -124,7 +128,7 @@ func (n *Node) renew(ctx context.Context) error {
 	case done.rows == 0:
 		return fmt.Errorf("node %s: %w", n.o.Node, errTaken)
 	}
-	if n.leading.Load() && !n.Alive() { // a machine that slept: what has ended does not begin again
+	if n.leading.Load() > 0 && !n.Alive() { // a machine that slept: what has ended does not begin again
 		return ErrFenced
 	}
 	n.until.Store(int64(sent + n.o.Lease - margin))
@@ -144,7 +148,7 @@ func (n *Node) Run(ctx context.Context) error {
 			case <-watched.Done():
 				return
 			case <-tick:
-				if n.leading.Load() && !n.Alive() {
+				if n.leading.Load() > 0 && !n.Alive() {
 					return
 				}
 			}
@@ -206,16 +210,11 @@ func (n *Node) makeTables(ctx context.Context) error {
 	return nil
 }
 
-// Release gives up what the node leads and its lease, so that another one need not wait for its end. The shard's file is
-// closed before.
+// Release gives up the lease, after Run and Lead, so that another node need not wait for its end.
 func (n *Node) Release(ctx context.Context) error {
-	n.leading.Store(false)
 	n.until.Store(0)
 	var err error
 	for range 2 { // a connection that stood idle may have broken
-		if _, err = n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '' WHERE leader = $1`, n.me()); err != nil {
-			continue
-		}
 		if _, err = n.look.exec(ctx, `UPDATE hermes_connector.node SET until = clock_timestamp() WHERE node = $1 AND run = $2`, n.o.Node, n.run); err == nil {
 			return nil
 		}

@@ -110,3 +110,51 @@ func (e *engine) close(ctx context.Context) {
 
 // number is a cell that was asked for as text.
 func number(cell []byte) (uint64, error) { return strconv.ParseUint(string(cell), 10, 64) }
+
+// pool is a few connections that many use; each statement has one to itself.
+type pool struct {
+	turns chan struct{} // as long as there are connections
+
+	mu   sync.Mutex
+	idle []*engine // the last one was used last, so no more are open than are needed at once
+}
+
+// poolSize bounds a node's connections: PostgreSQL takes 100 from everybody, as it comes.
+const poolSize = 8
+
+func newPool(dsn relay.Secret, lease time.Duration) (*pool, error) {
+	p := &pool{turns: make(chan struct{}, poolSize)}
+	for range poolSize {
+		e, err := newEngine(dsn, lease)
+		if err != nil {
+			return nil, err
+		}
+		p.idle = append(p.idle, e)
+	}
+	return p, nil
+}
+
+// exec is engine.exec on a connection that nobody uses.
+func (p *pool) exec(ctx context.Context, sql string, args ...any) (answer, error) {
+	p.turns <- struct{}{}
+	defer func() { <-p.turns }()
+	p.mu.Lock()
+	e := p.idle[len(p.idle)-1]
+	p.idle = p.idle[:len(p.idle)-1]
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.idle = append(p.idle, e)
+	}()
+	return e.exec(ctx, sql, args...)
+}
+
+// close lets go of the connections, which nobody uses any more.
+func (p *pool) close(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.idle {
+		e.close(ctx)
+	}
+}

@@ -26,7 +26,8 @@ const (
 
 // fill brings the file at path to entry s.top. A file that is not on the log's chain is set aside. Where there is no log yet,
 // the file stays as it is: its first entry will be the whole of it.
-func (n *Node) fill(ctx context.Context, name, path string, o boltfile.Options, s shard) error {
+func (n *Node) fill(ctx context.Context, of Shard, s shard) error {
+	name, path, o := of.Name, of.Path, of.File
 	if s.top == 0 {
 		return nil
 	}

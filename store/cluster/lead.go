@@ -2,11 +2,9 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -22,13 +20,14 @@ type shard struct {
 }
 
 const (
-	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault) VALUES ($1, 0, '', 0, '', '') ON CONFLICT DO NOTHING`
+	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault, wanted) VALUES ($1, 0, '', 0, '', '', '') ON CONFLICT DO NOTHING`
 	lookSQL = `SELECT term::text, top::text, leader, chain, vault, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + 1 WHERE shard = $1 AND term = $3::bigint
+	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + 1, wanted = '' WHERE shard = $1 AND term = $3::bigint
 	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()))
 	RETURNING term::text, top::text, chain`
-	nodesSQL = `SELECT node FROM hermes_connector.node WHERE until > clock_timestamp()`
+	nodesSQL  = `SELECT node FROM hermes_connector.node WHERE until > clock_timestamp() AND drained <> run`
+	shardsSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()), ''), wanted FROM hermes_connector.shard`
 	// appendSQL stores entry n as the one after the newest, if the term is still the newest.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea WHERE shard = $1 AND term = $3::bigint AND top = $2::bigint - 1 RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
@@ -41,13 +40,9 @@ type Lead struct {
 	node  *Node
 	shard string
 	term  uint64
-	top   uint64 // when it began
-	log   *engine
+	top   uint64          // when it began
 	never context.Context // ends; Append's
 }
-
-// Close lets go of the engine; the file that has the log is closed before.
-func (l *Lead) Close(ctx context.Context) { l.log.close(ctx) }
 
 // KeepVault has all nodes see the shard's data key, wrapped with the operator's: who cannot open it does not lead the shard,
 // and who can derives from it what nodes tell each other apart from strangers by.
@@ -71,39 +66,6 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 // Log is the log of the shard's file.
 func (l *Lead) Log() *boltfile.Log { return &boltfile.Log{To: l, Term: l.term, Top: l.top} }
 
-// Await waits until this node leads the shard, and the file at path is as the newest entry left it. It returns
-// ctx's error when that ends; everything else is tried again.
-func (n *Node) Await(ctx context.Context, name, path string, o boltfile.Options) (*Lead, error) {
-	log, err := newEngine(n.o.DSN, n.o.Lease)
-	if err != nil {
-		return nil, err
-	}
-	said, failed := "", ""
-	for {
-		l, leader, err := n.tryLead(ctx, name, path, o, log)
-		switch {
-		case ctx.Err() != nil:
-			log.close(ctx)
-			return nil, ctx.Err()
-		case l != nil:
-			return l, nil
-		case errors.Is(err, errNoLease): // which Run has a word about
-		case err != nil && err.Error() != failed:
-			failed = err.Error()
-			n.o.Log.Warn("the shard cannot be led yet", "shard", name, "err", err)
-		case err == nil && leader != said:
-			failed, said = "", leader
-			if leader != "" {
-				n.o.Log.Info("another node leads; this one waits", "shard", name, "leader", leader)
-			}
-		}
-		if err := sleep(ctx, lookEvery); err != nil {
-			log.close(ctx)
-			return nil, err
-		}
-	}
-}
-
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -113,91 +75,55 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errNoLease: no renewal was confirmed yet, or lately.
-var errNoLease = errors.New("this node has no lease")
-
-// tryLead takes the lead if nobody has it, and it is this node's turn. leader is who has it otherwise.
-func (n *Node) tryLead(ctx context.Context, name, path string, o boltfile.Options, log *engine) (l *Lead, leader string, err error) {
-	if !n.Alive() {
-		return nil, "", errNoLease
+// take takes the lead of s, if nobody has it, and brings its file to the end of the log. It returns nil if another one was
+// quicker.
+func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
+	row, err := n.seen(ctx, s.Name)
+	if err != nil || row.alive {
+		return nil, err
 	}
-	s, err := n.seen(ctx, name)
-	if err != nil || s.alive && s.leader != n.me() {
-		return nil, s.leader, err
-	}
-	if len(s.vault) > 0 {
-		if err := n.o.Opens(ctx, s.vault); err != nil {
-			return nil, "", err
+	if len(row.vault) > 0 {
+		if err := s.Opens(ctx, row.vault); err != nil {
+			return nil, err
 		}
-	}
-	turn, err := n.turn(ctx, name)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := sleep(ctx, time.Duration(turn)*lookEvery); err != nil {
-		return nil, "", err
 	}
 	// The file is brought near before the lead is taken: nobody serves while a leader fills it.
-	if err := n.fill(ctx, name, path, o, s); err != nil {
-		return nil, "", err
+	if err := n.fill(ctx, s, row); err != nil {
+		return nil, err
 	}
-	n.leading.Store(true) // from now on an end of the lease is the end of this process
+	n.leading.Add(1) // from now on an end of the lease is the end of this process
 	defer func() {
 		if l == nil {
-			n.leading.Store(false)
+			n.leading.Add(-1)
 		}
 	}()
-	a, err := n.look.exec(ctx, leadSQL, name, n.me(), s.term)
-	if err != nil || len(a.cells) == 0 { // another one was quicker
-		return nil, "", err
+	a, err := n.look.exec(ctx, leadSQL, s.Name, n.me(), row.term)
+	if err != nil || len(a.cells) == 0 {
+		return nil, err
 	}
 	term, err1 := number(a.cells[0][0])
 	top, err2 := number(a.cells[0][1])
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, "", err
+	err = errors.Join(err1, err2)
+	if err == nil {
+		err = n.fill(ctx, s, shard{term: term, top: top, chain: slices.Clone(a.cells[0][2])})
 	}
-	led := shard{term: term, top: top, chain: slices.Clone(a.cells[0][2])}
-	if err := n.fill(ctx, name, path, o, led); err != nil {
-		_, notGiven := n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '' WHERE shard = $1 AND leader = $2`, name, n.me())
-		return nil, "", errors.Join(err, notGiven)
+	if err != nil {
+		return nil, errors.Join(err, n.giveUp(context.WithoutCancel(ctx), s.Name))
 	}
-	n.o.Log.Info("this node leads", "shard", name, "term", term, "entries", top)
-	return &Lead{node: n, shard: name, term: term, top: top, log: log, never: context.WithoutCancel(ctx)}, "", nil
+	n.o.Log.Info("this node leads", "shard", s.Name, "term", term, "entries", top)
+	return &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx)}, nil
 }
 
-// seen is the shard's row, which is made if it is missing.
+// seen is the shard's row; the zero one if there is none yet.
 func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	a, err := n.look.exec(ctx, lookSQL, name)
-	if err != nil {
-		return s, err
-	}
-	if len(a.cells) == 0 {
-		_, err := n.look.exec(ctx, makeSQL, name)
+	if err != nil || len(a.cells) == 0 {
 		return s, err
 	}
 	c := a.cells[0]
 	term, err1 := number(c[0])
 	top, err2 := number(c[1])
 	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), alive: string(c[5]) == "true"}, errors.Join(err1, err2)
-}
-
-// turn is this node's place among the living in the shard's order, which is each shard's own: so a node that dies does not
-// leave all it led to one other.
-func (n *Node) turn(ctx context.Context, name string) (int, error) {
-	a, err := n.look.exec(ctx, nodesSQL)
-	if err != nil {
-		return 0, err
-	}
-	var nodes []string
-	for _, row := range a.cells {
-		nodes = append(nodes, string(row[0]))
-	}
-	rank := func(node string) string {
-		sum := sha256.Sum256([]byte(name + "\x00" + node))
-		return string(sum[:])
-	}
-	slices.SortFunc(nodes, func(a, b string) int { return strings.Compare(rank(a), rank(b)) })
-	return max(slices.Index(nodes, n.o.Node), 0), nil
 }
 
 // Append implements boltfile.CommitLog. It is never cancelled, since the engine would confirm a wait that was cancelled: a
@@ -208,7 +134,7 @@ func (l *Lead) Append(p boltfile.Place, entry []byte) error {
 		if !l.node.Alive() {
 			return ErrFenced
 		}
-		a, err := l.log.exec(ctx, appendSQL, l.shard, p.N, l.term, entry, p.Chain[:])
+		a, err := l.node.logs.exec(ctx, appendSQL, l.shard, p.N, l.term, entry, p.Chain[:])
 		if err == nil && a.rows == 1 {
 			return nil
 		}
@@ -234,7 +160,7 @@ func (l *Lead) has(ctx context.Context, n uint64) (bool, error) {
 	if err := l.node.renew(ctx); err != nil {
 		return false, err
 	}
-	a, err := l.log.exec(ctx, storedSQL, l.shard, n)
+	a, err := l.node.logs.exec(ctx, storedSQL, l.shard, n)
 	if err != nil || len(a.cells) == 0 {
 		return false, err
 	}

@@ -125,20 +125,24 @@ func (p *postgres) sql(statement string) string {
 
 // process is one run of a node, with its database.
 type process struct {
-	t    *testing.T
-	node *Node
-	path string
-	lead *Lead
-	db   *store.DB
-	stop context.CancelFunc
-	wg   sync.WaitGroup
-	err  error // of Run
+	t       *testing.T
+	node    *Node
+	path    string
+	lead    *Lead
+	db      *store.DB
+	key     string             // of its vault
+	stop    context.CancelFunc // Run's
+	end     context.CancelFunc // Lead's
+	running sync.WaitGroup
+	err     error         // of Run
+	led     chan struct{} // it leads now
+	leading sync.WaitGroup
 }
 
 // testLease is as long as tests can wait for its end. A renewal may be seconds late on a busy machine before it ends.
 const testLease = 10 * time.Second
 
-// opens is Options.Opens of a node with that key.
+// opens is Shard.Opens of a node with that key.
 func opens(key string) func(context.Context, []byte) error {
 	return func(_ context.Context, wrapped []byte) error {
 		if string(wrapped) != key {
@@ -157,52 +161,74 @@ func starts(t *testing.T, dsn, name, dir string) *process {
 // startsFor is starts with another lease.
 func startsFor(t *testing.T, lease time.Duration, dsn, name, dir string) *process {
 	t.Helper()
-	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: lease, Opens: opens("key"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
+	n, err := Join(Options{DSN: relay.NewSecret([]byte(dsn)), Node: name, Version: "test", Lease: lease, Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("node", name)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &process{t: t, node: n, path: filepath.Join(dir, "connector.db"), stop: stop}
-	p.wg.Go(func() { p.err = n.Run(ctx) })
+	p := &process{t: t, node: n, path: filepath.Join(dir, "connector.db"), key: "key", stop: stop, end: func() {}}
+	p.running.Go(func() { p.err = n.Run(ctx) })
 	t.Cleanup(func() { p.dies(); n.Close(t.Context()) })
 	return p
 }
 
-// leads waits until p leads, and opens its database.
+// leads waits until p leads, and has its database open.
 func (p *process) leads() {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), time.Minute)
-	defer cancel()
-	var err error
-	if p.lead, err = p.node.Await(ctx, "main", p.path, store.Options{}.File()); err != nil {
-		p.t.Fatal(err)
-	}
-	if p.db, err = store.Open(p.path, store.Options{CommitLog: p.lead.Log()}); err != nil {
-		p.t.Fatal(err)
+	p.competes()
+	select {
+	case <-p.led:
+	case <-time.After(time.Minute):
+		p.t.Fatal("it does not lead")
 	}
 }
 
-// dies ends p as kill -9 does: nothing is released.
-func (p *process) dies() {
-	p.stop()
-	p.wg.Wait()
-	if p.db != nil {
-		_ = p.db.Close()
-		p.lead.Close(p.t.Context())
-		p.db = nil
+// competes has p lead as soon as nobody else does.
+func (p *process) competes() {
+	ctx, end := context.WithCancel(context.WithoutCancel(p.t.Context()))
+	p.end, p.led = end, make(chan struct{}, 8)
+	p.leading.Go(func() {
+		err := p.node.Lead(ctx, []Shard{{Name: "main", Weight: 1, Path: p.path, File: store.Options{}.File(), Opens: opens(p.key), Run: p.serves}})
+		if err != nil {
+			p.t.Error(err)
+		}
+	})
+}
+
+// serves is Shard.Run.
+func (p *process) serves(ctx context.Context, l *Lead) error {
+	db, err := store.Open(p.path, store.Options{CommitLog: l.Log()})
+	if err != nil {
+		return err
 	}
+	p.lead, p.db = l, db
+	p.led <- struct{}{}
+	<-ctx.Done()
+	if err := db.Close(); err != nil && !errors.Is(err, store.ErrFailed) {
+		return err
+	}
+	return nil
+}
+
+// dies ends p as kill -9 does: the engine is told of nothing.
+func (p *process) dies() {
+	p.node.look.close(p.t.Context())
+	p.node.look.mu.Lock()
+	p.node.look.config.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("dead") }
+	p.node.look.mu.Unlock()
+	p.stop()
+	p.end()
+	p.running.Wait()
+	p.leading.Wait()
 }
 
 // ends ends p in order.
 func (p *process) ends() {
 	p.t.Helper()
 	p.stop()
-	p.wg.Wait()
-	if err := p.db.Close(); err != nil {
-		p.t.Error(err)
-	}
-	p.db = nil
-	p.lead.Close(p.t.Context())
+	p.end()
+	p.running.Wait()
+	p.leading.Wait()
 	if err := p.node.Release(context.WithoutCancel(p.t.Context())); err != nil {
 		p.t.Error(err)
 	}
@@ -246,7 +272,7 @@ func TestAnotherNodeLeads(t *testing.T) {
 	confirmed := a.fills("first", 40)
 	// a stands still, and does not know that its lease is over.
 	a.stop()
-	a.wg.Wait()
+	a.running.Wait()
 	a.node.until.Store(1 << 62)
 	b := startsFor(t, time.Hour, pg.dsn(), "b", dirB) // nobody leads before its end who waits for that
 	b.leads()
@@ -435,7 +461,7 @@ func TestACancelledWaitForAStandby(t *testing.T) {
 		}
 		put <- err
 	}()
-	go func() { a.wg.Wait(); close(ended) }()
+	go func() { a.running.Wait(); close(ended) }()
 	cancelled := false
 	for running := true; running; {
 		select {
@@ -489,15 +515,54 @@ func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 	confirmed := a.fills("a", 3)
 	a.ends()
 	b := starts(t, pg.dsn(), "b", t.TempDir())
-	b.node.o.Opens = opens("another")
-	for !b.node.Alive() {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if l, leader, err := b.node.tryLead(t.Context(), "main", b.path, store.Options{}.File(), b.node.look); l != nil || err == nil {
-		t.Errorf("%v, %q, %v", l, leader, err)
-	}
-	b.dies()
+	b.key = "another"
+	b.competes()
 	c := starts(t, pg.dsn(), "c", t.TempDir())
 	c.leads()
 	c.has(confirmed)
+	c.ends()
+	if l, err := b.node.take(t.Context(), Shard{Name: "main", Opens: opens("another")}); l != nil || err == nil {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
+// TestMoveAndDrain: a shard goes to another node and back while both run, with all it has, and writers find the new leader.
+func TestMoveAndDrain(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a, b := starts(t, pg.dsn(), "a", t.TempDir()), starts(t, pg.dsn(), "b", t.TempDir())
+	a.leads()
+	confirmed := a.fills("a", 5)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !b.node.Alive() {
+		if sleep(ctx, 10*time.Millisecond) != nil {
+			t.Fatal("no lease")
+		}
+	}
+	b.competes()
+	operator, err := Join(b.node.o) // it has no lease, and asks only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer operator.Close(ctx)
+	if err := operator.Move(ctx, "main", "b"); err != nil {
+		t.Fatal(err)
+	}
+	<-b.led
+	b.has(confirmed)
+	confirmed = append(confirmed, b.fills("b", 5)...)
+	for _, err := range []error{operator.Move(ctx, "main", "nobody"), operator.Move(ctx, "other", "a"), operator.Drain(ctx, "nobody")} {
+		if !errors.Is(err, ErrNobody) {
+			t.Error(err)
+		}
+	}
+	if err := operator.Drain(ctx, "b"); err != nil {
+		t.Fatal(err)
+	}
+	<-a.led
+	a.has(confirmed)
+	if err := operator.Drain(ctx, "a"); !errors.Is(err, ErrNobody) {
+		t.Errorf("the last one is drained: %v", err)
+	}
 }

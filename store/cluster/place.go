@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"slices"
+	"strings"
+)
+
+// bound is how much of the average weight a node leads at most.
+const bound = 1.25
+
+// piece is a shard, as all nodes see it.
+type piece struct {
+	shard  string
+	weight float64 // above 0
+	leader string  // a living node; empty: nobody leads it
+	wanted string  // the node that an operator wants it at; empty: no matter
+}
+
+// order is nodes in the shard's own order (rendezvous hashing): a node that dies does not leave all it led to one other,
+// and nothing else moves.
+func order(shard string, nodes []string) []string {
+	rank := make(map[string]string, len(nodes))
+	for _, node := range nodes {
+		sum := sha256.Sum256([]byte(shard + "\x00" + node))
+		rank[node] = string(sum[:])
+	}
+	return slices.SortedFunc(slices.Values(nodes), func(a, b string) int { return strings.Compare(rank[a], rank[b]) })
+}
+
+// place is in what order the living nodes take each piece that nobody leads: the first at once, each next one a look later.
+// All nodes that see the same come to the same. Nodes that would lead more than bound come last.
+func place(nodes []string, pieces []piece) map[string][]string {
+	turns := make(map[string][]string)
+	if len(nodes) == 0 {
+		return turns
+	}
+	most, load := share(nodes, pieces), loads(pieces)
+	free := slices.DeleteFunc(slices.Clone(pieces), func(p piece) bool { return p.leader != "" })
+	slices.SortFunc(free, func(a, b piece) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), strings.Compare(a.shard, b.shard))
+	})
+	for _, p := range free {
+		of := order(p.shard, nodes)
+		slices.SortStableFunc(of, func(a, b string) int {
+			return cmp.Compare(over(load[a], p.weight, most), over(load[b], p.weight, most))
+		})
+		if at := slices.Index(of, p.wanted); at > 0 {
+			of = slices.Insert(slices.Delete(of, at, at+1), 0, p.wanted)
+		}
+		turns[p.shard] = of
+		load[of[0]] += p.weight
+	}
+	return turns
+}
+
+// over is by how much a node with that load is above most with a further weight. One that leads nothing is never.
+func over(load, weight, most float64) float64 {
+	if load == 0 {
+		return 0
+	}
+	return max(0, load+weight-most)
+}
+
+// share is how much a node leads at most.
+func share(nodes []string, pieces []piece) (sum float64) {
+	for _, p := range pieces {
+		sum += p.weight
+	}
+	return bound * sum / float64(len(nodes))
+}
+
+// loads is what each node leads.
+func loads(pieces []piece) map[string]float64 {
+	load := make(map[string]float64)
+	for _, p := range pieces {
+		if p.leader != "" {
+			load[p.leader] += p.weight
+		}
+	}
+	return load
+}
+
+// surplus is what node leads beyond bound: it keeps those in whose order it comes first, and always one.
+func surplus(node string, nodes []string, pieces []piece) (shards []string) {
+	var led []piece
+	for _, p := range pieces {
+		if p.leader == node {
+			led = append(led, p)
+		}
+	}
+	most, load := share(nodes, pieces), loads(pieces)[node]
+	turn := func(p piece) int { return slices.Index(order(p.shard, nodes), node) }
+	slices.SortStableFunc(led, func(a, b piece) int { return cmp.Compare(turn(b), turn(a)) })
+	for _, p := range led {
+		if load <= most || load == p.weight {
+			break
+		}
+		shards = append(shards, p.shard)
+		load -= p.weight
+	}
+	return shards
+}

@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+)
+
+const (
+	// surplusAfter is how long a node leads more than its share before it gives some of it up.
+	surplusAfter = 10 * time.Minute
+	// fillsAtOnce is how many files a node brings to the end of their logs side by side.
+	fillsAtOnce = 4
+)
+
+// Shard is one that the nodes share. All fields are to be set.
+type Shard struct {
+	Name   string
+	Weight float64 // above 0: its part of what nodes have to do, beside the other shards'
+	Path   string  // of its file at this node
+	File   boltfile.Options
+	// Opens is why this node cannot open the shard's vault, and does not lead it; see Lead.KeepVault.
+	Opens func(ctx context.Context, wrapped []byte) error
+	// Run serves the shard until ctx ends, and returns when its file is closed. context.Cause(ctx) says why it is to end. An
+	// error ends the node.
+	Run func(ctx context.Context, l *Lead) error
+}
+
+// givenUp is the cause of a context that ended because another node is to lead the shard. It still is context.Canceled to
+// whoever asks with errors.Is.
+type givenUp struct{ why string }
+
+func (g givenUp) Error() string { return "another node is to lead: " + g.why }
+
+func (givenUp) Is(err error) bool { return err == context.Canceled }
+
+// leads is what a node does with its shards.
+type leads struct {
+	n       *Node
+	shards  []Shard
+	filling chan struct{}
+	wg      sync.WaitGroup
+
+	// look's own.
+	freeSince map[string]time.Time // when it was first seen without a leader
+	overSince time.Time            // zero: it leads no more than its share
+
+	mu   sync.Mutex
+	held map[string]context.CancelCauseFunc // those that are taken, or led; it ends that
+	said map[string]string                  // the last word of the log on each
+	err  error                              // of a Run
+}
+
+// Lead leads those of shards that fall to this node, until ctx ends: then it returns as soon as all it led are closed. The
+// error is the first of a Run. What goes wrong with the engine is tried again.
+func (n *Node) Lead(ctx context.Context, shards []Shard) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ls := &leads{
+		n: n, shards: shards, filling: make(chan struct{}, fillsAtOnce),
+		held: make(map[string]context.CancelCauseFunc), freeSince: make(map[string]time.Time), said: make(map[string]string),
+	}
+	for {
+		if n.Alive() { // else Run has a word about it
+			if err := ls.look(ctx, cancel); err != nil && ctx.Err() == nil {
+				ls.say("", slog.LevelWarn, "who leads cannot be seen", "err", err)
+			}
+		}
+		if sleep(ctx, lookEvery) != nil {
+			break
+		}
+	}
+	ls.wg.Wait()
+	return ls.err
+}
+
+// look sees what nodes there are and who leads what, begins to take what falls to this node, and gives up what does not.
+func (ls *leads) look(ctx context.Context, failed func()) error {
+	nodes, pieces, err := ls.view(ctx)
+	if err != nil {
+		return err
+	}
+	turns, me := place(nodes, pieces), ls.n.o.Node
+	now := time.Now()
+	for _, s := range ls.shards {
+		at := slices.IndexFunc(pieces, func(p piece) bool { return p.shard == s.Name })
+		turn := slices.Index(turns[s.Name], me)
+		switch p := pieces[at]; {
+		case p.leader != "":
+			delete(ls.freeSince, s.Name)
+			switch {
+			case p.leader != me:
+				ls.say(s.Name, slog.LevelInfo, "another node leads; this one waits", "leader", p.leader)
+			case !ls.holds(s.Name): // it could not be given up, when its Run had ended
+				if err := ls.n.giveUp(ctx, s.Name); err != nil {
+					return err
+				}
+			case !slices.Contains(nodes, me):
+				ls.giveUp(s.Name, "this node is drained")
+			case p.wanted != "" && p.wanted != me && slices.Contains(nodes, p.wanted):
+				ls.giveUp(s.Name, "it is moved to "+p.wanted)
+			}
+		case turn >= 0:
+			since, known := ls.freeSince[s.Name]
+			if !known {
+				since = now
+				ls.freeSince[s.Name] = now
+			}
+			if now.Sub(since) >= time.Duration(turn)*lookEvery {
+				ls.take(ctx, s, failed)
+			}
+		}
+	}
+	given := surplus(me, nodes, pieces)
+	switch {
+	case len(given) == 0:
+		ls.overSince = time.Time{}
+	case ls.overSince.IsZero():
+		ls.overSince = now
+	case now.Sub(ls.overSince) >= surplusAfter:
+		ls.overSince = time.Time{}
+		for _, s := range given {
+			ls.giveUp(s, "this node has led more than its share for ten minutes")
+		}
+	}
+	return nil
+}
+
+// view is the living nodes that lead shards, and all shards. A shard that the engine does not know yet is made.
+func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, err error) {
+	a, err := ls.n.look.exec(ctx, nodesSQL)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, row := range a.cells {
+		nodes = append(nodes, string(row[0]))
+	}
+	if a, err = ls.n.look.exec(ctx, shardsSQL); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range ls.shards {
+		p := piece{shard: s.Name, weight: s.Weight}
+		at := slices.IndexFunc(a.cells, func(row [][]byte) bool { return string(row[0]) == s.Name })
+		if at < 0 {
+			if _, err := ls.n.look.exec(ctx, makeSQL, s.Name); err != nil {
+				return nil, nil, err
+			}
+		} else {
+			p.leader, p.wanted = string(a.cells[at][1]), string(a.cells[at][2])
+		}
+		pieces = append(pieces, p)
+	}
+	return nodes, pieces, nil
+}
+
+// take begins to lead s, unless that has begun. failed is called when its Run fails.
+func (ls *leads) take(ctx context.Context, s Shard, failed func()) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.held[s.Name] != nil {
+		return
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	ls.held[s.Name] = end
+	ls.wg.Go(func() {
+		defer func() {
+			end(nil)
+			ls.mu.Lock()
+			defer ls.mu.Unlock()
+			delete(ls.held, s.Name)
+		}()
+		ls.filling <- struct{}{}
+		l, err := ls.n.take(ctx, s)
+		<-ls.filling
+		switch {
+		case err != nil && ctx.Err() == nil:
+			ls.say(s.Name, slog.LevelWarn, "the shard cannot be led yet", "err", err)
+		case l != nil:
+			if err := l.serve(ctx, s); err != nil {
+				ls.mu.Lock()
+				defer ls.mu.Unlock()
+				ls.err = errors.Join(ls.err, fmt.Errorf("shard %s: %w", s.Name, err))
+				failed()
+			}
+		}
+	})
+}
+
+// giveUp has what this node leads end, for another one.
+func (ls *leads) giveUp(shard, why string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if end := ls.held[shard]; end != nil {
+		end(givenUp{why})
+	}
+}
+
+// holds reports whether this node leads the shard, or is about to.
+func (ls *leads) holds(shard string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.held[shard] != nil
+}
+
+// say has the log say something about a shard, once.
+func (ls *leads) say(shard string, level slog.Level, words string, args ...any) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if all := words + fmt.Sprint(args...); ls.said[shard] != all {
+		ls.said[shard] = all
+		ls.n.o.Log.Log(context.Background(), level, words, append(args, "shard", shard)...)
+	}
+}
+
+// serve serves s until ctx ends, and gives it up.
+func (l *Lead) serve(ctx context.Context, s Shard) error {
+	err := s.Run(ctx, l)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if notGiven := l.node.giveUp(ctx, s.Name); notGiven != nil {
+		l.node.o.Log.Warn("the lead was not given up yet", "shard", s.Name, "err", notGiven)
+	}
+	l.node.leading.Add(-1)
+	return err
+}
+
+// giveUp lets another node lead the shard.
+func (n *Node) giveUp(ctx context.Context, shard string) error {
+	_, err := n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '' WHERE shard = $1 AND leader = $2`, shard, n.me())
+	return err
+}
