@@ -17,7 +17,7 @@ import (
 //
 //	1 byte    version of the form
 //	1 byte    1: it is a base, the whole file, and what was there before goes; else 0
-//	4 bytes   Log.Schema
+//	4 bytes   Format.Schema
 //	56 bytes  the place: term, n, chain, and the digest of all records but this one
 //	…         the changes, in order
 //	4 bytes   CRC-32C over all of that
@@ -42,9 +42,9 @@ type CommitLog interface {
 // Log is a file's log, as its leader knows it.
 type Log struct {
 	To     CommitLog
-	Term   uint64 // grows with every change of leader
+	Term   uint64 // grows with every change of leader; no two leaders ever have the same, whatever the log forgot between them
 	Top    uint64 // the number of its newest entry when the file is opened; 0: it is empty
-	Schema uint32 // of the records
+	Forced bool   // the operator had it made of another file, and what that lacks is not missed
 }
 
 // Place is where in a log a file stands.
@@ -111,15 +111,18 @@ func (p Place) next(term uint64, changes []byte, d Digest) Place {
 	return next
 }
 
-// entry ends the transaction w for the log, and is what is to be appended to it. before is the file's digest as the
-// commit before has it. base: w.recorded is the whole file.
-func (l Log) entry(w *Writer, before Digest, base bool) (Place, []byte, error) {
+// entry ends the transaction w for the log, and is what is to be appended to it. base: w.recorded is the whole file.
+func (f *File) entry(w *Writer, base bool) (Place, []byte, error) {
+	l, before := f.o.CommitLog, f.digest
 	was, err := PlaceOf(w.Tx)
+	if err == nil && was.Term != l.Term {
+		err = w.beginTerm(*l, was.N, base)
+	}
 	if err != nil {
 		return was, nil, err
 	}
-	if base { // whatever the file's own number
-		was.N = l.Top
+	if base { // no number comes twice: neither the log's nor, where the log has lost some, the file's
+		was.N = max(l.Top, was.N)
 	}
 	now := Digest{N: before.N + w.delta.N, Sum: before.Sum + w.delta.Sum}
 	p := was.next(l.Term, w.recorded, besidesPlace(now, w.Tx))
@@ -128,7 +131,7 @@ func (l Log) entry(w *Writer, before Digest, base bool) (Place, []byte, error) {
 	if base {
 		e[1] = 1
 	}
-	e = append(p.append(binary.BigEndian.AppendUint32(e, l.Schema)), w.recorded...)
+	e = append(p.append(binary.BigEndian.AppendUint32(e, f.o.Format.Schema)), w.recorded...)
 	e = binary.BigEndian.AppendUint32(e, entrySum(e))
 	return p, e, w.putPlace(p)
 }
@@ -285,8 +288,9 @@ func replay(t *bolt.Tx, e Entry) error {
 
 // Follower is a file that is brought from one entry of a log to the next, and that nobody else uses. It is for one goroutine.
 type Follower struct {
-	b  *bolt.DB
-	at Place
+	b      *bolt.DB
+	at     Place
+	schema uint32
 }
 
 // Follow opens the file at path, or makes it. ErrDamaged: only a new one can take its place.
@@ -304,7 +308,7 @@ func Follow(path string, o Options) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{b: b}
+	f := &Follower{b: b, schema: o.Format.Schema}
 	if err := b.View(func(t *bolt.Tx) (err error) { f.at, err = PlaceOf(t); return err }); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -315,13 +319,16 @@ func Follow(path string, o Options) (*Follower, error) {
 func (f *Follower) At() Place { return f.at }
 
 // Apply applies entries, in order, all or none, and they are on the disk when it returns. ErrNotNext, ErrDamaged: the file
-// can only be made anew.
+// can only be made anew. ErrNewer: the records of one of them are not known here.
 func (f *Follower) Apply(entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	err := f.b.Update(func(t *bolt.Tx) error {
 		for _, e := range entries {
+			if e.Schema > f.schema {
+				return fmt.Errorf("entry %d: %w (schema %d, this one knows %d)", e.Place.N, ErrNewer, e.Schema, f.schema)
+			}
 			if err := replay(t, e); err != nil {
 				return err
 			}
@@ -332,6 +339,12 @@ func (f *Follower) Apply(entries ...Entry) error {
 		f.at = entries[len(entries)-1].Place
 	}
 	return err
+}
+
+// History is where the file stands, and how it came there.
+func (f *Follower) History() (h History, err error) {
+	err = f.b.View(func(t *bolt.Tx) error { h, err = historyOf(t); return err })
+	return h, err
 }
 
 // Close lets go of the file.
@@ -367,7 +380,7 @@ func (w *Writer) recordAll() error {
 }
 
 // enterLog appends the whole file to its log, unless it is as the newest entry left it. So a file goes on that is ahead of
-// its log, or whose log is another one: whoever opens it has judged that.
+// its log, or whose log is another one: whoever opens it has judged that. A base may leave numbers out before it.
 func (f *File) enterLog() error {
 	b, err := f.begin(true)
 	if err != nil {

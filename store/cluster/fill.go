@@ -103,12 +103,16 @@ func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, t
 		next := f.At().N + 1
 		got.entries = slices.DeleteFunc(got.entries, func(e boltfile.Entry) bool { return e.Place.N < next })
 		switch {
-		case got.oldest > next:
-			return errTrimmed
 		case len(got.entries) == 0 && got.err != nil:
 			return got.err
-		case len(got.entries) == 0 || got.entries[0].Place.N != next:
+		case len(got.entries) > 0 && (got.entries[0].Place.N == next || got.entries[0].Base): // before a base, numbers may be left out
+		case got.oldest > next:
+			return errTrimmed
+		default:
 			return fmt.Errorf("entry %d of the log is missing", next)
+		}
+		if err := hasAll(f, got.entries); err != nil {
+			return err
 		}
 		if err := f.Apply(got.entries...); err != nil {
 			return err
@@ -118,37 +122,29 @@ func (n *Node) advance(ctx context.Context, name string, f *boltfile.Follower, t
 	return nil
 }
 
-// adopt opens the file at path as this node's copy, if it is on the log's chain. Else it is set aside, or dropped if it is
-// merely so far behind that the log does not have its entry any more.
-func (n *Node) adopt(ctx context.Context, c *warmCopy, name, path string, o boltfile.Options, s shard) error {
-	f, err := boltfile.Follow(path, o)
-	if errors.Is(err, boltfile.ErrDamaged) {
-		return n.setAside(path, err.Error())
-	}
-	if err != nil {
-		return err
-	}
-	at := f.At()
-	all, err := n.news(ctx, want{name, max(at.N, 1) - 1, max(at.N, 1)})
-	why := ""
-	if err == nil {
-		why = strange(at, s.top, all[name])
-	}
-	if err == nil && why == whyTrimmed {
-		var behind bool
-		if behind, err = n.isBehind(ctx, name, at); behind {
-			n.o.Log.Info("this node's file is older than the log: it is filled anew", "shard", name, "entry", at.N, "log from", all[name].oldest)
-			return errors.Join(f.Close(), os.Remove(path))
+// errElsewhere: the log went on without something that the file has.
+var errElsewhere = errors.New(string(elsewhere))
+
+// hasAll is errElsewhere if there is a base among entries that lacks something f has.
+func hasAll(f *boltfile.Follower, entries []boltfile.Entry) error {
+	for _, e := range entries {
+		if !e.Base || f.At().N == 0 {
+			continue
+		}
+		had, err1 := f.History()
+		now, err2 := e.History()
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		if had.Misses(now) > 0 {
+			return errElsewhere
 		}
 	}
-	switch {
-	case err != nil:
-		return errors.Join(err, f.Close())
-	case why != "":
-		return errors.Join(f.Close(), n.setAside(path, why))
-	}
-	c.file = f
 	return nil
+}
+
+func newerSchema(s shard, of Shard) error {
+	return fmt.Errorf("%w (schema %d, this one knows %d): this node neither copies nor leads until it has that version", boltfile.ErrNewer, s.schema, of.File.Format.Schema)
 }
 
 // setAside gives the file at path another name.
@@ -161,42 +157,10 @@ func (n *Node) setAside(path, why string) error {
 	return nil
 }
 
-const whyTrimmed = "the log no longer has its entry"
-
-func ahead(at, top uint64) string {
-	return fmt.Sprintf("the log ends with entry %d, and the file has %d more: the engine has lost what it had confirmed, or nobody was told of them", top, at-top)
-}
-
-func another(at uint64) string { return fmt.Sprintf("its entry %d is another one than the log's", at) }
-
-// strange says why a file that is at p is not one that the log continues, which ends with entry top, and of which got has
-// entry p.N; empty: it is one.
-func strange(p boltfile.Place, top uint64, got news) string {
-	switch {
-	case p.N == 0:
-		return "it never was in this cluster"
-	case p.N > top:
-		return ahead(p.N, top)
-	case got.oldest > p.N:
-		return whyTrimmed
-	case len(got.entries) == 0 || got.entries[0].Place != p:
-		return another(p.N)
-	}
-	return ""
-}
-
-// isBehind reports whether the log had the entry that a file ends with: then others have all that the file has.
-func (n *Node) isBehind(ctx context.Context, name string, p boltfile.Place) (bool, error) {
-	a, err := n.look.exec(ctx, behindSQL, name, p.Term, p.N)
-	return err == nil && string(a.cells[0][0]) == "true", err
-}
-
-// behindSQL: the leader of that term began below the entry, and the one after it not below.
-const behindSQL = `SELECT (EXISTS (SELECT FROM hermes_connector.lead WHERE shard = $1 AND term = $2::bigint AND top < $3::bigint)
-	AND NOT EXISTS (SELECT FROM hermes_connector.lead WHERE shard = $1 AND term > $2::bigint AND top < $3::bigint))::text`
-
-// makeAnew makes the file at path of the newest snapshot that is sound, and the log behind it.
-func (n *Node) makeAnew(ctx context.Context, name, path string, o boltfile.Options, s shard) (*boltfile.Follower, error) {
+// makeAnew makes the shard's file of the newest snapshot that is sound, and the log behind it. Of a file that is there, had is
+// the history, and why says why it cannot be used: it is dropped if it is merely behind, else set aside.
+func (n *Node) makeAnew(ctx context.Context, of Shard, s shard, had boltfile.History, why verdict) (*boltfile.Follower, error) {
+	name, path := of.Name, of.Path
 	if err := files.RemoveLeftovers(filepath.Dir(path), boltfile.Leftovers(path)); err != nil {
 		return nil, err
 	}
@@ -211,7 +175,20 @@ func (n *Node) makeAnew(ctx context.Context, name, path string, o boltfile.Optio
 		if err := errors.Join(err1, err2); err != nil {
 			return nil, err
 		}
-		f, err := n.makeOf(ctx, name, path, o, id, parts, s)
+		f, err := n.makeOf(ctx, of, s, id, parts, func(now boltfile.History) error {
+			lost := had.Misses(now)
+			switch {
+			case why == "":
+				return nil
+			case why == tooOld && lost == 0:
+				n.o.Log.Info("this node's file was older than the log: it is filled anew", "shard", name, "entry", had.N)
+				return nil
+			}
+			if had.N > 0 {
+				n.nameLost(ctx, had, lost, of)
+			}
+			return n.setAside(path, string(why))
+		})
 		switch {
 		case err == nil:
 			return f, nil
@@ -225,8 +202,9 @@ func (n *Node) makeAnew(ctx context.Context, name, path string, o boltfile.Optio
 	return nil, all
 }
 
-// makeOf makes the file at path of one snapshot. ErrDamaged: it cannot be made of that.
-func (n *Node) makeOf(ctx context.Context, name, path string, o boltfile.Options, id, parts uint64, s shard) (f *boltfile.Follower, err error) {
+// makeOf makes the shard's file of one snapshot; whole is asked before it gets its name. ErrDamaged: it cannot be made of that.
+func (n *Node) makeOf(ctx context.Context, of Shard, s shard, id, parts uint64, whole func(boltfile.History) error) (f *boltfile.Follower, err error) {
+	name, path := of.Name, of.Path
 	err = files.Aside(path, boltfile.Leftovers(path), func(to *os.File) error {
 		_, err := io.Copy(to, &partReader{from: func(sql string, args ...any) (answer, error) { return n.look.exec(ctx, sql, args...) },
 			shard: name, kind: kindSnap, id: id, parts: parts, missing: boltfile.ErrDamaged})
@@ -237,7 +215,7 @@ func (n *Node) makeOf(ctx context.Context, name, path string, o boltfile.Options
 				return err
 			}
 		}
-		if f, err = boltfile.Follow(made, o); err != nil {
+		if f, err = boltfile.Follow(made, of.File); err != nil {
 			return err
 		}
 		if at := f.At().N; at != id {
@@ -247,6 +225,13 @@ func (n *Node) makeOf(ctx context.Context, name, path string, o boltfile.Options
 		case errors.Is(err, errTrimmed), errors.Is(err, boltfile.ErrNotNext):
 			return fmt.Errorf("%w: %w", boltfile.ErrDamaged, err)
 		case err != nil:
+			return err
+		}
+		now, err := f.History()
+		if err == nil {
+			err = whole(now)
+		}
+		if err != nil {
 			return err
 		}
 		return files.Replace(made, path, "")

@@ -3,46 +3,19 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"os"
-	"slices"
-	"strings"
+	"fmt"
 	"sync"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
-
-// Lag is how far a file that this node keeps of a shard is behind the log, as it was seen last.
-type Lag struct {
-	Shard  string        `json:"shard"`
-	N      uint64        `json:"n"`      // the entry it ends with
-	Behind uint64        `json:"behind"` // entries
-	For    time.Duration `json:"for"`    // since when it is behind; 0: it is not
-}
 
 // warmCopy is this node's file of a shard that it does not lead.
 type warmCopy struct {
 	mu   sync.Mutex         // guards the fields below, and the file; held as long as it is read from the engine
 	file *boltfile.Follower // nil: it is not open
 	lent bool               // this node leads, and has the file open
-
-	seen  sync.Mutex // guards the fields below
-	lag   Lag
-	level time.Time // when it was last not behind
-}
-
-// note remembers where the open file and its log are.
-func (c *warmCopy) note(name string, top uint64) {
-	at := c.file.At().N
-	c.seen.Lock()
-	defer c.seen.Unlock()
-	c.lag = Lag{Shard: name, N: at, Behind: top - min(at, top)}
-	if c.lag.Behind == 0 || c.level.IsZero() {
-		c.level = time.Now()
-	}
 }
 
 // shut lets go of the file. c.mu must be held.
@@ -52,9 +25,6 @@ func (c *warmCopy) shut() error {
 	}
 	err := c.file.Close()
 	c.file = nil
-	c.seen.Lock()
-	defer c.seen.Unlock()
-	c.lag, c.level = Lag{}, time.Time{}
 	return err
 }
 
@@ -74,9 +44,6 @@ func (n *Node) shutCopies() (err error) {
 func (n *Node) copyOf(name string) *warmCopy {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.copies == nil {
-		n.copies = make(map[string]*warmCopy)
-	}
 	if n.copies[name] == nil {
 		n.copies[name] = &warmCopy{}
 	}
@@ -96,35 +63,6 @@ func (c *warmCopy) back() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lent = false
-}
-
-// Lag is how far the copies are that this node keeps now, by shard. The node's row shows it to the others, as old as
-// the renewal of its lease.
-func (n *Node) Lag() []Lag {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := []Lag{}
-	for _, c := range n.copies {
-		c.seen.Lock()
-		if l := c.lag; l.N > 0 {
-			if l.Behind > 0 {
-				l.For = time.Since(c.level)
-			}
-			all = append(all, l)
-		}
-		c.seen.Unlock()
-	}
-	slices.SortFunc(all, func(a, b Lag) int { return strings.Compare(a.Shard, b.Shard) })
-	return all
-}
-
-// lags is Lag as it stands in the node's row.
-func (n *Node) lags() string {
-	b, err := json.Marshal(n.Lag())
-	if err != nil {
-		panic(err) // strings and numbers
-	}
-	return string(b)
 }
 
 // follow brings this node's copies of shards, which others lead, to the ends of their logs: with one query for all of them,
@@ -150,7 +88,7 @@ func (n *Node) follow(ctx context.Context, shards ...Shard) (err error) {
 		}
 		row, seeErr := n.seen(ctx, s.Name)
 		if seeErr == nil {
-			seeErr = n.fill(ctx, s, row)
+			_, seeErr = n.fill(ctx, s, row)
 		}
 		err = errors.Join(err, seeErr)
 	}
@@ -165,58 +103,81 @@ func (n *Node) caughtUp(ctx context.Context, s Shard, got news) error {
 	if c.file == nil { // who leads it now opens it
 		return nil
 	}
-	return n.settled(c, s.Name, s.Path, got.top, got.chain, n.advance(ctx, s.Name, c.file, got.top, &got))
+	err := n.settled(c, s, got.top, got.chain, n.advance(ctx, s.Name, c.file, got.top, &got))
+	if err == nil {
+		n.isAt(s.Name, c.file.At().N)
+	}
+	return err
 }
 
-// fill brings the file at path to entry s.top. A file that is not on the log's chain is set aside. Where there is no log yet,
-// the file stays as it is: its first entry will be the whole of it.
-func (n *Node) fill(ctx context.Context, of Shard, s shard) error {
-	name, path, o := of.Name, of.Path, of.File
-	if s.top == 0 {
-		return nil
+// fill brings the shard's file to entry s.top, and returns which it is at then. A file that is not on the log's chain is set
+// aside. One that has more than the log, or that comes before there is a log, stays as it is: its next entry will be the whole
+// of it.
+func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err error) {
+	if s.schema > uint64(of.File.Format.Schema) {
+		return 0, newerSchema(s, of)
 	}
-	c := n.copyOf(name)
+	c := n.copyOf(of.Name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lent {
-		return nil
+		return 0, nil
 	}
-	if c.file == nil && files.Exists(path) {
-		if err := n.adopt(ctx, c, name, path, o, s); err != nil {
-			return err
+	defer func() {
+		if err == nil {
+			n.isAt(of.Name, at)
+		}
+	}()
+	var had boltfile.History
+	var why verdict
+	there := files.Exists(of.Path)
+	if s.top == 0 {
+		if c.file != nil {
+			return c.file.At().N, nil
+		}
+		if there {
+			had, _ = boltfile.HistoryAt(of.Path, of.File) // whatever is wrong with it, its start says
+		}
+		return had.N, nil
+	}
+	if c.file == nil && there {
+		had, why, err = n.strange(ctx, of, s)
+		switch {
+		case err != nil:
+			return 0, err
+		case why == "" && had.N > s.top:
+			return had.N, nil
+		case why == "":
+			if c.file, err = boltfile.Follow(of.Path, of.File); err != nil {
+				return 0, err
+			}
 		}
 	}
-	var err error
-	if c.file == nil {
-		c.file, err = n.makeAnew(ctx, name, path, o, s)
+	if c.file != nil {
+		err = n.advance(ctx, of.Name, c.file, s.top, nil)
 	} else {
-		err = n.advance(ctx, name, c.file, s.top, nil)
+		c.file, err = n.makeAnew(ctx, of, s, had, why)
 	}
-	return n.settled(c, name, path, s.top, s.chain, err)
+	if err = n.settled(c, of, s.top, s.chain, err); err != nil {
+		return 0, err
+	}
+	return c.file.At().N, nil
 }
 
-// settled ends an attempt to bring the copy to entry top, with err. A file that the log does not continue is set aside, and
-// one that is so far behind that the log has no more what it lacks is dropped: the next attempt makes it anew.
-func (n *Node) settled(c *warmCopy, name, path string, top uint64, chain []byte, err error) error {
+// settled ends an attempt to bring the copy to entry top, with err. A file that cannot be brought there is closed: the next
+// attempt judges it anew. One that somebody changed besides the log is set aside.
+func (n *Node) settled(c *warmCopy, of Shard, top uint64, chain []byte, err error) error {
 	if c.file == nil {
 		return err
 	}
 	at := c.file.At()
 	switch {
-	case errors.Is(err, errTrimmed): // until here the log had what the file has
-		return errors.Join(err, c.shut(), os.Remove(path))
-	case errors.Is(err, boltfile.ErrNotNext), errors.Is(err, boltfile.ErrDamaged): // somebody changed it besides the log
-		return errors.Join(err, c.shut(), n.setAside(path, err.Error()))
-	case err != nil:
-		c.note(name, top)
-		return err
-	case at.N > top:
-		err = errors.New(ahead(at.N, top))
-	case !bytes.Equal(at.Chain[:], chain):
-		err = errors.New(another(at.N))
-	default:
-		c.note(name, top)
-		return nil
+	case errors.Is(err, boltfile.ErrNotNext), errors.Is(err, boltfile.ErrDamaged):
+		return errors.Join(err, c.shut(), n.setAside(of.Path, err.Error()))
+	case errors.Is(err, errTrimmed), errors.Is(err, errElsewhere):
+		return errors.Join(err, c.shut())
+	case err == nil && (at.N != top || !bytes.Equal(at.Chain[:], chain)):
+		return errors.Join(fmt.Errorf("the file is at entry %d, the log at %d", at.N, top), c.shut())
 	}
-	return errors.Join(err, c.shut(), n.setAside(path, err.Error()))
+	return err
 }
