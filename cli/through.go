@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -167,8 +168,8 @@ func (w *waiting) bounded(l net.Listener) net.Listener {
 func finder(node *cluster.Node, cfg *config.Config) func(context.Context) (through.Leader, error) {
 	var known through.Leader // its key is cfg's vault's, which a passphrase takes a while to open
 	return func(ctx context.Context) (through.Leader, error) {
-		name, run, url, err := node.Leader(ctx, shardName)
-		l := through.Leader{Name: name, Run: run, URL: url}
+		name, run, address, err := node.Leader(ctx, shardName)
+		l := through.Leader{Name: name, Run: run, URL: address}
 		switch {
 		case err != nil:
 			return through.Leader{}, fmt.Errorf("who leads is not known: %w", err)
@@ -176,7 +177,7 @@ func finder(node *cluster.Node, cfg *config.Config) func(context.Context) (throu
 			return l, nil
 		case name == cfg.Cluster.Node:
 			return l, errors.New("this node begins to lead")
-		case url == "":
+		case address == "":
 			return l, fmt.Errorf("node %s leads, and does not say where it can be reached: set advertise under [cluster] there", name)
 		case known.Run == run:
 			l.Key = known.Key
@@ -240,4 +241,17 @@ func nodeTLS(own *tls.Config, host string) *tls.Config {
 			return err
 		},
 	}
+}
+
+// advertisedTLS is how other nodes judge the certificate at cfg's advertise.
+func advertisedTLS(cfg *config.Config) *tls.Config {
+	u, err := url.Parse(cfg.Cluster.Advertise)
+	if err != nil || u.Scheme != "https" {
+		return nil
+	}
+	var own *tls.Config // unless it cannot be read, which is said elsewhere
+	if cfg.TLS.On() {
+		own, _ = server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, nil)
+	}
+	return nodeTLS(own, u.Hostname())
 }

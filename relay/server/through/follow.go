@@ -184,7 +184,7 @@ func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = t.url.Scheme, t.url.Host
-			p.Out.URL.RawQuery = p.In.URL.RawQuery // of which it drops what it cannot read
+			p.Out.URL.RawQuery = p.In.URL.RawQuery    // of which it drops what it cannot read
 			for _, name := range binding(f.o.Bound) { // some of which it strips
 				delete(p.Out.Header, name)
 				if said := p.In.Header.Values(name); len(said) > 0 {
