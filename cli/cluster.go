@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -36,28 +37,11 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
 		return err
 	}
-	node, err := cluster.Join(clusterOptions(cfg, log))
+	node, leave, err := joined(ctx, clusterOptions(cfg, log))
 	if err != nil {
 		return err
 	}
-	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := node.Run(running); err != nil {
-			log.Error("this process ends: it may no longer lead", "err", err)
-			os.Exit(exitFenced)
-		}
-	})
-	defer func() {
-		end()
-		wg.Wait()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := node.Release(ctx); err != nil {
-			log.Warn("the lease was not given up: another node waits for its end", "err", err)
-		}
-		node.Close(ctx)
-	}()
+	defer leave()
 	waits := &waiting{s: s, cfg: cfg, log: log}
 	if err := waits.begin(); err != nil {
 		return err
@@ -84,6 +68,68 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 
 func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
 	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log}
+}
+
+// joined makes this process a node, until leave is called.
+func joined(ctx context.Context, o cluster.Options) (node *cluster.Node, leave func(), err error) {
+	node, err = cluster.Join(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := node.Run(running); err != nil {
+			o.Log.Error("this process ends: it may no longer lead", "err", err)
+			os.Exit(exitFenced)
+		}
+	})
+	return node, func() {
+		end()
+		wg.Wait()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := node.Release(ctx); err != nil {
+			o.Log.Warn("the lease was not given up: another node waits for its end", "err", err)
+		}
+		node.Close(ctx)
+	}, nil
+}
+
+// replaceShard has change put another database in the place of the shard's, which is in a folder of its own meanwhile, and
+// gives that to all nodes. It takes the lead by force, and is a node of its own: a server of this machine may run.
+func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, change func(database string) error) (err error) {
+	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(cfg.DataDir, why+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	o := clusterOptions(cfg, a.warnings())
+	o.Node += "/" + why
+	node, leave, err := joined(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	database := filepath.Join(dir, filepath.Base(cfg.Database()))
+	a.say("taking the lead from the node that has it, and waiting until that has ended")
+	lead, err := node.Force(ctx, cluster.Shard{Name: shardName, Path: database, File: storeOptions(cfg, true, a.warnings()).File()}, why)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lead.GiveUp(context.WithoutCancel(ctx))) }()
+	if err := change(database); err != nil {
+		return err
+	}
+	m := &membership{node, lead}
+	db, err := store.Open(database, store.Options{Log: a.warnings(), CommitLog: m.log()})
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.keepVault(ctx, db), db.Close())
 }
 
 // leads reports whether what is done for the shard may be done by this process; a process that is alone always may.

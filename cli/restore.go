@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ func newRestoreCmd(a *app) *cobra.Command {
 server first. The former database is kept beside the new one under another name. The list of messages
 already seen is taken from it, so that messages delivered since then are not delivered again.
 
+In a cluster this is done at any node: it takes the lead from whichever has it, and all nodes go on with FILE.
+
 With --salvage FILE may be damaged, and may be the database itself: every readable record is copied, and
 the others are listed.`,
 		Args: cobra.ExactArgs(1),
@@ -43,14 +46,18 @@ the others are listed.`,
 		if err != nil {
 			return err
 		}
-		if cfg.Cluster.On() {
-			return errOneNode(cfg)
-		}
 		var got restoredHere
-		if got.Restored, err = a.restore(cmd.Context(), cfg, args[0], *identity, *salvage); err != nil {
+		replace := a.restore
+		if cfg.Cluster.On() {
+			replace = a.restoreShard
+		}
+		if got.Restored, err = replace(cmd.Context(), cfg, args[0], *identity, *salvage); err != nil {
 			return err
 		}
-		unopened := a.unopened(cmd.Context(), cfg)
+		var unopened error
+		if !cfg.Cluster.On() { // it was looked at before the others got it
+			unopened = a.unopened(cmd.Context(), cfg.Database(), cfg)
+		}
 		if unopened != nil {
 			got.KeyFault = unopened.Error()
 		}
@@ -73,8 +80,8 @@ type restoredHere struct {
 }
 
 // unopened is why the restored database cannot be used as it is: most often the vault's key is missing.
-func (a *app) unopened(ctx context.Context, cfg *config.Config) (err error) {
-	db, err := store.Open(cfg.Database(), store.Options{Log: a.warnings()})
+func (a *app) unopened(ctx context.Context, path string, cfg *config.Config) (err error) {
+	db, err := store.Open(path, store.Options{Log: a.warnings()})
 	if err != nil {
 		return err
 	}
@@ -92,21 +99,55 @@ func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity st
 	case f.client != nil:
 		return got, errors.New("the server is running: stop it first")
 	}
-	r, err := backup.Open(path, identity)
-	if errors.Is(err, backup.ErrEncrypted) {
-		return got, fmt.Errorf("%s is encrypted: name the age key file with --identity", path)
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return got, fmt.Errorf("data folder: %w", err)
 	}
+	r, err := openBackup(path, identity)
 	if err != nil {
 		return got, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return got, fmt.Errorf("data folder: %w", err)
+	return restoreTo(cfg.Database(), r, salvage)
+}
+
+func openBackup(path, identity string) (io.ReadCloser, error) {
+	r, err := backup.Open(path, identity)
+	if errors.Is(err, backup.ErrEncrypted) {
+		err = fmt.Errorf("%s is encrypted: name the age key file with --identity", path)
 	}
+	return r, err
+}
+
+func restoreTo(database string, r io.Reader, salvage bool) (restore.Restored, error) {
 	if salvage {
-		return restore.Salvage(cfg.Database(), r, store.Options{})
+		return restore.Salvage(database, r, store.Options{})
 	}
-	return restore.Restore(cfg.Database(), r, store.Options{})
+	return restore.Restore(database, r, store.Options{})
+}
+
+// restoreShard is restore for all nodes of a cluster. This node's own file is left alone: like the others' it becomes the new
+// database by the log.
+func (a *app) restoreShard(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got restore.Restored, err error) {
+	r, err := openBackup(path, identity)
+	if err != nil {
+		return got, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	err = a.replaceShard(ctx, cfg, "restore", func(database string) (err error) {
+		if got, err = restoreTo(database, r, salvage); err != nil {
+			return err
+		}
+		if err := a.unopened(ctx, database, cfg); err != nil {
+			return fmt.Errorf("nothing is restored, for no node could open its vault: %w", err)
+		}
+		if got.Kept != "" {
+			kept := filepath.Join(cfg.DataDir, filepath.Base(got.Kept))
+			err = os.Rename(got.Kept, kept)
+			got.Kept = kept
+		}
+		return err
+	})
+	return got, err
 }
 
 func tellRestored(w io.Writer, what string, got restoredHere) {

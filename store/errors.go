@@ -42,7 +42,7 @@ var (
 	// ErrLocked: another process has the file open.
 	ErrLocked = boltfile.ErrLocked
 	// ErrNewer: this version does not know the file's form.
-	ErrNewer = errors.New("another version of hermes-connector wrote it")
+	ErrNewer = boltfile.ErrNewer
 	// ErrDamaged: a file or a record is not what was once written.
 	ErrDamaged = boltfile.ErrDamaged
 )

@@ -30,22 +30,17 @@ type Options struct {
 	// BeforeSync, if set, is called when all of a commit is written and nothing of it synced. Tests cut
 	// the power there.
 	BeforeSync func()
-	// CommitLog, if set, is where every commit is stored besides the file; its Schema is set here.
+	// CommitLog, if set, is where every commit is stored besides the file.
 	CommitLog *boltfile.Log
 }
 
 // File are o for the file, complete as far as it is opened by nobody but who asks.
 func (o Options) File() boltfile.Options {
 	o = o.withDefaults()
-	if o.CommitLog != nil {
-		of := *o.CommitLog
-		of.Schema = uint32(1 + len(migrations()))
-		o.CommitLog = &of
-	}
 	return boltfile.Options{
 		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact,
 		Now: o.Now, Log: o.Log, OpenFile: o.OpenFile, BeforeSync: o.BeforeSync, CommitLog: o.CommitLog,
-		Format: boltfile.Format{Fill: initialise},
+		Format: boltfile.Format{Schema: uint32(1 + len(migrations())), Fill: initialise},
 	}
 }
 

@@ -55,6 +55,7 @@ type Options struct {
 
 // Format is what the owner of the records knows.
 type Format struct {
+	Schema uint32 // the version of the records that Prepare brings a file to; entries of a log name it
 	// Fill makes an empty file a database.
 	Fill func(*bolt.Tx) error
 	// Prepare brings the file to the current version and deals with its damaged records, before anybody

@@ -15,6 +15,8 @@ var (
 	ErrLocked = errors.New("another hermes-connector holds the database")
 	// ErrDamaged: a file or a record is not what was once written.
 	ErrDamaged = errors.New("the database is damaged")
+	// ErrNewer: this version does not know the form of the records.
+	ErrNewer = errors.New("another version of hermes-connector wrote it")
 	// ErrUnread is the cause of ErrFailed when a read failed: as final as a write.
 	ErrUnread = errors.New("the disk does not give back a page of the file")
 )

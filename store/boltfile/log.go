@@ -18,7 +18,7 @@ import (
 //
 //	1 byte    version of the form
 //	1 byte    1: it is a base, the whole file, and what was there before goes; else 0
-//	4 bytes   Log.Schema
+//	4 bytes   Format.Schema
 //	56 bytes  the place: term, n, chain, and the digest of all records but this one
 //	…         the changes, in order
 //	4 bytes   CRC-32C over all of that
@@ -43,9 +43,9 @@ type CommitLog interface {
 // Log is a file's log, as its leader knows it.
 type Log struct {
 	To     CommitLog
-	Term   uint64 // grows with every change of leader
+	Term   uint64 // grows with every change of leader; no two leaders ever have the same, whatever the log forgot between them
 	Top    uint64 // the number of its newest entry when the file is opened; 0: it is empty
-	Schema uint32 // of the records
+	Forced bool   // the operator had it made of another file, and what that lacks is not missed
 }
 
 // Place is where in a log a file stands.
@@ -112,15 +112,18 @@ func (p Place) next(term uint64, changes []byte, d Digest) Place {
 	return next
 }
 
-// entry ends the transaction w for the log, and is what is to be appended to it. before is the file's digest as the
-// commit before has it. base: w.recorded is the whole file.
-func (l Log) entry(w *Writer, before Digest, base bool) (Place, []byte, error) {
+// entry ends the transaction w for the log, and is what is to be appended to it. base: w.recorded is the whole file.
+func (f *File) entry(w *Writer, base bool) (Place, []byte, error) {
+	l, before := f.o.CommitLog, f.digest
 	was, err := PlaceOf(w.Tx)
+	if err == nil && was.Term != l.Term {
+		err = w.beginTerm(*l, was.N, base)
+	}
 	if err != nil {
 		return was, nil, err
 	}
-	if base { // whatever the file's own number
-		was.N = l.Top
+	if base { // no number comes twice: neither the log's nor, where the log has lost some, the file's
+		was.N = max(l.Top, was.N)
 	}
 	now := Digest{N: before.N + w.delta.N, Sum: before.Sum + w.delta.Sum}
 	p := was.next(l.Term, w.recorded, besidesPlace(now, w.Tx))
@@ -129,7 +132,7 @@ func (l Log) entry(w *Writer, before Digest, base bool) (Place, []byte, error) {
 	if base {
 		e[1] = 1
 	}
-	e = append(p.append(binary.BigEndian.AppendUint32(e, l.Schema)), w.recorded...)
+	e = append(p.append(binary.BigEndian.AppendUint32(e, f.o.Format.Schema)), w.recorded...)
 	e = binary.BigEndian.AppendUint32(e, entrySum(e))
 	return p, e, w.putPlace(p)
 }
@@ -283,7 +286,7 @@ func Replay(b *bolt.DB, e Entry) error {
 
 // CatchUp brings the file at path, which nobody else uses, to the end of a log; a file that is not there is made. from
 // gives the entries from number n on, in order. An error leaves the file at the entry before the one that failed; with
-// ErrNotNext or ErrDamaged it can only be made anew.
+// ErrNotNext or ErrDamaged it can only be made anew. ErrNewer: that entry's records are not known here.
 func CatchUp(path string, o Options, from func(n uint64) iter.Seq2[[]byte, error]) (at Place, err error) {
 	if files.Exists(path) {
 		if _, err := Adopt(path); err != nil {
@@ -303,6 +306,9 @@ func CatchUp(path string, o Options, from func(n uint64) iter.Seq2[[]byte, error
 		var e Entry
 		if err == nil {
 			e, err = ParseEntry(raw)
+		}
+		if err == nil && e.Schema > o.Format.Schema {
+			err = fmt.Errorf("entry %d: %w (schema %d, this one knows %d)", e.Place.N, ErrNewer, e.Schema, o.Format.Schema)
 		}
 		if err == nil {
 			err = Replay(b, e)
@@ -345,7 +351,7 @@ func (w *Writer) recordAll() error {
 }
 
 // enterLog appends the whole file to its log, unless it is as the newest entry left it. So a file goes on that is ahead of
-// its log, or whose log is another one: whoever opens it has judged that.
+// its log, or whose log is another one: whoever opens it has judged that. A base may leave numbers out before it.
 func (f *File) enterLog() error {
 	b, err := f.begin(true)
 	if err != nil {

@@ -31,6 +31,7 @@ func optionsWith(l *logtest.Log) boltfile.Options {
 	o := boltfile.Options{
 		MaxSize: 16 << 20, LockTimeout: time.Millisecond, Now: time.Now, Log: slog.New(slog.DiscardHandler), OpenFile: os.OpenFile,
 		Format: boltfile.Format{
+			Schema: 1,
 			Fill: func(t *bolt.Tx) error {
 				_, err := t.CreateBucket([]byte(boltfile.MetaBucket))
 				return err
@@ -40,7 +41,7 @@ func optionsWith(l *logtest.Log) boltfile.Options {
 		},
 	}
 	if l != nil {
-		o.CommitLog = &boltfile.Log{To: l, Term: 3, Schema: 1, Top: l.Len()}
+		o.CommitLog = &boltfile.Log{To: l, Term: 3, Top: l.Len()}
 	}
 	return o
 }

@@ -157,7 +157,7 @@ func (f *File) finish(t *Writer, base bool) (err error) {
 	var entry []byte
 	place := f.place
 	if f.o.CommitLog != nil {
-		if place, entry, err = f.o.CommitLog.entry(t, f.digest, base); err != nil {
+		if place, entry, err = f.entry(t, base); err != nil {
 			return err
 		}
 	}

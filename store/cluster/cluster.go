@@ -14,6 +14,8 @@
 //  3. A node counts its lease from when it sent the last confirmed renewal, by a clock that goes on while the machine
 //     sleeps, and has ended (Alive) before the engine's own clock lets another one lead.
 //  4. Nothing is mended: a file that is not on the log's chain is set aside and named, and filled anew.
+//  5. What the engine has lost of what it had confirmed is brought back by whoever has most of it, or named (back.go).
+//  6. No node copies or leads records of a schema that it does not know.
 //
 // Statements run alone, unnamed and outside transaction blocks, so PgBouncer may stand between.
 package cluster
@@ -24,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +63,11 @@ type Node struct {
 
 	until   atomic.Int64 // on the clock of now: the node has ended then; 0: it has no lease
 	leading atomic.Int32 // how many shards it leads, or is about to
+	led     atomic.Int32 // how many the engine has confirmed
+
+	mu     sync.Mutex
+	places map[string]uint64    // by shard: the entry its file is at; other nodes see it
+	waits  map[string]time.Time // by shard: until then for a node that has more; see back.go
 }
 
 // Join makes a node. It does nothing before it is run; the error is of the DSN.
@@ -76,7 +84,7 @@ func Join(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{o: o, run: rand.Text(), beat: beat, logs: logs, look: look}, nil
+	return &Node{o: o, run: rand.Text(), beat: beat, logs: logs, look: look, places: make(map[string]uint64), waits: make(map[string]time.Time)}, nil
 }
 
 // Close lets go of the engine, after Run and Lead.
@@ -89,8 +97,10 @@ func (n *Node) Close(ctx context.Context) {
 // tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, drained text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL) WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, drained text NOT NULL DEFAULT '',
+		places text NOT NULL, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
+	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL,
+		schema bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT clock_timestamp(), why text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
 	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`, // much of it is sealed, and not worth compressing
 	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,
@@ -111,9 +121,10 @@ func now() time.Duration {
 // Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
 func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
 
-const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond')
-	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until
-	WHERE node.run = excluded.run OR node.until < clock_timestamp()`
+const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5)
+	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places
+	WHERE node.run = excluded.run OR node.until < clock_timestamp()
+	RETURNING (SELECT count(*) FROM hermes_connector.shard WHERE leader = $1 || '/' || $2)::text`
 
 // errTaken: the node's name is another process's.
 var errTaken = errors.New("another process has this node's name, or had it until just now; a name belongs to one process")
@@ -121,12 +132,17 @@ var errTaken = errors.New("another process has this node's name, or had it until
 // renew renews the lease. Its confirmation proves that whatever was stored before is as safe as the engine makes things.
 func (n *Node) renew(ctx context.Context) error {
 	sent := now()
-	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds())
+	led := n.led.Load()
+	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), n.allPlaces())
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease: %w", err)
 	case done.rows == 0:
 		return fmt.Errorf("node %s: %w", n.o.Node, errTaken)
+	}
+	if has, err := number(done.cells[0][0]); err == nil && int32(has) < min(led, n.led.Load()) { // one was taken by force
+		n.until.Store(0)
+		return ErrFenced
 	}
 	if n.leading.Load() > 0 && !n.Alive() { // a machine that slept: what has ended does not begin again
 		return ErrFenced

@@ -24,41 +24,65 @@ const (
 	snapshotAge   = 24 * time.Hour
 )
 
-// fill brings the file at path to entry s.top. A file that is not on the log's chain is set aside. Where there is no log yet,
-// the file stays as it is: its first entry will be the whole of it.
-func (n *Node) fill(ctx context.Context, of Shard, s shard) error {
-	name, path, o := of.Name, of.Path, of.File
-	if s.top == 0 {
-		return nil
+// fill brings the shard's file to entry s.top, and returns which it is at then. A file that is not on the log's chain is set
+// aside. One that has more than the log, or that comes before there is a log, stays as it is: its next entry will be the whole
+// of it.
+func (n *Node) fill(ctx context.Context, of Shard, s shard) (at uint64, err error) {
+	if s.schema > uint64(of.File.Format.Schema) {
+		return 0, newerSchema(s, of)
 	}
+	defer func() {
+		if err == nil {
+			n.isAt(of.Name, at)
+		}
+	}()
+	name, path, o := of.Name, of.Path, of.File
 	made := !files.Exists(path)
+	var had boltfile.History
+	if s.top == 0 {
+		if !made {
+			had, _ = boltfile.HistoryAt(path, o) // whatever is wrong with it, its start says
+		}
+		return had.N, nil
+	}
 	if !made {
-		if why, err := n.strange(ctx, name, path, o, s); err != nil {
-			return err
-		} else if why != "" {
+		var why string
+		had, why, err = n.strange(ctx, of, s)
+		switch {
+		case err != nil:
+			return 0, err
+		case why != "":
 			if err := n.setAside(path, why); err != nil {
-				return err
+				return 0, err
 			}
 			made = true
+		case had.N > s.top:
+			return had.N, nil
 		}
 	}
 	if made {
 		if err := n.restoreSnapshot(ctx, name, path); err != nil {
-			return fmt.Errorf("snapshot: %w", err)
+			return 0, fmt.Errorf("snapshot: %w", err)
 		}
 	}
-	at, err := boltfile.CatchUp(path, o, func(from uint64) iter.Seq2[[]byte, error] { return n.entries(ctx, name, from, s.top) })
+	is, err := boltfile.CatchUp(path, o, func(from uint64) iter.Seq2[[]byte, error] { return n.entries(ctx, name, from, s.top) })
 	switch {
 	case made && err != nil: // it has nothing that the log has not
-		return errors.Join(fmt.Errorf("catch up: %w", err), os.Remove(path))
+		return 0, errors.Join(fmt.Errorf("catch up: %w", err), os.Remove(path))
 	case errors.Is(err, boltfile.ErrNotNext), errors.Is(err, boltfile.ErrDamaged): // somebody changed it besides the log
-		return errors.Join(err, n.setAside(path, err.Error())) // the next try fills it anew
+		return 0, errors.Join(err, n.setAside(path, err.Error())) // the next try fills it anew
 	case err != nil:
-		return fmt.Errorf("catch up: %w", err)
-	case at.N != s.top || !bytes.Equal(at.Chain[:], s.chain):
-		return fmt.Errorf("catch up: the file is at entry %d, the log at %d", at.N, s.top)
+		return 0, fmt.Errorf("catch up: %w", err)
+	case is.N != s.top || !bytes.Equal(is.Chain[:], s.chain):
+		return 0, fmt.Errorf("catch up: the file is at entry %d, the log at %d", is.N, s.top)
+	case had.N > 0 && made:
+		err = n.nameLost(ctx, had, of)
 	}
-	return nil
+	return is.N, err
+}
+
+func newerSchema(s shard, of Shard) error {
+	return fmt.Errorf("%w (schema %d, this one knows %d): this node neither copies nor leads until it has that version", boltfile.ErrNewer, s.schema, of.File.Format.Schema)
 }
 
 // setAside gives the file at path another name.
@@ -71,44 +95,11 @@ func (n *Node) setAside(path, why string) error {
 	return nil
 }
 
-// strange says why the file at path is not one that the log continues; empty: it is one.
-func (n *Node) strange(ctx context.Context, name, path string, o boltfile.Options, s shard) (string, error) {
-	got, err := boltfile.Adopt(path)
-	if err == nil {
-		err = boltfile.Named(got.Bad)
-	}
-	var p boltfile.Place
-	if err == nil {
-		p, err = boltfile.CatchUp(path, o, func(uint64) iter.Seq2[[]byte, error] { return func(func([]byte, error) bool) {} })
-	}
-	switch {
-	case errors.Is(err, boltfile.ErrDamaged):
-		return err.Error(), nil
-	case err != nil:
-		return "", err
-	case p.N == 0:
-		return "it never was in this cluster", nil
-	case p.N > s.top:
-		return fmt.Sprintf("the log ends with entry %d, and the file has %d more: the engine has lost what it had confirmed, or nobody was told of them", s.top, p.N-s.top), nil
-	}
-	a, err := n.look.exec(ctx, `SELECT entry FROM hermes_connector.log WHERE shard = $1 AND n = $2::bigint`, name, p.N)
-	if err != nil {
-		return "", err
-	}
-	if len(a.cells) == 0 {
-		return fmt.Sprintf("it is at entry %d, which the log no longer has", p.N), nil
-	}
-	if e, err := boltfile.ParseEntry(a.cells[0][0]); err != nil || e.Place != p {
-		return fmt.Sprintf("its entry %d is another one than the log's", p.N), nil
-	}
-	return "", nil
-}
-
 // entries are those from one to another, both included.
 func (n *Node) entries(ctx context.Context, name string, from, to uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for from <= to {
-			a, err := n.look.exec(ctx, `SELECT entry FROM hermes_connector.log WHERE shard = $1 AND n >= $2::bigint AND n <= $3::bigint ORDER BY n LIMIT $4::bigint`, name, from, min(to, from+fetchAtOnce-1), fetchAtOnce)
+			a, err := n.look.exec(ctx, `SELECT entry, n::text FROM hermes_connector.log WHERE shard = $1 AND n >= $2::bigint AND n <= $3::bigint ORDER BY log.n LIMIT $4::bigint`, name, from, to, fetchAtOnce)
 			if err == nil && len(a.cells) == 0 {
 				err = fmt.Errorf("entry %d is missing", from)
 			}
@@ -117,10 +108,14 @@ func (n *Node) entries(ctx context.Context, name string, from, to uint64) iter.S
 				return
 			}
 			for _, row := range a.cells {
-				if !yield(row[0], nil) {
+				at, err := number(row[1])
+				if _, wrong := boltfile.ParseEntry(row[0]); err == nil && wrong != nil {
+					err = fmt.Errorf("entry %d of the log is damaged in the engine", at) // not in a file, which nobody sets aside for it
+				}
+				if !yield(row[0], err) {
 					return
 				}
-				from++
+				from = at + 1
 			}
 		}
 	}
@@ -128,7 +123,7 @@ func (n *Node) entries(ctx context.Context, name string, from, to uint64) iter.S
 
 // restoreSnapshot makes the file at path of the newest whole snapshot, if there is one.
 func (n *Node) restoreSnapshot(ctx context.Context, name, path string) error {
-	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' ORDER BY id DESC LIMIT 1`, name, kindSnap)
+	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' ORDER BY part.id DESC LIMIT 1`, name, kindSnap)
 	if err != nil || len(a.cells) == 0 {
 		return err
 	}

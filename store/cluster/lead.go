@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -17,19 +18,22 @@ type shard struct {
 	chain     []byte
 	vault     []byte // its data key, wrapped; empty: not yet
 	alive     bool   // the leader's lease holds, by the engine's clock
+	schema    uint64 // of the newest entry
 }
 
 const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault, wanted) VALUES ($1, 0, '', 0, '', '', '') ON CONFLICT DO NOTHING`
-	lookSQL = `SELECT term::text, top::text, leader, chain, vault, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
+	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + 1, wanted = '' WHERE shard = $1 AND term = $3::bigint
+	// leadSQL adds to the term what chance gives: an engine that went back may give another leader the same term otherwise.
+	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, wanted = '', since = clock_timestamp(),
+		why = CASE WHEN leader = '' THEN 'the one before let go, or there was none' ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
 	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()))
 	RETURNING term::text, top::text, chain`
 	nodesSQL  = `SELECT node FROM hermes_connector.node WHERE until > clock_timestamp() AND drained <> run`
 	shardsSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()), ''), wanted FROM hermes_connector.shard`
-	// appendSQL stores entry n as the one after the newest, if the term is still the newest.
-	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea WHERE shard = $1 AND term = $3::bigint AND top = $2::bigint - 1 RETURNING shard)
+	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest.
+	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
 	keepSQL   = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
 	storedSQL = `SELECT term::text FROM hermes_connector.log WHERE shard = $1 AND n = $2::bigint`
@@ -40,14 +44,17 @@ type Lead struct {
 	node  *Node
 	shard string
 	term  uint64
-	top   uint64          // when it began
+	top   uint64          // the log's newest entry
 	never context.Context // ends; Append's
+
+	schema uint32 // of the records
+	forced bool   // see boltfile.Log
 }
 
 // KeepVault has all nodes see the shard's data key, wrapped with the operator's: who cannot open it does not lead the shard,
 // and who can derives from it what nodes tell each other apart from strangers by.
 func (l *Lead) KeepVault(ctx context.Context, wrapped []byte) error {
-	a, err := l.node.look.exec(ctx, keepSQL, l.shard, l.term, wrapped)
+	a, err := l.node.look.exec(ctx, keepSQL, l.shard, l.term, append([]byte{}, wrapped...)) // nil would be NULL
 	if err == nil && a.rows != 1 {
 		err = ErrFenced
 	}
@@ -64,7 +71,9 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 }
 
 // Log is the log of the shard's file.
-func (l *Lead) Log() *boltfile.Log { return &boltfile.Log{To: l, Term: l.term, Top: l.top} }
+func (l *Lead) Log() *boltfile.Log {
+	return &boltfile.Log{To: l, Term: l.term, Top: l.top, Forced: l.forced}
+}
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
@@ -88,7 +97,11 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 		}
 	}
 	// The file is brought near before the lead is taken: nobody serves while a leader fills it.
-	if err := n.fill(ctx, s, row); err != nil {
+	at, err := n.fill(ctx, s, row)
+	if err == nil {
+		err = n.mostKept(ctx, s.Name, at, row.top)
+	}
+	if err != nil {
 		return nil, err
 	}
 	n.leading.Add(1) // from now on an end of the lease is the end of this process
@@ -97,7 +110,7 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 			n.leading.Add(-1)
 		}
 	}()
-	a, err := n.look.exec(ctx, leadSQL, s.Name, n.me(), row.term)
+	a, err := n.look.exec(ctx, leadSQL, s.Name, n.me(), row.term, 1+rand.Uint32N(1<<31))
 	if err != nil || len(a.cells) == 0 {
 		return nil, err
 	}
@@ -105,13 +118,14 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 	top, err2 := number(a.cells[0][1])
 	err = errors.Join(err1, err2)
 	if err == nil {
-		err = n.fill(ctx, s, shard{term: term, top: top, chain: slices.Clone(a.cells[0][2])})
+		_, err = n.fill(ctx, s, shard{term: term, top: top, chain: slices.Clone(a.cells[0][2]), schema: row.schema})
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.giveUp(context.WithoutCancel(ctx), s.Name))
 	}
+	n.led.Add(1)
 	n.o.Log.Info("this node leads", "shard", s.Name, "term", term, "entries", top)
-	return &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx)}, nil
+	return &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx), schema: s.File.Format.Schema}, nil
 }
 
 // seen is the shard's row; the zero one if there is none yet.
@@ -123,18 +137,25 @@ func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	c := a.cells[0]
 	term, err1 := number(c[0])
 	top, err2 := number(c[1])
-	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), alive: string(c[5]) == "true"}, errors.Join(err1, err2)
+	schema, err3 := number(c[5])
+	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), schema: schema, alive: string(c[6]) == "true"}, errors.Join(err1, err2, err3)
 }
 
 // Append implements boltfile.CommitLog. It is never cancelled, since the engine would confirm a wait that was cancelled: a
 // process whose lease ends meanwhile ends with it.
-func (l *Lead) Append(p boltfile.Place, entry []byte) error {
+func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 	ctx := l.never
+	defer func() {
+		if err == nil {
+			l.top = p.N
+			l.node.isAt(l.shard, p.N)
+		}
+	}()
 	for try := 1; ; try++ {
 		if !l.node.Alive() {
 			return ErrFenced
 		}
-		a, err := l.node.logs.exec(ctx, appendSQL, l.shard, p.N, l.term, entry, p.Chain[:])
+		a, err := l.node.logs.exec(ctx, appendSQL, l.shard, p.N, l.term, entry, p.Chain[:], l.top, l.schema)
 		if err == nil && a.rows == 1 {
 			return nil
 		}

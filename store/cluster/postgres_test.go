@@ -188,11 +188,15 @@ func (p *process) competes() {
 	ctx, end := context.WithCancel(context.WithoutCancel(p.t.Context()))
 	p.end, p.led = end, make(chan struct{}, 8)
 	p.leading.Go(func() {
-		err := p.node.Lead(ctx, []Shard{{Name: "main", Weight: 1, Path: p.path, File: store.Options{}.File(), Opens: opens(p.key), Run: p.serves}})
+		err := p.node.Lead(ctx, []Shard{p.shard()})
 		if err != nil {
 			p.t.Error(err)
 		}
 	})
+}
+
+func (p *process) shard() Shard {
+	return Shard{Name: "main", Weight: 1, Path: p.path, File: store.Options{}.File(), Opens: opens(p.key), Run: p.serves}
 }
 
 // serves is Shard.Run.

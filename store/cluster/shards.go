@@ -62,6 +62,11 @@ type leads struct {
 func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	for _, s := range shards { // before the first renewal: others look for who has most
+		if h, err := boltfile.HistoryAt(s.Path, s.File); err == nil {
+			n.isAt(s.Name, h.N)
+		}
+	}
 	ls := &leads{
 		n: n, shards: shards, filling: make(chan struct{}, fillsAtOnce),
 		held: make(map[string]context.CancelCauseFunc), freeSince: make(map[string]time.Time), said: make(map[string]string),
@@ -221,6 +226,7 @@ func (ls *leads) say(shard string, level slog.Level, words string, args ...any) 
 // serve serves s until ctx ends, and gives it up.
 func (l *Lead) serve(ctx context.Context, s Shard) error {
 	err := s.Run(ctx, l)
+	l.node.led.Add(-1)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if notGiven := l.node.giveUp(ctx, s.Name); notGiven != nil {

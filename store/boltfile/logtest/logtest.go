@@ -25,7 +25,8 @@ type Log struct {
 	entries [][]byte // number 1 is the first
 }
 
-// Append stores entry. A number that is taken is one of a file that was put back by hand: it goes on from there.
+// Append stores entry. A number that is taken is one of a file that was put back by hand: it goes on from there. A base of a
+// file that is ahead leaves numbers out.
 func (l *Log) Append(at boltfile.Place, entry []byte) error {
 	n := at.N
 	stored, err := true, error(nil)
@@ -34,10 +35,13 @@ func (l *Log) Append(at boltfile.Place, entry []byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n == 0 || n > uint64(len(l.entries))+1 {
+	if e, wrong := boltfile.ParseEntry(entry); wrong != nil || n == 0 || n > uint64(len(l.entries))+1 && !e.Base {
 		return fmt.Errorf("entry %d after %d", n, len(l.entries))
 	}
 	if stored {
+		for n > uint64(len(l.entries))+1 {
+			l.entries = append(l.entries, nil)
+		}
 		l.entries = append(l.entries[:n-1], bytes.Clone(entry))
 	}
 	return err
@@ -64,7 +68,7 @@ func (l *Log) From(n uint64) iter.Seq2[[]byte, error] {
 		rest := slices.Clone(l.entries[min(n-1, uint64(len(l.entries))):])
 		l.mu.Unlock()
 		for _, e := range rest {
-			if !yield(e, nil) {
+			if e != nil && !yield(e, nil) {
 				return
 			}
 		}

@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+)
+
+// An engine goes back when a copy takes over that had not everything yet. What it had confirmed before and lost then is in
+// the files of the nodes alone. A file whose story went through the log's newest entry has all that the log has, and more: its
+// node leads, and puts the whole of it behind that entry. If several have more, the one with the most does. What was stored
+// after the engine went back, by another leader, wins: then a file that has something else is set aside, and says how much
+// that was.
+//
+// After a crash a leader's file may have one entry more than the log, of which nobody was told. It is treated alike: nobody
+// was told that it failed, either.
+
+// verdict is what becomes of a file.
+type verdict string
+
+const (
+	follows   verdict = "" // the log goes on from it
+	hasMore   verdict = "it has more than the log"
+	foreign   verdict = "it never was in this cluster"
+	elsewhere verdict = "the log went on without what it has"
+)
+
+// newest is what a log says to a file at entry n.
+type newest struct {
+	top, term uint64          // of its newest entry
+	chain     []byte          // of that
+	entry     *boltfile.Entry // number n, if the log has it, else the first after it; nil: there is none that can be read
+}
+
+// judge is what becomes of a file with that history.
+func judge(had boltfile.History, log newest) verdict {
+	switch {
+	case had.N == 0:
+		return foreign
+	case had.N > log.top && had.Has(log.term, log.top):
+		return hasMore
+	case had.N > log.top, had.N == log.top && !bytes.Equal(had.Chain[:], log.chain):
+		return elsewhere
+	case had.N == log.top, log.entry == nil, log.entry.Place == had.Place: // the next entry, if there is one, has the chain's word on it
+		return follows
+	case log.entry.Place.N > had.N && log.entry.Base: // whatever was between is in it, or was dropped
+		if now, err := log.entry.History(); err == nil && had.Misses(now) == 0 {
+			return follows
+		}
+	}
+	return elsewhere
+}
+
+// strange says why the file is not one that the log continues; empty: it is one, or has more than the log.
+func (n *Node) strange(ctx context.Context, of Shard, s shard) (had boltfile.History, why string, err error) {
+	had, err = boltfile.HistoryAt(of.Path, of.File)
+	if errors.Is(err, boltfile.ErrDamaged) {
+		return had, err.Error(), nil
+	}
+	if err != nil {
+		return had, "", err
+	}
+	log := newest{top: s.top, chain: s.chain}
+	a, err := n.look.exec(ctx, `SELECT entry, (SELECT term::text FROM hermes_connector.log WHERE shard = $1 AND n = $3::bigint)
+		FROM hermes_connector.log WHERE shard = $1 AND n >= least($2::bigint, $3::bigint) ORDER BY n LIMIT 1`, of.Name, had.N, s.top)
+	if err == nil && len(a.cells) == 1 {
+		log.term, err = number(a.cells[0][1])
+		if e, wrong := boltfile.ParseEntry(a.cells[0][0]); wrong == nil {
+			log.entry = &e
+		}
+	}
+	if err != nil {
+		return had, "", err
+	}
+	v := judge(had, log)
+	switch v {
+	case hasMore:
+		n.o.Log.Warn("this node has more than the engine, which went back, or was not told of the last commit", "shard", of.Name, "entry", had.N, "engine", s.top)
+		return had, "", nil
+	case elsewhere:
+		return had, fmt.Sprintf("%s: it ends with entry %d", v, had.N), nil
+	}
+	return had, string(v), nil
+}
+
+// errWaits: another node has more of what the engine has lost.
+var errWaits = errors.New("another node has more than this one")
+
+// patience is how many leases a node waits for one that has more.
+const patience = 3
+
+// mostKept is nil when no other node has shown to have more of the shard than this one, which is at that entry, and than the
+// log. Only in a log that went back there can be such a node.
+func (n *Node) mostKept(ctx context.Context, shard string, at, top uint64) error {
+	a, err := n.look.exec(ctx, `SELECT node, places FROM hermes_connector.node WHERE node <> $1 AND (places::jsonb ->> $2::text)::bigint > $3::bigint LIMIT 1`, n.o.Node, shard, max(at, top))
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	until, waits := n.waits[shard]
+	switch {
+	case len(a.cells) == 0:
+		delete(n.waits, shard)
+		return nil
+	case !waits, time.Since(until) > time.Minute: // that was another time
+		n.waits[shard] = time.Now().Add(patience * n.o.Lease)
+	case time.Now().After(until):
+		return nil
+	}
+	return fmt.Errorf("%w of what the engine has lost: this one waits for %s, %s at most", errWaits, a.cells[0][0], patience*n.o.Lease)
+}
+
+// isAt has the other nodes see, with the next renewal, where this node's file of the shard is.
+func (n *Node) isAt(shard string, at uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.places[shard] = at
+}
+
+// allPlaces is what other nodes see of that.
+func (n *Node) allPlaces() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b, _ := json.Marshal(n.places) // a map of numbers
+	return string(b)
+}
+
+// nameLost says how many commits the shard's file, filled anew, has not, which the former one had.
+func (n *Node) nameLost(ctx context.Context, had boltfile.History, of Shard) error {
+	now, err := boltfile.HistoryAt(of.Path, of.File)
+	if err != nil {
+		return err
+	}
+	lost := had.Misses(now)
+	switch lost {
+	case 0:
+		return nil
+	case 1: // a crash leaves that
+		n.o.Log.Warn("the last commit of this node is not in the log: nobody was told of it, or the engine has lost it", "shard", of.Name, "entry", had.N)
+		return nil
+	}
+	n.o.Log.Error("the engine has lost commits that it had confirmed, and the log went on without them; the file that was set aside has them", "shard", of.Name, "lost", lost, "newest", had.N)
+	if _, err := n.look.exec(ctx, `UPDATE hermes_connector.node SET gone = $2::bigint, gone_at = clock_timestamp() WHERE node = $1`, n.o.Node, lost); err != nil {
+		n.o.Log.Warn("the other nodes do not know of it", "err", err)
+	}
+	return nil
+}

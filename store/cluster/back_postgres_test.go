@@ -1,0 +1,238 @@
+package cluster
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// promotions is how many copies take over in the tests of that.
+var promotions = flag.Int("promotions", 2, "how many asynchronous copies are promoted")
+
+// copied is a copy of p, which is not running. It has what p has now.
+func (p *postgres) copied() *postgres {
+	p.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	c := *p
+	c.dir, c.port = p.dir+"/copy", l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
+	p.run("pg_basebackup", "-D", c.dir+"/data", "-d", fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", p.port), "-c", "fast", "--no-sync")
+	p.t.Cleanup(func() { p.command("pg_ctl", "-D", c.dir+"/data", "-m", "immediate", "-w", "stop").Run() })
+	return &c
+}
+
+// takesOver ends p at once, and has its copy take its place.
+func (p *postgres) takesOver(copied *postgres) {
+	p.t.Helper()
+	p.run("pg_ctl", "-D", p.dir+"/data", "-m", "immediate", "-w", "stop")
+	p.run("pg_ctl", "-D", copied.dir+"/data", "-o", fmt.Sprint("-p ", copied.port), "-l", p.dir+"/copy/log", "-w", "start")
+}
+
+func (p *postgres) dsnWith(copied *postgres) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", p.port, copied.port)
+}
+
+// follows brings p's file to the newest entry.
+func (p *process) follows() {
+	p.t.Helper()
+	s, err := p.node.seen(p.t.Context(), "main")
+	if err == nil {
+		_, err = p.node.fill(p.t.Context(), p.shard(), s)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func asides(t *testing.T, dir string) int {
+	t.Helper()
+	kept, err := filepath.Glob(filepath.Join(dir, "*.set-aside-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(kept)
+}
+
+// TestWhatAnEngineLostIsBroughtBack: a copy that had not everything takes over. Of two nodes that have more, the one with the
+// most leads, and nothing is lost; all others go on from that.
+func TestWhatAnEngineLostIsBroughtBack(t *testing.T) {
+	t.Parallel()
+	for range *promotions {
+		pg := startPostgres(t, "")
+		dirs := map[string]string{"a": t.TempDir(), "b": t.TempDir(), "c": t.TempDir()}
+		first := starts(t, pg.dsn(), "a", dirs["a"])
+		first.leads()
+		confirmed := first.fills("first", 20)
+		first.ends()
+		c := starts(t, pg.dsn(), "c", dirs["c"])
+		c.follows()
+		c.dies()
+		copied := pg.copied()
+		a := starts(t, pg.dsnWith(copied), "a", dirs["a"])
+		a.leads() // a term of which the copy knows nothing
+		confirmed = append(confirmed, a.fills("second", 20)...)
+		b := starts(t, pg.dsn(), "b", dirs["b"])
+		b.follows()
+		b.dies()
+		confirmed = append(confirmed, a.fills("third", 20)...)
+
+		pg.takesOver(copied)
+		if err := a.put("doubtful"); !errors.Is(err, ErrFenced) {
+			t.Fatalf("the former leader: %v", err)
+		}
+		a.dies()
+		a, b = starts(t, pg.dsnWith(copied), "a", dirs["a"]), starts(t, pg.dsnWith(copied), "b", dirs["b"])
+		a.competes()
+		b.competes()
+		select {
+		case <-a.led:
+		case <-b.led:
+			t.Fatal("a node leads that has less")
+		case <-time.After(time.Minute):
+			t.Fatal("nobody leads")
+		}
+		a.has(confirmed)
+		confirmed = append(confirmed, a.fills("fourth", 5)...)
+		a.ends()
+		<-b.led
+		b.has(confirmed)
+		b.ends()
+		c = starts(t, copied.dsn(), "c", dirs["c"])
+		c.leads()
+		c.has(confirmed)
+		if n := asides(t, dirs["a"]) + asides(t, dirs["b"]) + asides(t, dirs["c"]); n != 0 {
+			t.Errorf("%d files are set aside", n)
+		}
+		c.ends()
+	}
+}
+
+// TestWhatAnEngineLostIsNamed: nobody who has it is there, and another node goes on. Whoever comes back later says how much it
+// was, and keeps it beside.
+func TestWhatAnEngineLostIsNamed(t *testing.T) {
+	t.Parallel()
+	for range *promotions {
+		pg := startPostgres(t, "")
+		dirA := t.TempDir()
+		a := starts(t, pg.dsn(), "a", dirA)
+		a.leads()
+		confirmed := a.fills("first", 20)
+		copied := pg.copied()
+		a.fills("second", 20)
+		pg.takesOver(copied)
+		a.dies()
+		b := starts(t, copied.dsn(), "b", t.TempDir())
+		b.leads()
+		b.has(confirmed)
+		confirmed = append(confirmed, b.fills("third", 3)...)
+		b.ends()
+		a = starts(t, copied.dsn(), "a", dirA)
+		a.leads()
+		a.has(confirmed)
+		if gone := copied.sql(`SELECT node || ' ' || gone FROM hermes_connector.node WHERE gone > 0`); gone != "a 20\n" {
+			t.Errorf("named: %q", gone)
+		}
+		if n := asides(t, dirA); n != 1 {
+			t.Errorf("%d files are set aside", n)
+		}
+		a.ends()
+	}
+}
+
+// TestAnOlderVersionDoesNotLead what a newer one wrote, and does not copy it.
+func TestAnOlderVersionDoesNotLead(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.leads()
+	confirmed := a.fills("k", 3)
+	a.ends()
+	pg.sql(`UPDATE hermes_connector.shard SET schema = 99`)
+	dir := t.TempDir()
+	b := starts(t, pg.dsn(), "b", dir)
+	for !b.node.Alive() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if l, err := b.node.take(t.Context(), b.shard()); l != nil || !errors.Is(err, store.ErrNewer) {
+		t.Errorf("%v, %v", l, err)
+	}
+	if made, _ := filepath.Glob(dir + "/*"); len(made) != 0 {
+		t.Errorf("it made %v", made)
+	}
+	pg.sql(`UPDATE hermes_connector.shard SET schema = 1`)
+	b.leads()
+	b.has(confirmed)
+	if schema := pg.sql(`SELECT schema FROM hermes_connector.shard`); schema != "1\n" {
+		t.Errorf("schema %s", schema)
+	}
+}
+
+// TestAnotherDatabaseByForce: the leader ends, and all go on with the file that was put there, without a word about losses.
+func TestAnotherDatabaseByForce(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	dirs := []string{t.TempDir(), t.TempDir()}
+	a := starts(t, pg.dsn(), "a", dirs[0])
+	a.leads()
+	confirmed := a.fills("kept", 5)
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	to, err := os.Create(backup)
+	if err == nil {
+		_, err = a.db.Copy(t.Context(), to)
+		err = errors.Join(err, to.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.fills("given up", 5)
+	forces := starts(t, pg.dsn(), "b/restore", t.TempDir())
+	if forces.lead, err = forces.node.Force(t.Context(), forces.shard(), "restore"); err != nil {
+		t.Fatal(err)
+	}
+	if a.running.Wait(); !errors.Is(a.err, ErrFenced) { // though it had nothing to store
+		t.Errorf("the former leader: %v", a.err)
+	}
+	if err := a.put("late"); !errors.Is(err, ErrFenced) {
+		t.Errorf("the former leader: %v", err)
+	}
+	a.dies()
+	if forces.db, err = store.Open(forces.path, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	forces.has(append(confirmed, "given up004"))
+	if err := errors.Join(forces.db.Close(), os.Rename(backup, forces.path)); err != nil {
+		t.Fatal(err)
+	}
+	if forces.db, err = store.Open(forces.path, store.Options{CommitLog: forces.lead.Log()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(forces.db.Close(), forces.lead.GiveUp(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	forces.ends()
+	for n, name := range []string{"a", "c"} {
+		p := starts(t, pg.dsn(), name, dirs[n])
+		p.leads()
+		p.has(confirmed)
+		for _, k := range []string{"given up000", "given up004", "late"} {
+			if _, ok, _ := p.db.Blob(t.Context(), k); ok {
+				t.Errorf("node %s has %s", name, k)
+			}
+		}
+		confirmed = append(confirmed, p.fills("after"+name, 2)...)
+		p.ends()
+	}
+	if gone := pg.sql(`SELECT count(*) FROM hermes_connector.node WHERE gone > 0`); gone != "0\n" || asides(t, dirs[0]) != 0 {
+		t.Errorf("%s nodes name losses", gone)
+	}
+}

@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+const (
+	forceSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(), why = 'taken by force: ' || $5
+	WHERE shard = $1 AND term = $3::bigint RETURNING term::text, top::text, chain`
+	livesSQL = `SELECT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = $1 AND until > clock_timestamp())::text`
+)
+
+// Force takes the lead of s, whose Opens and Run are not asked, from whoever has it, and makes its file, which is not there
+// yet, as the newest entry left it. The former leader ends by itself, and is waited for. What becomes the shard's database is
+// the file that is opened with the lead's log. why is a word for the operator.
+func (n *Node) Force(ctx context.Context, s Shard, why string) (l *Lead, err error) {
+	for !n.Alive() { // Run has its word about why
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	row, err := n.seen(ctx, s.Name)
+	if err == nil && row.schema > uint64(s.File.Format.Schema) {
+		err = newerSchema(row, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n.leading.Add(1)
+	a, err := n.look.exec(ctx, forceSQL, s.Name, n.me(), row.term, 1+rand.Uint32N(1<<31), why)
+	if err == nil && len(a.cells) == 0 {
+		err = errors.New("another node has just taken the lead: try again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	term, err1 := number(a.cells[0][0])
+	top, err2 := number(a.cells[0][1])
+	chain := slices.Clone(a.cells[0][2])
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	n.led.Add(1)
+	for lives := row.alive; lives; {
+		if err := sleep(ctx, 200*time.Millisecond); err != nil {
+			return nil, err
+		}
+		a, err := n.look.exec(ctx, livesSQL, row.leader)
+		if err != nil {
+			return nil, err
+		}
+		lives = string(a.cells[0][0]) == "true"
+	}
+	if _, err := n.fill(ctx, s, shard{term: term, top: top, chain: chain, schema: row.schema}); err != nil {
+		return nil, fmt.Errorf("the newest database: %w", err)
+	}
+	return &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx), schema: s.File.Format.Schema, forced: true}, nil
+}
+
+// GiveUp lets another node lead what Force took.
+func (l *Lead) GiveUp(ctx context.Context) error {
+	l.node.led.Add(-1)
+	err := l.node.giveUp(ctx, l.shard)
+	l.node.leading.Add(-1)
+	return err
+}
