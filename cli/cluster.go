@@ -37,7 +37,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
 		return err
 	}
-	node, leave, err := joined(ctx, cfg, cfg.Cluster.Node, log)
+	node, leave, err := joined(ctx, clusterOptions(cfg, log))
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 	}})
 }
 
-// joined makes this process a node of that name, until leave is called.
-func joined(ctx context.Context, cfg *config.Config, name string, log *slog.Logger) (node *cluster.Node, leave func(), err error) {
-	node, err = cluster.Join(cluster.Options{DSN: cfg.Cluster.DSN, Node: name, Version: release, Lease: cfg.Cluster.Lease, Log: log})
+// joined makes this process a node, until leave is called.
+func joined(ctx context.Context, o cluster.Options) (node *cluster.Node, leave func(), err error) {
+	node, err = cluster.Join(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,7 +76,7 @@ func joined(ctx context.Context, cfg *config.Config, name string, log *slog.Logg
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := node.Run(running); err != nil {
-			log.Error("this process ends: it may no longer lead", "err", err)
+			o.Log.Error("this process ends: it may no longer lead", "err", err)
 			os.Exit(exitFenced)
 		}
 	})
@@ -86,7 +86,7 @@ func joined(ctx context.Context, cfg *config.Config, name string, log *slog.Logg
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if err := node.Release(ctx); err != nil {
-			log.Warn("the lease was not given up: another node waits for its end", "err", err)
+			o.Log.Warn("the lease was not given up: another node waits for its end", "err", err)
 		}
 		node.Close(ctx)
 	}, nil
@@ -103,7 +103,9 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	node, leave, err := joined(ctx, cfg, cfg.Cluster.Node+"/"+why, a.warnings())
+	o := clusterOptions(cfg, a.warnings())
+	o.Node += "/" + why
+	node, leave, err := joined(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -124,6 +126,10 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 		return err
 	}
 	return errors.Join(m.keepVault(ctx, db), db.Close())
+}
+
+func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
+	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log}
 }
 
 // leads reports whether what is done for the shard may be done by this process; a process that is alone always may.

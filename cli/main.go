@@ -131,7 +131,7 @@ func newRoot(a *app) *cobra.Command {
 	section("Every day", newStatusCmd(a), newDoctorCmd(a), newExplainCmd(a), newWebCmd(a), newNotifyCmd(a), newReloadCmd(a))
 	section("People and chats", newLinkCmd(a), newUnlinkCmd(a), newPeopleCmd(a), newChatCmd(a))
 	section("Gateways", newEnrollCmd(a), newGatewayCmd(a), newAgentsCmd(a), newBufferCmd(a), newHandleCmd(a), newMCPCmd(a))
-	section("Data", newBackupCmd(a), newRestoreCmd(a), newVaultCmd(a), newAuditCmd(a))
+	section("Data", newBackupCmd(a), newRestoreCmd(a), newVaultCmd(a), newAuditCmd(a), newClusterCmd(a))
 	section("More", newCheckCmd(a), newHealthcheckCmd(a), newWebhookCmd(a), newVersionCmd(a))
 	root.SetCompletionCommandGroupID("More")
 	root.SetHelpCommand(newHelpCmd(a))

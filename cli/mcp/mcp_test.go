@@ -269,6 +269,25 @@ func TestAFullSpool(t *testing.T) {
 	c.until(t, "the end of the rest", func() bool { return !c.idle && len(c.waiting) == 0 })
 }
 
+// TestAnAnswerHasABound: what was said before a message counts, too.
+func TestAnAnswerHasABound(t *testing.T) {
+	c := newConnector(t)
+	for n := range 3 {
+		in := dm(n, "7", fmt.Sprint(n))
+		in.Event.Context = []relay.ContextLine{{UserName: "Bob", Text: strings.Repeat("x", maxAnswer/2)}}
+		c.say(t.Context(), in)
+	}
+	r := start(t, c, spoolDir(t), nil)
+	r.hello()
+	c.until(t, "the acknowledgement of all", func() bool { return len(c.waiting) == 0 })
+	if got := r.poll(nil); len(got.Events) != 1 || got.Waiting != 2 {
+		t.Errorf("a poll returns %d events, and %d wait; want the one of which the answer is not too large", len(got.Events), got.Waiting)
+	}
+	if got := r.tool("messages_read", object{"session_key": dmKey + "7"}); !strings.Contains(got.Content[0].Text, `"count":1,`) {
+		t.Error("the history of a conversation has no bound")
+	}
+}
+
 // TestTwoProcesses: the second says which has the spool, and takes over when that one ends.
 func TestTwoProcesses(t *testing.T) {
 	c, dir := newConnector(t), spoolDir(t)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -68,17 +69,42 @@ func findTarget(sp *spool.Spool, target string) (spool.Chat, bool) {
 	return spool.Chat{Key: target, Source: relay.Source{Platform: relay.PlatformID(platform), ChatID: relay.ChatID(chat)}}, true
 }
 
+// places are what a key has behind the kind of chat, on networks whose ids have colons or whose keys have more than others':
+// the scope, the chat, the thread and the person.
+var places = map[relay.PlatformID]*regexp.Regexp{
+	"slack":               regexp.MustCompile(`^(?:([TE][^:]*):)?([^:]+)(?::([0-9.]+))?(?::([^:]+))?$`),
+	"matrix":              regexp.MustCompile(`^()(!.+?)(?::(\$.+?))?(?::(@.+))?$`),
+	"signal":              regexp.MustCompile(`^()((?:group:)?[^:]+)()(?::([^:]+))?$`),
+	relay.ProgramPlatform: regexp.MustCompile(`^()(.+)()()$`),
+}
+
+// place is that of the others. In a group nothing tells a thread from a person.
+var (
+	place      = regexp.MustCompile(`^()([^:]+)(?::([^:]+))?`)
+	placeGroup = regexp.MustCompile(`^()([^:]+)()`)
+)
+
 // fromKey is the conversation that a key names which the spool has not seen, as far as a key says. Whether it is there and may be
 // written to, the connector says.
 func fromKey(key string) (spool.Chat, bool) {
-	parts := strings.Split(key, ":")
-	if len(parts) < 5 || parts[0] != "agent" || parts[4] == "" {
+	parts := strings.SplitN(key, ":", 5)
+	if len(parts) < 5 || parts[0] != "agent" {
 		return spool.Chat{}, false
 	}
-	src := relay.Source{Platform: relay.PlatformID(parts[2]), ChatType: relay.ChatType(parts[3]), ChatID: relay.ChatID(parts[4])}
-	if len(parts) > 5 && (src.ChatType == relay.ChatDM || src.ChatType == relay.ChatThread) {
-		src.ThreadID = relay.ThreadID(parts[5])
+	src := relay.Source{Platform: relay.PlatformID(parts[2]), ChatType: relay.ChatType(parts[3])}
+	form := places[src.Platform]
+	switch {
+	case form != nil:
+	case src.ChatType == relay.ChatDM || src.ChatType == relay.ChatThread:
+		form = place
+	default:
+		form = placeGroup
 	}
+	at := form.FindStringSubmatch(parts[4])
+	if at == nil {
+		return spool.Chat{}, false
+	}
+	src.Scope, src.ChatID, src.ThreadID = relay.ScopeID(at[1]), relay.ChatID(at[2]), relay.ThreadID(at[3])
 	return spool.Chat{Key: key, Source: src}, true
 }
 

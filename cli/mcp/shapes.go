@@ -18,7 +18,7 @@ import (
 const untrusted = "untrusted"
 
 // maxLabel is how many characters a label has, maxPreview a preview, and maxAnswer how many bytes of people's text one answer holds,
-// if it holds more than one message.
+// with what was said before and what is quoted, if it holds more than one message.
 const (
 	maxLabel   = 80
 	maxPreview = 200
@@ -156,6 +156,20 @@ type beside struct {
 	Context     []said       `json:"context,omitempty"`
 	Attachments []attachment `json:"attachments,omitempty"`
 	Trust       string       `json:"trust"`
+}
+
+// size is how many bytes of people's text that is.
+func (b *beside) size() (n int) {
+	if b == nil {
+		return 0
+	}
+	if b.Quote != nil {
+		n = len(b.Quote.Text)
+	}
+	for _, l := range b.Context {
+		n += len(l.Text)
+	}
+	return n
 }
 
 type user struct {

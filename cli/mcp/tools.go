@@ -243,7 +243,7 @@ func (s *Server) messagesRead(_ context.Context, c call) (answer, error) {
 	var cursors []spool.Cursor
 	for _, m := range slices.Backward(all) {
 		one := s.message(c.spool, m)
-		if size += len(one.Content); len(out) > 0 && size > maxAnswer || int64(len(out)) == c.number("limit") {
+		if size += len(one.Content) + one.size(); len(out) > 0 && size > maxAnswer || int64(len(out)) == c.number("limit") {
 			break
 		}
 		out, cursors = append(out, one), append(cursors, one.Cursor)
@@ -300,7 +300,7 @@ func (s *Server) waiting(ctx context.Context, c call, most int64) (out []event, 
 	size := 0
 	for _, m := range all {
 		e, h := s.events(c.spool, m.Entry)
-		if size += len(e.Text); len(out) > 0 && size > maxAnswer || int64(len(out)) == most {
+		if size += len(e.Text) + e.size(); len(out) > 0 && size > maxAnswer || int64(len(out)) == most {
 			break
 		}
 		out, hermes, cursors = append(out, e), append(hermes, h), append(cursors, m.Cursor)

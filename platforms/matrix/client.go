@@ -80,11 +80,7 @@ func (c *client) address(ctx context.Context) (string, error) {
 	}
 	const what = ".well-known"
 	at := "https://" + c.home
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/.well-known/matrix/client", nil)
-	if err != nil {
-		return "", &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "the server's name makes no sense"}
-	}
-	a, fault := c.calls.Do(req, what)
+	a, fault := c.wellKnown(ctx, what, at+"/.well-known/matrix/client")
 	if fault != nil {
 		fault.Sent = httpcall.Never // of what was to be done nothing left
 		return "", fault
@@ -107,6 +103,25 @@ func (c *client) address(ctx context.Context) (string, error) {
 	}
 	c.found.Store(&at)
 	return at, nil
+}
+
+// wellKnown asks an address, and where that leads to, without the token. All of them have to be https.
+func (c *client) wellKnown(ctx context.Context, what, address string) (a httpcall.Answer, fault *httpcall.Fault) {
+	for range 5 {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil || req.URL.Scheme != "https" || req.URL.User != nil {
+			return a, &httpcall.Fault{What: what, Message: "its address, or one that it leads to, is none over https"}
+		}
+		if a, fault = c.calls.Do(req, what); fault != nil {
+			return a, fault
+		}
+		to, err := req.URL.Parse(a.Header.Get("Location"))
+		if a.Status < 300 || a.Status > 399 || a.Header.Get("Location") == "" || err != nil {
+			return a, nil
+		}
+		address = to.String()
+	}
+	return a, nil
 }
 
 // request is one call of the API.
@@ -220,6 +235,9 @@ func refusal(via *httpcall.Client, what string, a httpcall.Answer) *httpcall.Fau
 		return f
 	}
 	f.Message, f.Detail = via.Scrub(strings.TrimSpace(s.Code+" "+s.Words)), s.Code
+	if s.SoftLogout {
+		f.Message += "; the token has expired"
+	}
 	if a.Status < 500 {
 		f.Sent = httpcall.Refused
 	}

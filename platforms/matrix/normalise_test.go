@@ -3,6 +3,9 @@ package matrix
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"maunium.net/go/mautrix/id"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
@@ -227,6 +231,34 @@ func TestKindOfRoom(t *testing.T) {
 	}
 }
 
+// TestSomebodyComesInWhileItIsAskedWhoIsThere: an answer that is older than what a sync told does not hide them.
+func TestSomebodyComesInWhileItIsAskedWhoIsThere(t *testing.T) {
+	var p *Bot
+	asked := 0
+	p, err := open(platforms.Options{
+		Token: relay.NewSecret([]byte(testToken)), Values: optionsAt("https://matrix.example.net", nil).Values, Log: slog.New(slog.DiscardHandler),
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			body := `{"joined": {"` + ann + `": {}, "` + botUser + `": {}}}`
+			if asked++; asked == 1 {
+				e, err := decoded([]byte(`{"type": "m.room.member", "state_key": "` + bob + `", "content": {"membership": "join"}}`))
+				if err != nil {
+					t.Error(err)
+				}
+				p.rooms.apply(annRoom, e)
+			} else {
+				body = strings.Replace(body, "}}}", `}, "`+bob+`": {}}}`, 1)
+			}
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}, Request: r}, nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shared, err := p.Shared(t.Context(), annRoom, ann); err != nil || !shared {
+		t.Errorf("a room that somebody came into is shared: %t, %v", shared, err)
+	}
+}
+
 // TestWhoCameInIsNotOverlooked: a join whose content makes no sense counts, and so does an encryption of a strange kind.
 func TestWhoCameInIsNotOverlooked(t *testing.T) {
 	b := newBench(t)
@@ -286,7 +318,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatal(err)
 		}
 		p.log = new(platformtest.Log).Logger()
-		p.rooms.joined("!r", map[id.UserID]string{"@a:b": "A", "@hermes:fake.example": ""})
+		p.rooms.joined("!r", map[id.UserID]string{"@a:b": "A", "@hermes:fake.example": ""}, 0)
 		r := &reader{Bot: p, words: normaliser{bot: p.bot, me: p.me, name: "Hermes", command: p.slashed}}
 		o := &reading{asking: time.Now().Add(time.Hour)}
 		o.batch()

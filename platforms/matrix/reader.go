@@ -165,10 +165,10 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 		}
 	}
 	at := entered(line, r.me)
-	if since == "" || at >= 0 { // what was said before the bot came is not for it
+	if since == "" || at >= 0 { // what was said before the bot was invited, or came without that, is not for it
 		history := line
 		if since != "" {
-			history = line[:at+1]
+			history = line[:at+1-waited(line[:at], r.me)]
 		}
 		for _, c := range history {
 			if c.StateKey != nil {
@@ -190,11 +190,19 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 	return nil
 }
 
+// membership is what an event says of me in the room; empty: nothing.
+func (c came) membership(me id.UserID) event.Membership {
+	m, ok := c.Content.Parsed.(*event.MemberEventContent)
+	if !ok || c.err != nil || c.GetStateKey() != string(me) {
+		return ""
+	}
+	return m.Membership
+}
+
 // entered is the newest event of a timeline with which me came into the room; -1: none.
 func entered(line []came, me id.UserID) int {
 	for i, c := range slices.Backward(line) {
-		m, ok := c.Content.Parsed.(*event.MemberEventContent)
-		if !ok || c.err != nil || c.GetStateKey() != string(me) || m.Membership != event.MembershipJoin {
+		if c.membership(me) != event.MembershipJoin {
 			continue
 		}
 		was := c.Unsigned.PrevContent
@@ -203,6 +211,20 @@ func entered(line []came, me id.UserID) int {
 		}
 	}
 	return -1
+}
+
+// waited is how many events of a timeline, before which me came into the room, came since me was invited: who invites the bot
+// may write at once. 0, if that was too long ago.
+func waited(before []came, me id.UserID) int {
+	for i, c := range slices.Backward(before) {
+		switch is := c.membership(me); {
+		case is == event.MembershipInvite && c.Timestamp >= time.Now().Add(-missedFor).UnixMilli():
+			return len(before) - i
+		case is != "":
+			return 0
+		}
+	}
+	return 0
 }
 
 // missed is what came in a room before the events of an answer, and since the answer before that, oldest first.
@@ -214,7 +236,7 @@ func (r *reader) missed(ctx context.Context, chat relay.ChatID, from, since stri
 			End   string            `json:"end"`
 		}
 		query := url.Values{"dir": {"b"}, "from": {from}, "to": {since}, "limit": {strconv.Itoa(missedPage)}}
-		err := r.client.get(ctx, "messages", inRoom(chat, "messages"), query, &page)
+		err := r.ask(ctx, "messages", chat, inRoom(chat, "messages"), query, &page)
 		if r.passes(ctx, chat, err) {
 			break
 		}
@@ -350,7 +372,8 @@ func (r *reader) around(ctx context.Context, o *reading, chat relay.ChatID, e *e
 	if a.spot, known = r.rooms.spot(chat, e.Sender); !known {
 		switch err := r.members(ctx, chat); {
 		case r.passes(ctx, chat, err): // as good as any room with others in it, until the next message
-			r.rooms.joined(chat, map[id.UserID]string{"": "", r.me: "", e.Sender: ""})
+			room, _ := r.rooms.get(chat)
+			r.rooms.joined(chat, map[id.UserID]string{"": "", r.me: "", e.Sender: ""}, room.turnover)
 			defer r.rooms.gap(chat)
 		case err != nil:
 			return a, err
@@ -414,11 +437,10 @@ func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID
 
 // fetch asks for one event.
 func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (*event.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	var raw json.RawMessage
-	err := p.client.call(ctx, request{
-		what: "event", method: http.MethodGet, path: inRoom(chat, "event", message), out: &raw, within: askWithin,
-	})
-	if err != nil {
+	if err := p.ask(ctx, "event", chat, inRoom(chat, "event", message), nil, &raw); err != nil {
 		return nil, err
 	}
 	e, err := decoded(raw)
@@ -430,13 +452,13 @@ func (p *asker) fetch(ctx context.Context, chat relay.ChatID, message string) (*
 
 // related are the newest hundred events that relate to one in that way, and are of that type, if one is named.
 func (p *asker) related(ctx context.Context, chat relay.ChatID, message string, how event.RelationType, kind ...string) (out []related, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	var page struct {
 		Chunk []related `json:"chunk"`
 	}
 	path := append([]string{"client", "v1", "rooms", string(chat), "relations", message, string(how)}, kind...)
-	err = p.client.call(ctx, request{
-		what: "relations", method: http.MethodGet, path: path, query: url.Values{"limit": {"100"}}, out: &page, within: askWithin,
-	})
+	err = p.ask(ctx, "relations", chat, path, url.Values{"limit": {"100"}}, &page)
 	return page.Chunk, err
 }
 

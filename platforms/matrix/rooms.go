@@ -11,6 +11,7 @@ import (
 	"maunium.net/go/mautrix/id"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -30,6 +31,8 @@ type room struct {
 	encrypted          bool
 	// members are who has joined, with the names that they show; nil: not asked.
 	members map[id.UserID]string
+	// turnover is how often something was told of who is in it: an answer that was asked for before that is older.
+	turnover int
 	// founders are who made it, where that counts as the highest power (room version 12).
 	founders []id.UserID
 	// before is the room that this one says it replaces, and after the one that this one says it is replaced by.
@@ -72,7 +75,9 @@ func (rs *rooms) drop(chat relay.ChatID) {
 func (rs *rooms) gap(chat relay.ChatID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.atLocked(chat).members = nil
+	r := rs.atLocked(chat)
+	r.members = nil
+	r.turnover++
 }
 
 // apply takes in a state event of a room. One whose content makes no sense still counts where a no would be the bolder
@@ -83,6 +88,7 @@ func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 	r := rs.atLocked(chat)
 	r.told = true
 	if e.Type == event.StateMember {
+		r.turnover++
 		switch c, ok := e.Content.Parsed.(*event.MemberEventContent); {
 		case !ok:
 			r.members = nil
@@ -117,11 +123,16 @@ func (rs *rooms) apply(chat relay.ChatID, e *event.Event) {
 	}
 }
 
-// joined sets who is in a room.
-func (rs *rooms) joined(chat relay.ChatID, members map[id.UserID]string) {
+// joined sets who is in a room, as it was said to a question that was asked at that turnover; false: the answer is too old.
+func (rs *rooms) joined(chat relay.ChatID, members map[id.UserID]string, turnover int) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.atLocked(chat).members = members
+	r := rs.atLocked(chat)
+	if r.turnover != turnover {
+		return false
+	}
+	r.members = members
+	return true
 }
 
 // encryptedRooms are the names of the encrypted rooms, in order.
@@ -256,20 +267,26 @@ func (rs *rooms) shared(chat relay.ChatID, user relay.UserID) (shared, known boo
 	return shared, true
 }
 
-// members asks who is in a room, and remembers that.
+// members asks who is in a room, and remembers that: again, if somebody came or went meanwhile.
 func (p *asker) members(ctx context.Context, chat relay.ChatID) error {
-	var out struct {
-		Joined map[id.UserID]struct {
-			Name any `json:"display_name"` // what people call themselves may be anything
-		} `json:"joined"`
+	const what = "joined_members"
+	for range 3 {
+		var out struct {
+			Joined map[id.UserID]struct {
+				Name any `json:"display_name"` // what people call themselves may be anything
+			} `json:"joined"`
+		}
+		room, _ := p.rooms.get(chat)
+		if err := p.ask(ctx, what, chat, inRoom(chat, what), nil, &out); err != nil {
+			return err
+		}
+		members := make(map[id.UserID]string, len(out.Joined))
+		for user, m := range out.Joined {
+			members[user], _ = m.Name.(string)
+		}
+		if p.rooms.joined(chat, members, room.turnover) {
+			return nil
+		}
 	}
-	if err := p.client.get(ctx, "joined_members", inRoom(chat, "joined_members"), nil, &out); err != nil {
-		return err
-	}
-	members := make(map[id.UserID]string, len(out.Joined))
-	for user, m := range out.Joined {
-		members[user], _ = m.Name.(string)
-	}
-	p.rooms.joined(chat, members)
-	return nil
+	return &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "people come and go faster than it can be asked who is there"}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,17 +15,23 @@ import (
 	"maunium.net/go/mautrix/id"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// ask is a question about a room, which waits neither for its turn nor for a rate, unless a penalty forbids it.
+// ask is a question about a room, which waits neither for its turn nor for a rate, unless a penalty forbids it: then it ends
+// as if the homeserver had refused it.
 func (p *asker) ask(ctx context.Context, what string, chat relay.ChatID, path []string, query url.Values, out any) error {
-	switch until, bot := p.turns.Limiter.Ask(chat); {
-	case bot:
-		return &platforms.MutedError{Until: until}
-	case !until.IsZero():
-		return fmt.Errorf("silence: the homeserver wants no look-up before %s", until.UTC().Format(time.RFC3339))
+	if until, bot := p.turns.Limiter.Ask(chat); !until.IsZero() {
+		f := &httpcall.Fault{
+			What: what, Status: http.StatusTooManyRequests, Sent: httpcall.Refused, RetryAfter: time.Until(until).Round(time.Millisecond),
+			Message: "the homeserver wants no look-up before " + until.UTC().Format(time.RFC3339),
+		}
+		if bot {
+			f.Cause = &platforms.MutedError{Until: until}
+		}
+		return f
 	}
 	err := p.client.get(ctx, what, path, query, out)
 	p.turns.Heed(ctx, chat, ratelimit.Look, err)

@@ -19,6 +19,7 @@ import (
 	"maunium.net/go/mautrix/id"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
@@ -274,7 +275,8 @@ func TestAFlood(t *testing.T) {
 	}
 }
 
-// TestAPenaltyHoldsForAll: neither an invitation is followed within one, nor is it said that the bot types no more.
+// TestAPenaltyHoldsForAll: within one it is not asked who is in a room, no invitation is followed, and it is not said that
+// the bot types no more.
 func TestAPenaltyHoldsForAll(t *testing.T) {
 	b := newBench(t)
 	b.start()
@@ -288,9 +290,11 @@ func TestAPenaltyHoldsForAll(t *testing.T) {
 	if _, err := b.Send(ctx, relay.Send{Chat: annRoom, Content: "hello"}); err == nil {
 		t.Error("it was sent within a penalty")
 	}
+	b.fake.say(groupRoom, bob, "meanwhile") // who is in that room has not been asked yet
 	if err := b.WaitOpen(t.Context(), annRoom); err != nil {
 		t.Fatal(err)
 	}
+	b.heard("meanwhile")
 	b.fake.fail("join", limited)
 	rooms := []string{"!one:" + server, "!two:" + server}
 	for _, room := range rooms {
@@ -347,6 +351,38 @@ func TestInvitations(t *testing.T) {
 		raw, _ := b.in.Cursor(t.Context())
 		return !bytes.Contains(raw, []byte("!nowhere"))
 	})
+}
+
+// TestWhoInvitesMayWriteAtOnce: what was said between the invitation and the bot's coming is for it, and nothing before that.
+func TestWhoInvitesMayWriteAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	b.stop()
+	room := "!new:" + server
+	b.fake.room(room, obj{}, ann)
+	b.fake.say(room, ann, "before")
+	b.fake.add(room, ann, "m.room.member", key(botUser), obj{"membership": "invite", "is_direct": true})
+	b.fake.say(room, ann, "at once")
+	b.start()
+	b.until("the invitation is followed", func() bool { return len(b.fake.called("join")) > 0 })
+	b.fake.say(room, ann, "then")
+	b.heard("then")
+	if diff := cmp.Diff([]string{"at once", "then"}, b.texts()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestASessionThatEnded: it is told whether the token expired.
+func TestASessionThatEnded(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"errcode": "M_UNKNOWN_TOKEN", "error": "Who?"}`:                      "M_UNKNOWN_TOKEN Who?",
+		`{"errcode": "M_UNKNOWN_TOKEN", "error": "Who?", "soft_logout": true}`: "M_UNKNOWN_TOKEN Who?; the token has expired",
+	} {
+		f := refusal(newClient(relay.NewSecret([]byte(testToken)), server, nil).calls, "sync", httpcall.Answer{Status: 401, Body: []byte(body)})
+		if !refusedToken(f) || f.Message != want {
+			t.Errorf("%s: %q, want %q", body, f.Message, want)
+		}
+	}
 }
 
 // TestAnInvitationThatAlwaysFails is given up, lest such fill the room for all others.
@@ -593,21 +629,33 @@ func TestLogin(t *testing.T) {
 // TestWellKnown: a bare name leads to where its server says the homeserver is.
 func TestWellKnown(t *testing.T) {
 	for name, c := range map[string]struct {
-		status     int
-		body, want string
+		status         int
+		body, to, want string
 	}{
-		"named":     {200, `{"m.homeserver": {"base_url": "https://matrix.example.net/"}}`, "https://matrix.example.net"},
-		"none":      {404, `nothing`, "https://example.net"},
-		"plain":     {200, `{"m.homeserver": {"base_url": "http://matrix.example.net"}}`, ""},
-		"senseless": {200, `{"m.homeserver": 7}`, ""},
-		"broken":    {500, `{}`, ""},
+		"named":             {200, `{"m.homeserver": {"base_url": "https://matrix.example.net/"}}`, "", "https://matrix.example.net"},
+		"none":              {404, `nothing`, "", "https://example.net"},
+		"plain":             {200, `{"m.homeserver": {"base_url": "http://matrix.example.net"}}`, "", ""},
+		"senseless":         {200, `{"m.homeserver": 7}`, "", ""},
+		"broken":            {500, `{}`, "", ""},
+		"elsewhere":         {301, ``, "https://www.example.net/matrix", "https://elsewhere.example.net"},
+		"elsewhere, plain":  {302, ``, "http://www.example.net/matrix", ""},
+		"elsewhere, always": {308, ``, "/.well-known/matrix/client", ""},
+		"nowhere":           {301, ``, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c2 := newClient(relay.NewSecret([]byte(testToken)), "example.net", roundTrip(func(r *http.Request) (*http.Response, error) {
-				if r.URL.String() != "https://example.net/.well-known/matrix/client" || r.Header.Get("Authorization") != "" {
-					t.Errorf("asked %s with %v", r.URL, r.Header)
+				status, body := c.status, c.body
+				if r.URL.String() == "https://www.example.net/matrix" {
+					status, body = 200, `{"m.homeserver": {"base_url": "https://elsewhere.example.net"}}`
+				} else if r.URL.String() != "https://example.net/.well-known/matrix/client" {
+					t.Errorf("asked %s", r.URL)
 				}
-				return &http.Response{StatusCode: c.status, Body: io.NopCloser(strings.NewReader(c.body)), Header: http.Header{}, Request: r}, nil
+				if r.Header.Get("Authorization") != "" {
+					t.Errorf("asked with %v", r.Header)
+				}
+				return &http.Response{
+					StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{"Location": {c.to}}, Request: r,
+				}, nil
 			}))
 			got, err := c2.address(t.Context())
 			if got != c.want || (err == nil) != (c.want != "") {

@@ -24,8 +24,8 @@ const (
 	// missedPage is how many messages Slack is asked for at once.
 	missedPage = 200
 	// maxThreads is in how many threads of one channel missed replies are looked for, the newest that the history shows to
-	// have some, and knownThreads in how many of the newest that the bot takes part in, of which it does not: each is a
-	// question of its own, of which Slack takes so many a minute, and meanwhile the channel waits.
+	// have some, and in how many of the newest that the bot takes part in, of which it does not. Each is a question of its own,
+	// and meanwhile the channel waits: where Slack takes few a minute, it is knownThreads of the latter.
 	maxThreads   = 20
 	knownThreads = 5
 	// maxTries is how often a channel that cannot be read now is tried again.
@@ -267,25 +267,33 @@ func (f *feeder) plan(ctx context.Context) error {
 
 // missed is what was missed in one channel since from, the oldest first. A channel that the bot may not read is left out.
 func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]missedMessage, error) {
-	top, err := f.page(ctx, rest.ChannelHistory, url.Values{"channel": {string(chat)}, "oldest": {from}})
+	top, slow, err := f.page(ctx, rest.ChannelHistory, url.Values{
+		"channel": {string(chat)}, "oldest": {from}, "latest": {stampOf(time.Now().Add(clockSlack))}, // without a latest, Slack begins with the oldest
+	})
 	if err != nil {
 		return nil, err
 	}
-	roots := f.memory.in(string(chat))
-	roots = roots[max(0, len(roots)-knownThreads):]
+	var shown []string
 	for _, m := range top {
 		if m.data.Replies > 0 && m.data.LatestReply > from {
-			roots = append(roots, m.data.TS)
+			shown = append(shown, m.data.TS)
 		}
 	}
-	slices.Sort(roots)
-	roots = slices.Compact(roots)
+	slices.Sort(shown)
+	shown = shown[max(0, len(shown)-maxThreads):]
+	known := slices.DeleteFunc(f.memory.in(string(chat)), func(root string) bool { return slices.Contains(shown, root) })
+	known = known[max(0, len(known)-maxThreads):]
+	slices.Reverse(known)
 	all := top
-	for _, root := range roots[max(0, len(roots)-maxThreads):] {
-		replies, err := f.page(ctx, rest.ThreadReplies, url.Values{"channel": {string(chat)}, "ts": {root}, "oldest": {from}})
+	for n, root := range append(shown, known...) {
+		if slow && n >= len(shown)+knownThreads {
+			break
+		}
+		replies, paused, err := f.page(ctx, rest.ThreadReplies, url.Values{"channel": {string(chat)}, "ts": {root}, "oldest": {from}})
 		if err != nil {
 			return nil, err
 		}
+		slow = slow || paused
 		all = append(all, slices.DeleteFunc(replies, func(m missedMessage) bool { return m.data.TS == root })...)
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].data.TS < all[j].data.TS })
@@ -315,8 +323,8 @@ type missedMessage struct {
 }
 
 // page reads a list of messages to its end, or to maxMissed. What Slack refuses to show is empty. When Slack wants to be left
-// alone, it goes on from where it is: some apps get one short page a minute.
-func (f *feeder) page(ctx context.Context, method string, params url.Values) (out []missedMessage, err error) {
+// alone, it goes on from where it is: some apps get one short page a minute. paused: that happened.
+func (f *feeder) page(ctx context.Context, method string, params url.Values) (out []missedMessage, paused bool, err error) {
 	params.Set("limit", fmt.Sprint(missedPage))
 	pauses := 0 // in a row
 	for len(out) < maxMissed {
@@ -332,11 +340,12 @@ func (f *feeder) page(ctx context.Context, method string, params url.Values) (ou
 		case err == nil:
 		case fault.RetryAfter > 0 && pauses < maxTries && backoff.Pause(ctx, fault.RetryAfter):
 			pauses++
+			paused = true
 			continue
 		case fault.Sent == httpcall.Refused && !fault.Limited() && fault.Message != httpcall.NoAnswer && !rest.BadCredentials(err):
-			return out, nil
+			return out, paused, nil
 		default:
-			return nil, fmt.Errorf("messages of a channel: %w", err)
+			return nil, paused, fmt.Errorf("messages of a channel: %w", err)
 		}
 		pauses = 0
 		for _, raw := range page.Messages {
@@ -349,7 +358,7 @@ func (f *feeder) page(ctx context.Context, method string, params url.Values) (ou
 		}
 		params.Set("cursor", page.Next.Cursor)
 	}
-	return out, nil
+	return out, paused, nil
 }
 
 // unknown leaves out of a channel's messages what the bot wrote itself and what the inbox has.

@@ -83,6 +83,38 @@ func TestTightHistory(t *testing.T) {
 	})
 }
 
+// TestKnownThreads: missed replies are looked for in the newest threads that the bot takes part in, in fewer of them where Slack
+// takes few questions.
+func TestKnownThreads(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refused []string
+		want    int
+	}{
+		"as many as there is time for": {nil, maxThreads},
+		"of an app that has to wait":   {[]string{"60"}, knownThreads},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeAPI(t)
+				fd := &feeder{Bot: openOn(t, f, nil), queue: newQueue()}
+				var roots []string
+				for n := range maxThreads + 5 {
+					roots = append(roots, f.personSays("U0ANN", "C0GROUP", "", fmt.Sprint("root ", n)))
+					fd.memory.joins(talk{"C0GROUP", roots[n]})
+				}
+				for n, root := range roots {
+					f.personSays("U0BOB", "C0GROUP", root, fmt.Sprint("reply ", n))
+				}
+				f.refuse(rest.ThreadReplies, tc.refused...)
+				all, err := fd.missed(t.Context(), "C0GROUP", roots[len(roots)-1])
+				if err != nil || len(all) != tc.want || all[len(all)-1].data.Text != fmt.Sprint("reply ", len(roots)-1) {
+					t.Errorf("%d replies, %v; want %d, the newest among them", len(all), err, tc.want)
+				}
+			})
+		})
+	}
+}
+
 // TestPlanWithoutAScope: an app that may not list its channels catches up with those that have a grant.
 func TestPlanWithoutAScope(t *testing.T) {
 	for word, again := range map[string]bool{"missing_scope": false, "internal_error": true} {

@@ -690,10 +690,12 @@ func (f *fakeAPI) message(ch *fakeChannel, ts string) *fakeMessage {
 	return nil
 }
 
-// history are a channel's messages at the top, newest first.
+// history are a channel's messages at the top, newest first; from oldest on, if no latest is named.
 func (f *fakeAPI) history(ch *fakeChannel, form url.Values) any {
 	all := slices.DeleteFunc(within(ch.messages, form), func(m *fakeMessage) bool { return m.ThreadTS != "" && m.ThreadTS != m.TS })
-	slices.Reverse(all)
+	if form.Get("oldest") == "" || form.Get("latest") != "" {
+		slices.Reverse(all)
+	}
 	return paged("messages", all, form)
 }
 

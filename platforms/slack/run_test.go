@@ -89,13 +89,13 @@ func TestCatchUpHasBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.alone(t)
-	for n := range maxMissed + 50 {
+	for n := range maxMissed + 2*missedPage {
 		h.personSays("U0ANN", "C0GROUP", "", fmt.Sprint("line ", n))
 	}
 	r = start(t, h, in)
-	last := fmt.Sprint("line ", maxMissed+49)
+	last := fmt.Sprint("line ", maxMissed+2*missedPage-1)
 	in.event(t, last)
-	if got := in.heard(); len(got) != 1+maxMissed || got[1] != "line 50" {
+	if got := in.heard(); len(got) != 1+maxMissed || got[1] != fmt.Sprint("line ", 2*missedPage) {
 		t.Errorf("%d messages, from %q", len(got)-1, got[1])
 	}
 }
@@ -139,6 +139,48 @@ func TestHandover(t *testing.T) {
 	if n := len(h.called(rest.ChannelHistory)); n != 0 {
 		t.Errorf("the history was asked for %d times", n)
 	}
+}
+
+// TestALostHandover: when the next socket breaks while the old one waits for its acknowledgements alone, none stands, and what
+// is missing is fetched.
+func TestALostHandover(t *testing.T) {
+	h, in := newHarness(t), newInbox("C0GROUP")
+	r := start(t, h, in)
+	r.connected(t)
+	release := make(chan struct{})
+	in.mu.Lock()
+	in.block = release
+	in.mu.Unlock()
+	h.personSays("U0ANN", "C0GROUP", "", "on the old one")
+	h.rotate("warning")
+	await(t, func() string {
+		if n := strings.Count(h.Logged(), "slack socket stands"); n < 2 {
+			return "the next socket does not stand"
+		}
+		return ""
+	})
+	h.smu.Lock()
+	next := h.open[1]
+	_ = next.ws.CloseNow()
+	h.smu.Unlock()
+	await(t, func() string {
+		h.smu.Lock()
+		defer h.smu.Unlock()
+		if len(h.open) != 2 || h.open[1] == next {
+			return "no socket in the place of the one that broke"
+		}
+		return ""
+	})
+	in.mu.Lock()
+	in.block = nil
+	in.mu.Unlock()
+	close(release)
+	await(t, func() string {
+		if len(h.called(rest.ChannelHistory)) == 0 {
+			return "what is missing was not asked for"
+		}
+		return ""
+	})
 }
 
 // TestAcknowledgements: a message is acknowledged when it is stored, a press and a command at once.

@@ -4,7 +4,7 @@ import "github.com/hermes-connector/hermes-connector/relay"
 
 // Facts are what decides whether one candidate instance receives one event.
 type Facts struct {
-	// Direct: the event's chat is a direct message (Source.ChatType is relay.ChatDM).
+	// Direct: the event's chat is a direct message, and no room that was claimed before all but one left it.
 	Direct bool
 	// AuthorBound: the author is bound to the instance, and of all instances that they are bound to
 	// this is the one OwnInstance chose.

@@ -209,6 +209,44 @@ func TestWhoReceives(t *testing.T) {
 	}
 }
 
+// joinable is a bot of a network where others can join a direct chat.
+type joinable struct{ *local.Loopback }
+
+func (joinable) Shared(context.Context, relay.ChatID, relay.UserID) (bool, error) { return false, nil }
+
+// TestAClaimedRoomThatShrank: a room of which only the bot and one person are left is called a direct chat; if it was
+// claimed, it is read as a room still: by its holder, and only as long as one of its people sees it.
+func TestAClaimedRoomThatShrank(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		claimed bool
+		say     relay.UserID
+		want    map[relay.InstanceID]gate.Reason
+	}{
+		"a guest is left":                         {true, "eve", map[relay.InstanceID]gate.Reason{"home": gate.NotVisible}},
+		"the holder's person is left":             {true, "ann", map[relay.InstanceID]gate.Reason{"home": gate.Delivered}},
+		"the holder's person, nobody claimed it":  {false, "ann", map[relay.InstanceID]gate.Reason{"kids": gate.Delivered}},
+		"a guest's direct chat that is unclaimed": {false, "eve", map[relay.InstanceID]gate.Reason{"": gate.NoBinding}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRigWith(t, func(l *local.Loopback) platforms.Bot { return joinable{l} })
+			r.enroll("home", "ann")
+			r.enroll("kids", "ann")
+			r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
+			if err := r.db.SetDMDefault(t.Context(), nil, "kids", local.LoopbackID, "ann"); err != nil {
+				t.Fatal(err)
+			}
+			if tc.claimed {
+				r.claim("home", relay.ChatID("@"+tc.say))
+			}
+			r.say(local.Message{User: tc.say, Text: "@loopback hi"})
+			if diff := cmp.Diff(tc.want, r.reasons()); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestADroppedEventWritesNothing(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")

@@ -173,6 +173,7 @@ type candidate struct {
 	instance store.Instance
 	bound    bool           // the author is bound to it, and it is the one of theirs that gets the event
 	grant    bool           // it holds the grant covering the chat
+	direct   bool           // the event's chat counts as a direct message
 	asked    *prompt.Record // what it asked, and the event answers; nil: the event is no press on a prompt
 	named    bool           // the author wrote to it by name
 	told     string         // what they wrote behind that
@@ -216,7 +217,9 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 	if named != "" {
 		said = gate.Without(ev, told)
 	}
+	direct := in.direct(ev, granted && grant.Chat == src.ChatID)
 	add := func(i relay.InstanceID, c candidate) error {
+		c.direct = direct
 		c.instance, err = store.Only(in.facts.Instances(ctx, i))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -231,7 +234,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 		}
 		return nil
 	}
-	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(said), src.ChatType == relay.ChatDM)
+	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(said), direct)
 	if bound {
 		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
 			return nil, none, err
@@ -288,7 +291,7 @@ func (in *Inbound) ask(ctx context.Context, ev relay.Event, c candidate) (why ga
 // where an earlier event of the chat waits for it.
 func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
 	why, known, err := in.ask(ctx, ev, c)
-	if err != nil || known && why != gate.Delivered || ev.Source.ChatType == relay.ChatDM {
+	if err != nil || known && why != gate.Delivered || c.direct {
 		return why, err
 	}
 	chat := ev.Chat()
@@ -337,6 +340,13 @@ func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c candidate) 
 	return false, known, nil
 }
 
+// direct reports whether an event's chat counts as a direct message. Where others can join one, a chat that was claimed is a
+// room and stays one, whoever is left in it.
+func (in *Inbound) direct(ev relay.Event, claimed bool) bool {
+	_, joinable := in.bots.Bot(ev.Bot).(platforms.Sharer)
+	return ev.Source.ChatType == relay.ChatDM && !(claimed && joinable)
+}
+
 func (c candidate) facts(ev relay.Event) gate.Facts {
 	src := ev.Source
 	policy, declared := c.instance.Relevance[src.Platform]
@@ -344,7 +354,7 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 		policy.RequireAddress = true // what newer gateways assume, and the safe one
 	}
 	return gate.Facts{
-		Direct:      src.ChatType == relay.ChatDM,
+		Direct:      c.direct,
 		AuthorBound: c.bound,
 		HoldsGrant:  c.grant,
 		Principal:   c.instance.Principal.Policy,

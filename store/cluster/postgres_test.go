@@ -134,7 +134,7 @@ type process struct {
 	end     context.CancelFunc // Lead's
 	running sync.WaitGroup
 	err     error         // of Run
-	led     chan struct{} // closed when it leads
+	led     chan struct{} // it leads now
 	leading sync.WaitGroup
 }
 
@@ -180,10 +180,10 @@ func (p *process) leads() {
 	}
 }
 
-// competes has p lead as soon as nobody else does; led is closed then.
+// competes has p lead as soon as nobody else does.
 func (p *process) competes() {
 	ctx, end := context.WithCancel(context.WithoutCancel(p.t.Context()))
-	p.end, p.led = end, make(chan struct{})
+	p.end, p.led = end, make(chan struct{}, 8)
 	p.leading.Go(func() {
 		err := p.node.Lead(ctx, []Shard{p.shard()})
 		if err != nil {
@@ -203,7 +203,7 @@ func (p *process) serves(ctx context.Context, l *Lead) error {
 		return err
 	}
 	p.lead, p.db = l, db
-	close(p.led)
+	p.led <- struct{}{}
 	<-ctx.Done()
 	if err := db.Close(); err != nil && !errors.Is(err, store.ErrFailed) {
 		return err
@@ -527,5 +527,46 @@ func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 	c.ends()
 	if l, err := b.node.take(t.Context(), Shard{Name: "main", Opens: opens("another")}); l != nil || err == nil {
 		t.Errorf("%v, %v", l, err)
+	}
+}
+
+// TestMoveAndDrain: a shard goes to another node and back while both run, with all it has, and writers find the new leader.
+func TestMoveAndDrain(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a, b := starts(t, pg.dsn(), "a", t.TempDir()), starts(t, pg.dsn(), "b", t.TempDir())
+	a.leads()
+	confirmed := a.fills("a", 5)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !b.node.Alive() {
+		if sleep(ctx, 10*time.Millisecond) != nil {
+			t.Fatal("no lease")
+		}
+	}
+	b.competes()
+	operator, err := Join(b.node.o) // it has no lease, and asks only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer operator.Close(ctx)
+	if err := operator.Move(ctx, "main", "b"); err != nil {
+		t.Fatal(err)
+	}
+	<-b.led
+	b.has(confirmed)
+	confirmed = append(confirmed, b.fills("b", 5)...)
+	for _, err := range []error{operator.Move(ctx, "main", "nobody"), operator.Move(ctx, "other", "a"), operator.Drain(ctx, "nobody")} {
+		if !errors.Is(err, ErrNobody) {
+			t.Error(err)
+		}
+	}
+	if err := operator.Drain(ctx, "b"); err != nil {
+		t.Fatal(err)
+	}
+	<-a.led
+	a.has(confirmed)
+	if err := operator.Drain(ctx, "a"); !errors.Is(err, ErrNobody) {
+		t.Errorf("the last one is drained: %v", err)
 	}
 }

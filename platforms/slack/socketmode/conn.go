@@ -67,6 +67,7 @@ type conn struct {
 	mu      sync.Mutex // guards the fields below
 	open    int        // envelopes that are not acknowledged
 	retired bool
+	stood   bool // it counts among those that stand
 }
 
 // Allowance implements socket.Reader.
@@ -92,7 +93,7 @@ func (c *conn) Take(ctx context.Context, raw []byte, whole bool) error {
 		if c.connections == 0 {
 			c.connections = max(s.Connections, 1)
 			c.Beat(pingEvery, nil, func(ctx context.Context, _ bool) error { return c.Ping(ctx) })
-			gap := c.to.standing.Add(1) == 1 // no other one stands
+			gap := c.stands()
 			close(c.greeted)
 			return c.to.Handler.Up(gap) // before the first envelope
 		}
@@ -129,6 +130,7 @@ func (c *conn) settled() {
 
 // retire lets the connection go once all that came on it is acknowledged, or after a while.
 func (c *conn) retire() {
+	c.falls()
 	c.mu.Lock()
 	c.retired = true
 	done := c.open == 0
@@ -138,6 +140,24 @@ func (c *conn) retire() {
 		return
 	}
 	time.AfterFunc(lingerFor, func() { c.HangUp(errRetired) }) // after its end that does nothing
+}
+
+// stands has the socket count among those that stand, and reports whether no other one does.
+func (c *conn) stands() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stood = true
+	return c.to.standing.Add(1) == 1
+}
+
+// falls has it count no more: it is over, or another one stands in its place, and what comes may come on that one alone.
+func (c *conn) falls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stood {
+		c.stood = false
+		c.to.standing.Add(-1)
+	}
 }
 
 // over reports whether the connection has ended.

@@ -79,7 +79,7 @@ type Mode struct {
 	Options
 	wg       sync.WaitGroup
 	open     atomic.Int32 // sockets of ours
-	standing atomic.Int32 // those that Slack has greeted
+	standing atomic.Int32 // those that Slack has greeted, but for those that are let go of
 
 	// Of Run's goroutine.
 	ever      bool // a socket stood
@@ -168,9 +168,7 @@ func (m *Mode) connect(ctx context.Context) (*conn, error) {
 		defer close(c.ended)
 		defer m.open.Add(-1)
 		c.err = sock.Serve(ctx, c)
-		if c.connections > 0 {
-			m.standing.Add(-1)
-		}
+		c.falls()
 	})
 	select {
 	case <-c.greeted:

@@ -1,0 +1,95 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	moveSQL = `UPDATE hermes_connector.shard SET wanted = $2 WHERE shard = $1`
+	// drainSQL holds for the node's run: when it starts again, it may lead again.
+	drainSQL = `UPDATE hermes_connector.node SET drained = run WHERE node = $1`
+)
+
+// ErrNobody: there is no such shard, or no node that lives and may lead.
+var ErrNobody = errors.New("nothing was changed")
+
+// Move has node lead the shard, and returns when it does. ErrNobody: nothing was asked.
+func (n *Node) Move(ctx context.Context, shard, node string) error {
+	nodes, rows, err := n.names(ctx)
+	if err != nil {
+		return err
+	}
+	led := slices.IndexFunc(rows, func(row [2]string) bool { return row[0] == shard })
+	switch {
+	case led < 0:
+		return fmt.Errorf("%w: there is no shard %q", ErrNobody, shard)
+	case !slices.Contains(nodes, node):
+		return noNode(node, nodes)
+	case rows[led][1] == node:
+		return nil
+	}
+	if _, err := n.look.exec(ctx, moveSQL, shard, node); err != nil {
+		return err
+	}
+	return n.awaits(ctx, func(rows [][2]string) bool { return slices.Contains(rows, [2]string{shard, node}) })
+}
+
+// Drain has node lead nothing until it is started again, and returns when others lead what it led. ErrNobody: nothing was
+// asked, since the node is not alive, or no other one may lead.
+func (n *Node) Drain(ctx context.Context, node string) error {
+	nodes, _, err := n.names(ctx)
+	if err != nil {
+		return err
+	}
+	if at := slices.Index(nodes, node); at < 0 {
+		return noNode(node, nodes)
+	} else if len(nodes) == 1 {
+		return fmt.Errorf("%w: no other node is alive and may lead", ErrNobody)
+	}
+	if _, err := n.look.exec(ctx, drainSQL, node); err != nil {
+		return err
+	}
+	return n.awaits(ctx, func(rows [][2]string) bool {
+		return !slices.ContainsFunc(rows, func(row [2]string) bool { return row[1] == node || row[1] == "" })
+	})
+}
+
+func noNode(node string, nodes []string) error {
+	return fmt.Errorf("%w: no node %q is alive and may lead; those that are: %s", ErrNobody, node, strings.Join(nodes, ", "))
+}
+
+// names are the nodes that may lead, and all shards with their leaders.
+func (n *Node) names(ctx context.Context) (nodes []string, rows [][2]string, err error) {
+	a, err := n.look.exec(ctx, nodesSQL)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, row := range a.cells {
+		nodes = append(nodes, string(row[0]))
+	}
+	if a, err = n.look.exec(ctx, shardsSQL); err != nil {
+		return nil, nil, err
+	}
+	for _, row := range a.cells {
+		rows = append(rows, [2]string{string(row[0]), string(row[1])})
+	}
+	return nodes, rows, nil
+}
+
+// awaits looks at who leads what until holds, or ctx ends.
+func (n *Node) awaits(ctx context.Context, holds func(rows [][2]string) bool) error {
+	for {
+		_, rows, err := n.names(ctx)
+		if err == nil && holds(rows) {
+			return nil
+		}
+		if sleep(ctx, 500*time.Millisecond) != nil {
+			return fmt.Errorf("it was asked for, and is not done yet: %w", errors.Join(err, ctx.Err()))
+		}
+	}
+}
