@@ -732,10 +732,10 @@ func events(all []platforms.Batch) (out []relay.Event) {
 	return out
 }
 
-// until waits for a status.
+// until waits for a status, a minute at least.
 func (h *harness) until(t *testing.T, p *Bot, state platforms.State, reason string) {
 	t.Helper()
-	for range 5000 {
+	for range 60_000 {
 		if s := p.Status(); s.State == state && strings.Contains(s.Reason, reason) {
 			return
 		}

@@ -129,7 +129,7 @@ func (in *fakeInbox) event(t testing.TB, text string) (found relay.Event) {
 func await(t testing.TB, wrong func() string) {
 	t.Helper()
 	what := ""
-	for range 2000 {
+	for range 12_000 { // a minute at least
 		if what = wrong(); what == "" {
 			return
 		}

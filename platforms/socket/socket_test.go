@@ -50,7 +50,7 @@ func (r *reader) Take(_ context.Context, raw []byte, whole bool) error {
 
 func dial(t *testing.T, address string) *socket.Socket {
 	s, err := socket.Dial(t.Context(), address, "the test", socket.Options{
-		HTTP: http.DefaultClient, Wait: 200 * time.Millisecond, Close: websocket.StatusNormalClosure, Whole: 8, Skipped: 1 << 20, Head: 4,
+		HTTP: http.DefaultClient, Wait: time.Minute, Close: websocket.StatusNormalClosure, Whole: 8, Skipped: 1 << 20, Head: 4,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +82,7 @@ func TestSilence(t *testing.T) {
 		t.Errorf("nothing comes: %v", err)
 	}
 	s := dial(t, mute)
+	s.Wait = 200 * time.Millisecond
 	s.Beat(time.Millisecond, nil, func(ctx context.Context, _ bool) error { return s.Ping(ctx) })
 	if err := s.Serve(t.Context(), &reader{patience: time.Minute}); !errors.Is(err, socket.ErrZombie) {
 		t.Errorf("no ping is answered: %v", err)
