@@ -66,6 +66,10 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 	}})
 }
 
+func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
+	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log}
+}
+
 // joined makes this process a node, until leave is called.
 func joined(ctx context.Context, o cluster.Options) (node *cluster.Node, leave func(), err error) {
 	node, err = cluster.Join(o)
@@ -126,10 +130,6 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 		return err
 	}
 	return errors.Join(m.keepVault(ctx, db), db.Close())
-}
-
-func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
-	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log}
 }
 
 // leads reports whether what is done for the shard may be done by this process; a process that is alone always may.

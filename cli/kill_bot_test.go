@@ -26,6 +26,7 @@ type botAPI struct {
 	updates   []update
 	next      int64
 	confirmed int
+	newest    int64          // of what was confirmed
 	sent      map[string]int // texts and captions of what was sent, and how often each came
 	asked     map[string]*question
 	late      []func() // presses that are due with the next message
@@ -85,6 +86,7 @@ func (a *botAPI) post(over <-chan struct{}) {
 				if len(a.updates) > 0 && a.updates[0].ID == next.ID { // a poll may have taken it meanwhile
 					a.updates = a.updates[1:]
 					a.confirmed++
+					a.newest = next.ID
 					a.posted++
 				}
 				a.mu.Unlock()
@@ -228,6 +230,7 @@ func (a *botAPI) getUpdates(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for len(a.updates) > 0 && a.updates[0].ID < offset {
+			a.newest = a.updates[0].ID
 			a.updates = a.updates[1:]
 			a.confirmed++
 		}
@@ -250,4 +253,18 @@ func (a *botAPI) getUpdates(w http.ResponseWriter, r *http.Request) {
 func result(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "result": v}) // the asker may be dead: that is the point
+}
+
+// nextUpdate is the id of the update that comes next, or a smaller one.
+func (a *botAPI) nextUpdate() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.next
+}
+
+// confirmedFrom reports whether an update with that id, or a later one, was confirmed.
+func (a *botAPI) confirmedFrom(id int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.newest >= id
 }

@@ -88,6 +88,9 @@ type agent struct {
 	// gateway has dialled, and makes one that dials so often wait.
 	calm atomic.Bool
 
+	// It uploads nothing: what was uploaded is only where it was taken.
+	keepsNoFiles bool
+
 	mu        sync.Mutex // guards the fields below
 	said      int
 	heard     int    // the newest number
@@ -126,9 +129,9 @@ func (b *victim) enrolled(name string, user int64, seed uint64) *agent {
 // ten files, and so is given as one.
 const unheard = 35
 
-// talk says the next number every few milliseconds.
-func (b *victim) talk(ctx context.Context, a *agent) {
-	tick := time.NewTicker(8 * time.Millisecond)
+// talk says the next number, again and again.
+func (b *victim) talk(ctx context.Context, a *agent, every time.Duration) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if n, ok := a.next(); ok {
@@ -369,7 +372,7 @@ func (v *visit) bookLocked(what string, isNext, inDoubt bool) {
 // answer sends a text, a file or a question; the first is a file, for a gateway that never took or sent one is given none.
 func (v *visit) answer(ctx context.Context, n, dice int) bool {
 	switch {
-	case dice == 3 || dice == 4 || v.files.uploads == 0:
+	case !v.keepsNoFiles && (dice == 3 || dice == 4 || v.files.uploads == 0):
 		return v.sendFile(ctx, n)
 	case dice == 5:
 		return v.ask(ctx, n)

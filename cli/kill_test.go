@@ -71,7 +71,7 @@ func TestKill(t *testing.T) {
 	var talkers sync.WaitGroup
 	for _, a := range agents {
 		wg.Go(func() { a.run(ctx, b.url) })
-		talkers.Go(func() { b.talk(talking, a) })
+		talkers.Go(func() { b.talk(talking, a, 8*time.Millisecond) })
 	}
 	op := &operator{victim: b}
 	talkers.Go(func() { op.run(ctx, talking) })

@@ -260,7 +260,7 @@ func TestAKilledRunnerLeavesNoHalfCage(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := 0
-	for range 1000 {
+	for range 6000 {
 		if _, err := os.Stat(dir + "/begun"); err == nil {
 			var raw []byte
 			for _, task := range tasksOf(runner.Process.Pid) { // the thread that started it is its parent
@@ -279,7 +279,7 @@ func TestAKilledRunnerLeavesNoHalfCage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = runner.Wait()
-	for range 1000 {
+	for range 6000 {
 		if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
 			return
 		}

@@ -130,7 +130,7 @@ func TestLimits(t *testing.T) {
 func waitGone(t *testing.T, what string) {
 	t.Helper()
 	var left []string
-	for range 1000 {
+	for range 6000 {
 		if left = processesOf(what); len(left) == 0 {
 			return
 		}

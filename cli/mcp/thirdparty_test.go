@@ -42,6 +42,7 @@ const throughAll = `
 		out.messages = (await call('messages_read', {session_key: sessionKey})).messages;
 		out.attachments = (await call('attachments_fetch', {session_key: sessionKey, message_id: messageId})).attachments;
 		out.poll = await call('events_poll', {});
+		for (let n = 0; n < 6000 && pushes.length === 0; n++) await new Promise(done => setTimeout(done, 10)); // what is confirmed is pushed no more
 		out.sent = (await call('messages_send', {session_key: sessionKey, text: 'hi', cursor, key: 'k' + cursor})).result;
 		out.after = (await call('events_poll', {after_cursor: cursor})).events.length;
 		out.channels = (await call('channels_list', {})).channels;

@@ -64,7 +64,7 @@ func TestThirdPartyPerson(t *testing.T) {
 		const logger = {trace: quiet, debug: quiet, info: quiet, warn: quiet, error: quiet, getChild: () => logger};
 		const me = partner.createClient({
 			baseUrl: input.base, accessToken: input.token, userId: input.user, deviceId: 'DEV', logger,
-			timelineSupport: true, threadSupport: true,
+			timelineSupport: true, threadSupport: true, scheduler: new partner.MatrixScheduler(() => -1), // it sends nothing twice
 		});
 		const seen = {}, marks = [];
 		const note = e => {
@@ -77,11 +77,14 @@ func TestThirdPartyPerson(t *testing.T) {
 		await me.startClient({initialSyncLimit: 5, threadSupport: true});
 		await new Promise(done => me.on('sync', state => { if (state === 'PREPARED') done(); }));
 		const hello = (await me.sendTextMessage(input.room, 'hello bot')).event_id;
-		const until = async is => { for (let i = 0; i < 600 && !is(); i++) await new Promise(r => setTimeout(r, 20)); };
+		const until = async is => { for (let i = 0; i < 3000 && !is(); i++) await new Promise(r => setTimeout(r, 20)); };
 		await until(() => Object.values(seen).some(e => e.getContent().url));
 		const root = (await me.sendTextMessage(input.room, 'the root')).event_id;
 		const uri = (await me.uploadContent(Buffer.from('song'), {name: 'song.ogg', type: 'audio/ogg'})).content_uri;
-		await me.sendMessage(input.room, root, {msgtype: 'm.text', body: 'in a thread'});
+		// Of a message in a thread that a sync shows before its answer comes, as homeservers may, the library says that it is none of its own.
+		await me.sendMessage(input.room, root, {msgtype: 'm.text', body: 'in a thread'}).catch(e => {
+			if (!e.message.includes('not a local echo')) throw e;
+		});
 		await me.sendMessage(input.room, {msgtype: 'm.audio', body: 'song.ogg', url: uri, info: {size: 4}});
 		await until(() => Object.values(seen).some(e => e.getContent().body === 'done'));
 		const messages = {};

@@ -13,7 +13,7 @@ import (
 // these is true:
 //
 //   - its gateway acknowledged it, or anything that was pushed later on the same session;
-//   - its session lived on for forwardLife after it was written;
+//   - its session lived on for forwardLife after it was written, and its gateway gave a sign of life then (Outlet.Answers);
 //   - it was written for the second time.
 //
 // From store.Forward's Until on, the entry is an ordinary one, and goes out as an event.

@@ -35,7 +35,7 @@ type Outlet struct {
 	// Takes tells whether the session takes the entry now; nil: it takes all. One that it does not take stays in the
 	// buffer, and those behind it are pushed. It is called like Push. When a no becomes a yes, Anew must be called.
 	Takes func(ctx context.Context, e store.Entry) bool
-	// Answers asks the gateway for a sign of life; nil: it lives for as long as the pump.
+	// Answers asks the gateway for a sign of life, by which forwards count as taken; nil: it lives for as long as the pump.
 	Answers func(ctx context.Context) bool
 	// Types tells whether the gateway types while it works; nil: it does. It does not block.
 	Types func() bool

@@ -73,7 +73,7 @@ func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
 	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{
-		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Takes: s.takes, Answers: s.session.Answers, Types: s.grown.Load, Taken: s.taken,
+		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Takes: s.takes, Answers: s.answers, Types: s.grown.Load, Taken: s.taken,
 	})
 	return s
 }
@@ -344,6 +344,11 @@ func (s *attachment) free(ctx context.Context) {
 // Ack takes an acknowledged entry out of the lane. counted is false if it was not in flight.
 func (s *attachment) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
 	return s.pump.Ack(ctx, id)
+}
+
+// answers asks the gateway for a sign of life. Of one that acknowledges what it is done with, that says nothing about the rest.
+func (s *attachment) answers(ctx context.Context) bool {
+	return !s.oneByOne.Load() && s.session.Answers(ctx)
 }
 
 // taken tells the network that the gateway has taken an event.

@@ -64,6 +64,16 @@ func (r *rig) empty(name relay.InstanceID) {
 	})
 }
 
+// TestWhoAcknowledgesWhenDone: a forward does not count as taken because its gateway lives, if that acknowledges what it is done
+// with: it may have come while its disk took no more.
+func TestWhoAcknowledgesWhenDone(t *testing.T) {
+	s := new(attachment)
+	s.oneByOne.Store(true)
+	if s.answers(t.Context()) {
+		t.Error("a sign of life counts for an acknowledgement")
+	}
+}
+
 // TestAForwardIsADeliveryLikeAnother: it comes in its order, holds up nobody, is taken with what is acknowledged behind
 // it, and is sent once more to the next session if nothing said that it was taken.
 func TestAForwardIsADeliveryLikeAnother(t *testing.T) {

@@ -43,7 +43,7 @@ func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool
 func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *relay.Event) {
 	if ev.Source.ChatType == relay.ChatDM {
 		if who := (reader{i, ev.Bot, ev.Source.UserID}); in.Told.any(who) && in.wantsContext(ctx, i, *ev) {
-			ev.Context = newest(in.Told.bring(who, time.Now()), maxContext, maxContextBytes)
+			ev.Context = newest(in.Told.bring(who, ev.ID, time.Now()), maxContext, maxContextBytes)
 		}
 		return
 	}

@@ -217,9 +217,9 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 	if named != "" {
 		said = gate.Without(ev, told)
 	}
-	direct := in.direct(ev, granted && grant.Chat == src.ChatID)
+	private := direct(in.bots.Bot(ev.Bot), ev, granted && grant.Chat == src.ChatID)
 	add := func(i relay.InstanceID, c candidate) error {
-		c.direct = direct
+		c.direct = private
 		c.instance, err = store.Only(in.facts.Instances(ctx, i))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -234,7 +234,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 		}
 		return nil
 	}
-	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(said), direct)
+	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(said), private)
 	if bound {
 		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
 			return nil, none, err
@@ -340,10 +340,10 @@ func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c candidate) 
 	return false, known, nil
 }
 
-// direct reports whether an event's chat counts as a direct message. Where others can join one, a chat that was claimed is a
-// room and stays one, whoever is left in it.
-func (in *Inbound) direct(ev relay.Event, claimed bool) bool {
-	_, joinable := in.bots.Bot(ev.Bot).(platforms.Sharer)
+// direct reports whether the chat of an event of b's counts as a direct message. Where others can join one, a chat that was
+// claimed is a room and stays one, whoever is left in it.
+func direct(b platforms.Bot, ev relay.Event, claimed bool) bool {
+	_, joinable := b.(platforms.Sharer)
 	return ev.Source.ChatType == relay.ChatDM && !(claimed && joinable)
 }
 

@@ -41,7 +41,7 @@ func (in *Inbound) asker(ctx context.Context, ev relay.Event) ([]candidate, erro
 		return nil, err
 	}
 	grant, granted, err := in.facts.Covering(ctx, place)
-	c.grant, c.direct = granted && grant.Instance == r.Instance, in.direct(ev, granted && grant.Chat == place.Chat)
+	c.grant, c.direct = granted && grant.Instance == r.Instance, direct(in.bots.Bot(ev.Bot), ev, granted && grant.Chat == place.Chat)
 	return []candidate{c}, err
 }
 

@@ -32,9 +32,9 @@ type reader struct {
 
 // remark is something that a person was told.
 type remark struct {
-	at      time.Time
-	line    relay.ContextLine
-	brought bool // a message that was pushed has it
+	at   time.Time
+	line relay.ContextLine
+	with relay.EventID // the newest message that brought it; empty: none did
 }
 
 // Add remembers what a program told a person through b, in the name of the instance that they are linked to; it forgets what is too
@@ -77,12 +77,12 @@ func (d *Told) any(r reader) bool {
 }
 
 // bring is what a message brings that is about to be pushed.
-func (d *Told) bring(r reader, now time.Time) (lines []relay.ContextLine) {
+func (d *Told) bring(r reader, with relay.EventID, now time.Time) (lines []relay.ContextLine) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for n := range d.people[r] {
 		if m := &d.people[r][n]; now.Sub(m.at) <= toldFor {
-			m.brought = true
+			m.with = with
 			lines = append(lines, m.line)
 		}
 	}
@@ -95,7 +95,7 @@ func (d *Told) Taken(i relay.InstanceID, of store.About) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if all, there := d.people[r]; there {
-		if all = slices.DeleteFunc(all, func(m remark) bool { return m.brought }); len(all) == 0 {
+		if all = slices.DeleteFunc(all, func(m remark) bool { return m.with == of.ID }); len(all) == 0 {
 			delete(d.people, r)
 			return
 		}

@@ -18,7 +18,7 @@ func TestToldIsBounded(t *testing.T) {
 		return store.Binding{Instance: "home", User: relay.UserID(fmt.Sprint(user))}
 	}
 	brought := func(user int, at time.Time) int {
-		return len(d.bring(reader{"home", bot, to(user).User}, at))
+		return len(d.bring(reader{"home", bot, to(user).User}, "e1", at))
 	}
 	for n := range maxReaders + 10 {
 		d.Add(to(n), bot, "cron", "x", began.Add(time.Duration(n)*time.Second))
@@ -31,7 +31,7 @@ func TestToldIsBounded(t *testing.T) {
 	for n := range 2 * maxContext {
 		d.Add(to(20), bot, "cron", fmt.Sprint(n), began)
 	}
-	if got := d.bring(reader{"home", bot, "20"}, began); len(got) != maxContext || got[0].Text != fmt.Sprint(maxContext) {
+	if got := d.bring(reader{"home", bot, "20"}, "e1", began); len(got) != maxContext || got[0].Text != fmt.Sprint(maxContext) {
 		t.Errorf("%d lines from %q on, want the newest %d", len(got), got[0].Text, maxContext)
 	}
 	for range 10 {
@@ -46,5 +46,22 @@ func TestToldIsBounded(t *testing.T) {
 	d.Add(to(0), bot, "cron", "x", began.Add(2*toldFor))
 	if len(d.people) != 1 {
 		t.Errorf("%d people are remembered, want 1", len(d.people))
+	}
+}
+
+// TestToldIsTakenWithItsMessage: what a message brought is forgotten when that one is acknowledged, and not one before it.
+func TestToldIsTakenWithItsMessage(t *testing.T) {
+	var d Told
+	bot, now := relay.Bot{Platform: "telegram", ID: "1"}, time.Now()
+	ann := reader{"home", bot, "ann"}
+	d.Add(store.Binding{Instance: "home", User: "ann"}, bot, "cron", "the disk is full", now)
+	d.bring(ann, "second", now)
+	d.Taken("home", store.About{ID: "first", Bot: bot, User: "ann"})
+	if got := d.bring(ann, "second", now); len(got) != 1 { // it is given again
+		t.Errorf("%d lines are left when another message was acknowledged, want 1", len(got))
+	}
+	d.Taken("home", store.About{ID: "second", Bot: bot, User: "ann"})
+	if d.any(ann) {
+		t.Error("what was acknowledged is brought again")
 	}
 }
