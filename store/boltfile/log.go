@@ -239,6 +239,11 @@ func ParseEntry(b []byte) (e Entry, err error) {
 	}, nil
 }
 
+// Follows reports whether e was made of a file at p.
+func (e Entry) Follows(p Place) bool {
+	return e.Place.N == p.N+1 && p.next(e.Place.Term, e.changes, Digest{}).Chain == e.Place.Chain
+}
+
 // ErrNotNext: the entry does not follow what the file has. The file is another one's, or entries are missing.
 var ErrNotNext = errors.New("the entry does not continue this file")
 
@@ -295,9 +300,10 @@ type Follower struct {
 
 // Follow opens the file at path, or makes it. ErrDamaged: only a new one can take its place.
 func Follow(path string, o Options) (*Follower, error) {
+	var got Found
 	if files.Exists(path) {
-		got, err := Adopt(path)
-		if err == nil {
+		var err error
+		if got, err = Adopt(path); err == nil {
 			err = Named(got.Bad)
 		}
 		if err != nil {
@@ -311,6 +317,19 @@ func Follow(path string, o Options) (*Follower, error) {
 	f := &Follower{b: b, schema: o.Format.Schema}
 	if err := b.View(func(t *bolt.Tx) (err error) { f.at, err = PlaceOf(t); return err }); err != nil {
 		return nil, errors.Join(err, b.Close())
+	}
+	if got.FellBack && f.at.N > 0 { // this takes the place of the commit that did not end, or the next start would say that it is lost
+		o.Log.Warn("the newest commit of the database did not end; the log has all that anybody was told of")
+		err := b.Update(func(t *bolt.Tx) error {
+			d, err := storedDigest(t)
+			if err != nil {
+				return err
+			}
+			return putDigest(t, d)
+		})
+		if err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
 	}
 	return f, nil
 }

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	partSize = 256 << 10
-	kindSnap = "snapshot"
+	partSize    = 256 << 10
+	kindSnap    = "snapshot"
+	fetchAtOnce = 64 // entries a query of a check
 	// A snapshot is due after this much log, or time.
 	snapshotBytes = 64 << 20
 	snapshotAge   = 24 * time.Hour
@@ -240,6 +241,24 @@ func (n *Node) makeOf(ctx context.Context, of Shard, s shard, id, parts uint64, 
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, err
+}
+
+// restoreSnapshotAt makes the file at path of one whole snapshot.
+func (n *Node) restoreSnapshotAt(ctx context.Context, name, path string, id uint64) error {
+	return files.Aside(path, boltfile.Leftovers(path), func(f *os.File) error {
+		for part := 0; ; part++ {
+			a, err := n.look.exec(ctx, `SELECT bytes FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id = $3::bigint AND part = $4::bigint`, name, kindSnap, id, part)
+			if err == nil && len(a.cells) == 0 {
+				err = fmt.Errorf("part %d is missing", part)
+			}
+			if err != nil || len(a.cells[0][0]) == 0 { // the empty one is the last
+				return err
+			}
+			if _, err := f.Write(a.cells[0][0]); err != nil {
+				return err
+			}
+		}
+	}, func(made string) error { return files.Replace(made, path, "") })
 }
 
 // Snapshots stores a snapshot of the shard whenever one is due, until ctx ends. copied writes the shard's file to w, and
