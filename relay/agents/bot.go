@@ -34,7 +34,7 @@ const (
 type Replies interface {
 	Receipt(ctx context.Context, caller string, ev relay.EventID) (relay.Receipt, bool, error)
 	Latest(ctx context.Context, chat relay.ChatID) (relay.Receipt, bool, error)
-	Keep(ctx context.Context, r callers.Reply) (stored callers.Reply, dropped int, err error)
+	Keep(ctx context.Context, all []callers.Reply) (dropped int, err error)
 	Replies(ctx context.Context, f callers.ReplyFilter) ([]callers.Reply, error)
 }
 
@@ -132,17 +132,22 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err err
 	if err != nil {
 		return res, relay.Later(unstored, err)
 	}
+	var all []callers.Reply
 	runes := []rune(a.Content)
 	for part := range slices.Chunk(runes, MaxReply) {
 		runes = runes[len(part):]
 		for _, to := range answered {
-			if res.MessageID, err = b.keep(ctx, callers.Reply{
+			all = append(all, callers.Reply{
 				Caller: p.Caller, Agent: p.Agent, Session: session, Event: to.Event, Dispatch: to.Dispatch, Correlation: to.Correlation,
 				Content: string(part), Final: a.Meta.Notify && len(runes) == 0,
-			}); err != nil {
-				return res, err
-			}
+			})
 		}
+	}
+	if err := b.keep(ctx, all); err != nil {
+		return res, err
+	}
+	for part := range slices.Chunk(all, len(answered)) {
+		res.MessageID = relay.MessageID("reply-" + strconv.FormatUint(part[len(part)-1].Number, 10))
 		res.MessageIDs = append(res.MessageIDs, res.MessageID)
 	}
 	if a.Meta.Notify {
@@ -151,23 +156,25 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err err
 	return res, nil
 }
 
-// keep stores a reply, and tells those who wait for it.
-func (b *Bot) keep(ctx context.Context, r callers.Reply) (relay.MessageID, error) {
-	r, dropped, err := b.kept.Keep(ctx, r)
+// keep stores replies to one caller at once, and tells those who wait for them.
+func (b *Bot) keep(ctx context.Context, all []callers.Reply) error {
+	dropped, err := b.kept.Keep(ctx, all)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // removed a moment ago
-		return "", relay.Gone("", nil)
+		return relay.Gone("", nil)
 	case err != nil:
-		return "", relay.Later(unstored, err)
+		return relay.Later(unstored, err)
 	}
 	for range dropped {
 		b.count(count.ReplyDropped)
 	}
 	if dropped > 0 {
-		b.log.Warn("too many replies wait for a program; the oldest were dropped", "caller", r.Caller, "replies", dropped)
+		b.log.Warn("too many replies wait for a program; the oldest were dropped", "caller", all[0].Caller, "replies", dropped)
 	}
-	b.tell(r)
-	return relay.MessageID("reply-" + strconv.FormatUint(r.Number, 10)), nil
+	for _, r := range all {
+		b.tell(r)
+	}
+	return nil
 }
 
 const unstored = "the reply cannot be stored now"

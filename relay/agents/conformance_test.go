@@ -99,15 +99,18 @@ func (h *harness) Replies(context.Context, callers.ReplyFilter) ([]callers.Reply
 	return nil, nil
 }
 
-func (h *harness) Keep(ctx context.Context, r callers.Reply) (callers.Reply, int, error) {
+func (h *harness) Keep(ctx context.Context, all []callers.Reply) (int, error) {
 	if err := ctx.Err(); err != nil {
-		return r, 0, err
+		return 0, err
 	}
-	h.note(platformtest.Received{Op: relay.OpSend, Chat: relay.Program{Caller: r.Caller, Agent: r.Agent}.Chat(r.Session), Text: r.Content})
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r.Number = uint64(len(h.seen))
-	return r, 0, nil
+	for i := range all {
+		r := &all[i]
+		h.note(platformtest.Received{Op: relay.OpSend, Chat: relay.Program{Caller: r.Caller, Agent: r.Agent}.Chat(r.Session), Text: r.Content})
+		h.mu.Lock()
+		r.Number = uint64(len(h.seen))
+		h.mu.Unlock()
+	}
+	return 0, nil
 }
 
 // Say implements platformtest.Harness.

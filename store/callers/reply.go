@@ -37,24 +37,31 @@ func replyKey(caller string, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(table.Prefix(caller), n)
 }
 
-// Keep stores a reply under the next number, and drops the oldest of its caller's that are too many. ErrNotFound: there is
-// no such caller.
-func (rs *Records) Keep(ctx context.Context, r Reply) (stored Reply, dropped int, err error) {
-	r.At = rs.db.Now()
+// Keep stores replies to one caller, at least one, under the next numbers, and drops the oldest of that caller's that are too
+// many. It gives them their numbers and their time. ErrNotFound: there is no such caller.
+func (rs *Records) Keep(ctx context.Context, all []Reply) (dropped int, err error) {
+	caller, size := all[0].Caller, 0
+	for _, r := range all {
+		size += len(r.Content) + Size
+	}
 	err = rs.db.Change(ctx, "reply", func(w *table.Writer) (err error) {
-		if !table.Has(w.Tx, Bucket, table.Key(r.Caller)) {
+		if !table.Has(w.Tx, Bucket, table.Key(caller)) {
 			return table.ErrNotFound
 		}
-		if r.Number, err = w.Next(Replies); err != nil {
-			return err
+		for i := range all {
+			r := &all[i]
+			r.At = rs.db.Now()
+			if r.Number, err = w.Next(Replies); err != nil {
+				return err
+			}
+			if err := w.Put(Replies, replyKey(caller, r.Number), *r); err != nil {
+				return err
+			}
 		}
-		if err := w.Put(Replies, replyKey(r.Caller, r.Number), r); err != nil {
-			return err
-		}
-		dropped, err = trim(w, r.Caller)
+		dropped, err = trim(w, caller)
 		return err
-	}, len(r.Content)+Size)
-	return r, dropped, err
+	}, size)
+	return dropped, err
 }
 
 // trim drops the oldest replies to a caller that are too many.
