@@ -2,20 +2,16 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/cli/netaddr"
-	"github.com/hermes-connector/hermes-connector/relay/server"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/cluster"
@@ -29,6 +25,8 @@ const shardName = "main"
 type membership struct {
 	node *cluster.Node
 	lead *cluster.Lead
+	// stopWaiting ends what this process did while it did not lead, before it listens as the server.
+	stopWaiting func() error
 }
 
 // runNode has this process be a node of a cluster until ctx ends: it serves while it leads, and answers in the place of the
@@ -42,11 +40,12 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 		return err
 	}
 	defer leave()
-	waits := &waiting{s: s, cfg: cfg, log: log}
+	waits := &waiting{s: s, node: node, cfg: cfg, log: log}
 	if err := waits.begin(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, waits.end()) }()
+	stopped := func() bool { return ctx.Err() != nil }
 	return node.Lead(ctx, []cluster.Shard{{
 		Name: shardName, Weight: 1, Path: cfg.Database(), File: storeOptions(cfg, true, log).File(),
 		Opens: func(ctx context.Context, wrapped []byte) error {
@@ -54,11 +53,8 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 			return err
 		},
 		Run: func(ctx context.Context, l *cluster.Lead) error {
-			err := waits.end()
-			if err == nil {
-				err = s.lead(ctx, hurry, cfg, &membership{node, l}, log)
-			}
-			if err == nil {
+			err := s.lead(ctx, hurry, cfg, &membership{node, l, waits.end}, log)
+			if err == nil && !stopped() {
 				err = waits.begin()
 			}
 			return err
@@ -67,7 +63,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 }
 
 func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
-	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, Lease: cfg.Cluster.Lease, Log: log}
+	return cluster.Options{DSN: cfg.Cluster.DSN, Node: cfg.Cluster.Node, Version: release, URL: cfg.Cluster.Advertise, Lease: cfg.Cluster.Lease, Log: log}
 }
 
 // joined makes this process a node, until leave is called.
@@ -108,7 +104,7 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	o := clusterOptions(cfg, a.warnings())
-	o.Node += "/" + why
+	o.Node, o.URL = o.Node+"/"+why, "" // nothing is to be handed through to it
 	node, leave, err := joined(ctx, o)
 	if err != nil {
 		return err
@@ -124,7 +120,7 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 	if err := change(database); err != nil {
 		return err
 	}
-	m := &membership{node, lead}
+	m := &membership{node: node, lead: lead}
 	db, err := store.Open(database, store.Options{Log: a.warnings(), CommitLog: m.log()})
 	if err != nil {
 		return err
@@ -169,72 +165,9 @@ func (m *membership) snapshots(db *store.DB) func(context.Context) error {
 	}
 }
 
-// waiting is a process whose shard another node leads, or none yet: it is alive, and not ready.
-type waiting struct {
-	s    *serving
-	cfg  *config.Config
-	log  *slog.Logger
-	stop func() error // what begin has begun; nil: nothing
-}
-
-// begin answers where the server will listen. The service manager has its unit started: the wait may last as long as the
-// other node lives.
-func (w *waiting) begin() error {
-	l, err := netaddr.Listen(w.cfg.Listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	srv := &http.Server{
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(w.log.Handler(), slog.LevelDebug),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/healthz" {
-				_, _ = io.WriteString(w, "ok\n")
-				return
-			}
-			w.Header().Set("Retry-After", "5")
-			http.Error(w, "this node does not lead", http.StatusServiceUnavailable)
-		}),
-	}
-	if w.cfg.TLS.On() {
-		certificates, err := server.Certificates(w.cfg.TLS.CertFile, w.cfg.TLS.KeyFile, w.log)
-		if err != nil {
-			return errors.Join(err, l.Close())
-		}
-		l = tls.NewListener(l, certificates)
-	}
-	w.s.manager.Ready("waits: another node leads, or none yet")
-	watched, unwatch := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	var wg sync.WaitGroup
-	wg.Go(func() { ended <- srv.Serve(l) })
-	wg.Go(func() { w.s.manager.Watch(watched, func(context.Context) {}) })
-	w.stop = func() error {
-		unwatch()
-		err := srv.Close()
-		wg.Wait()
-		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
-			err = errors.Join(err, served)
-		}
-		return err
-	}
-	return nil
-}
-
-// end ends what begin has begun.
-func (w *waiting) end() error {
-	if w.stop == nil {
-		return nil
-	}
-	stop := w.stop
-	w.stop = nil
-	return stop()
-}
-
-// errNotHere refuses a command at a node whose server does not lead, or does not run: what it would change, or read, is
-// elsewhere.
+// errNotHere refuses a command at a node whose server does not run: what it would change, or read, is elsewhere.
 func errNotHere(cfg *config.Config) error {
-	return fmt.Errorf("node %s belongs to a cluster, and its server does not lead: run this at the node where /readyz answers 200", cfg.Cluster.Node)
+	return fmt.Errorf("node %s belongs to a cluster, and its server does not run: start it, or run this at another node", cfg.Cluster.Node)
 }
 
 // errOneNode refuses a command that changes a database file while no server runs: the others would not have the change.

@@ -33,6 +33,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
 	"github.com/hermes-connector/hermes-connector/relay/server"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/through"
 	"github.com/hermes-connector/hermes-connector/relay/sniff"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/transfer"
@@ -61,12 +62,14 @@ type core struct {
 	// beside run beside the server until their context ends, which is after the server's stop; an
 	// error ends the server.
 	beside []func(context.Context) error
+	// others is what the other nodes of a cluster hand through; nil: there is none.
+	others *through.Receiver
 }
 
-// newCore wires a server that listens on addr. g must refuse requests to addr. leads is asked before a gateway is let in and
-// before a network is called.
-func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, leads func() bool) (*core, error) {
-	c := &core{db: db, bus: &bus.Local{}}
+// newCore wires a server that listens on addr. g must refuse requests to addr. m is asked before a gateway is let in and
+// before a network is called; nil: this process is alone.
+func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, m *membership) (*core, error) {
+	c := &core{db: db, bus: &bus.Local{}, others: m.receiver(cfg, v, log)}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
 	c.files = media.NewKeeper(cfg.MediaDir(), db, bots, media.Options{
@@ -89,7 +92,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Replies:  inbound.Replies(cfg.Replies),
 		Programs: programs,
 		Roster:   standings.Changed,
-		Leads:    leads,
+		Leads:    m.leads,
 		Log:      log,
 	})
 	c.hooks = webhooks.New(bots, webhooks.Options{Log: log, Count: c.hub.Count})
@@ -145,10 +148,14 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		own = append(own, programs.Routes()...)
 		c.beside = append(c.beside, programs.Run)
 	}
-	c.server = server.New(c.hub, auth, server.Options{
+	o := server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures, Run: set.Run,
-		TLS: certificates, Hooks: c.hooks.Route, Routes: own, Leads: leads,
-	})
+		TLS: certificates, Hooks: c.hooks.Route, Routes: own, Leads: m.leads,
+	}
+	if c.others != nil {
+		o.Front = c.others.Front
+	}
+	c.server = server.New(c.hub, auth, o)
 	return c, nil
 }
 
@@ -189,28 +196,19 @@ func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	return c.server.Run(ctx, hurry, l)
 }
 
-// openOperator opens the admin socket in the data folder, and the one where commands look that do not know that folder
-// (empty: there is no such place), and lets run serve both.
+// openOperator opens the admin sockets, and lets run serve them.
 func (c *core) openOperator(ctx context.Context, self admin.Server, own, known string, log *slog.Logger) error {
-	socket, err := admin.Listen(ctx, own)
+	sockets, err := listenOperator(ctx, own, known, log)
 	if err != nil {
 		return err
 	}
-	sockets := []net.Listener{socket}
-	if known != "" {
-		second, err := listenKnown(ctx, known)
-		if err != nil {
-			log.Warn("commands reach this server with --config or --data-dir only", "err", err)
-		} else {
-			sockets = append(sockets, second)
+	h := admin.Handler(c.service, c.db, self)
+	if c.others != nil {
+		c.others.Admin = func(w http.ResponseWriter, r *http.Request, by through.Claim) {
+			h.ServeHTTP(w, admin.WithUser(r, by.Caller+" at "+by.Node))
 		}
 	}
-	srv := &http.Server{
-		Handler:           admin.Handler(c.service, c.db, self),
-		ConnContext:       admin.WithPeer,
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+	srv := operatorServer(h, log)
 	for _, l := range sockets {
 		c.beside = append(c.beside, func(ctx context.Context) error {
 			stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
@@ -222,6 +220,35 @@ func (c *core) openOperator(ctx context.Context, self admin.Server, own, known s
 		})
 	}
 	return nil
+}
+
+// operatorServer serves h at admin sockets.
+func operatorServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ConnContext:       admin.WithPeer,
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// listenOperator opens the admin socket in the data folder, own, and the one where commands look that do not know that
+// folder (empty: there is no such place).
+func listenOperator(ctx context.Context, own, known string, log *slog.Logger) ([]net.Listener, error) {
+	socket, err := admin.Listen(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	sockets := []net.Listener{socket}
+	if known != "" {
+		second, err := listenKnown(ctx, known)
+		if err != nil {
+			log.Warn("commands reach this server with --config or --data-dir only", "err", err)
+		} else {
+			sockets = append(sockets, second)
+		}
+	}
+	return sockets, nil
 }
 
 // listenKnown takes a known socket, unless another server has it.

@@ -71,6 +71,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	o := doctor.Options{Config: cfg, Faults: shown, Offline: offline, Server: f.client, Guest: a.guest(), Check: "hermes-connector check" + a.meant()}
 	o.Spools = a.spools()
 	if cfg != nil {
+		o.Nodes = advertisedTLS(cfg)
 		o.Limits, o.Start = bufferLimits(cfg), "`"+a.startCommand(cfg)+"`"
 		others, _ := a.others(ctx)
 		for _, other := range others {

@@ -84,46 +84,47 @@ var mayImport = map[string]string{
 	"relay/inbound":              "relay relay/count relay/facts relay/gate relay/link relay/sessionkey relay/visibility relay/wire platforms store store/capability store/history store/prompt",
 	"relay/hub": "relay relay/background relay/bus relay/count relay/delivery relay/facts relay/gate relay/inbound relay/link relay/outbound relay/render relay/session relay/wire" +
 		" platforms store",
-	"relay/fair":          "relay", // pure: numbers and turns
-	"relay/media":         "relay relay/count relay/fair relay/filename platforms store store/files store/media",
-	"relay/server/limits": "",
-	"relay/server/routes": "relay relay/server/limits",
-	"relay/guard":         "",
-	"relay/transfer":      "relay relay/count relay/server/routes relay/fair relay/filename relay/guard relay/server/limits relay/media relay/sniff relay/token",
-	"relay/webhooks":      "relay relay/count relay/server/routes relay/server/limits platforms", // finds bots by their paths; knows no network
-	"relay/wake":          "relay relay/guard relay/count relay/fair store",
-	"relay/notify":        "relay relay/finding relay/guard platforms store",
-	"relay/identity":      "relay store store/files", // keys in a file
-	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/outbound relay/webhooks relay/wake platforms store store/audit store/callers store/media store/outbox store/history",
-	"relay/agents":        "relay relay/count relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
-	"relay/ops":           "relay/manage store/audit",                                                                                                            // a table
-	"relay/api":           "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
-	"relay/metrics":       "relay/count relay/server/limits relay/manage platforms store",
-	"store/restore":       "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
-	"store/backup":        "store store/files relay/count",
-	"relay/server":        "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
-	"cli/config":          "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
-	"cli":                 "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/mcp/spool cli/web/*",
-	"cli/words":           "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox store/history",
-	"cli/admin":           "relay/manage relay/ops store store/audit store/backup store/files",
-	"cli/client":          "relay relay/token relay/wire platforms/backoff", // a gateway's end of the wire
-	"cli/echo":            "relay relay/wire cli/client",
-	"cli/handler":         "cli/client cli/config platforms/backoff relay relay/sessionkey relay/wire store/files",    // scripts behind chat commands
-	"cli/mcp":             "cli/client cli/mcp/spool platforms/backoff relay relay/sessionkey relay/sniff relay/wire", // a gateway whose agent is an MCP client
-	"cli/mcp/spool":       "relay store/files",                                                                        // knows neither the wire nor MCP
-	"cli/qr":              "",
-	"cli/web/page":        "relay relay/finding relay/login store/audit",
-	"cli/web/status":      "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
-	"cli/web":             "relay relay/server/routes relay/server/limits relay/login store/files cli/web/page cli/web/* cli/netaddr",
-	"cli/service":         "", // the unit, and where it is
-	".":                   "cli",
-	"cli/web/chat":        "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
-	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/mcp/spool cli/netaddr",
-	"cli/netaddr":         "",
-	"cli/terminal":        "relay",
-	"cli/proxy":           "", // what nginx and its like read
-	"cli/setup":           "cli/netaddr cli/proxy cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",
+	"relay/fair":           "relay", // pure: numbers and turns
+	"relay/media":          "relay relay/count relay/fair relay/filename platforms store store/files store/media",
+	"relay/server/limits":  "",
+	"relay/server/routes":  "relay relay/server/limits",
+	"relay/server/through": "relay/server/limits relay/server/routes",
+	"relay/guard":          "",
+	"relay/transfer":       "relay relay/count relay/server/routes relay/fair relay/filename relay/guard relay/server/limits relay/media relay/sniff relay/token",
+	"relay/webhooks":       "relay relay/count relay/server/routes relay/server/limits platforms", // finds bots by their paths; knows no network
+	"relay/wake":           "relay relay/guard relay/count relay/fair store",
+	"relay/notify":         "relay relay/finding relay/guard platforms store",
+	"relay/identity":       "relay store store/files", // keys in a file
+	"relay/manage":         "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/outbound relay/webhooks relay/wake platforms store store/audit store/callers store/media store/outbox store/history",
+	"relay/agents":         "relay relay/count relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
+	"relay/ops":            "relay/manage store/audit",                                                                                                            // a table
+	"relay/api":            "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
+	"relay/metrics":        "relay/count relay/server/limits relay/manage platforms store",
+	"store/restore":        "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
+	"store/backup":         "store store/files relay/count",
+	"relay/server":         "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
+	"cli/config":           "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
+	"cli":                  "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/mcp/spool cli/web/*",
+	"cli/words":            "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox store/history",
+	"cli/admin":            "relay/manage relay/ops store store/audit store/backup store/files",
+	"cli/client":           "relay relay/token relay/wire platforms/backoff", // a gateway's end of the wire
+	"cli/echo":             "relay relay/wire cli/client",
+	"cli/handler":          "cli/client cli/config platforms/backoff relay relay/sessionkey relay/wire store/files",    // scripts behind chat commands
+	"cli/mcp":              "cli/client cli/mcp/spool platforms/backoff relay relay/sessionkey relay/sniff relay/wire", // a gateway whose agent is an MCP client
+	"cli/mcp/spool":        "relay store/files",                                                                        // knows neither the wire nor MCP
+	"cli/qr":               "",
+	"cli/web/page":         "relay relay/finding relay/login store/audit",
+	"cli/web/status":       "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
+	"cli/web":              "relay relay/server/routes relay/server/limits relay/login store/files cli/web/page cli/web/* cli/netaddr",
+	"cli/service":          "", // the unit, and where it is
+	".":                    "cli",
+	"cli/web/chat":         "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
+	"cli/web/browsertest":  "", // tests alone
+	"cli/doctor":           "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/mcp/spool cli/netaddr",
+	"cli/netaddr":          "",
+	"cli/terminal":         "relay",
+	"cli/proxy":            "", // what nginx and its like read
+	"cli/setup":            "cli/netaddr cli/proxy cli/qr cli/service cli/terminal relay relay/finding relay/manage relay/ops platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

@@ -102,6 +102,9 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, member *m
 		if err := member.keepVault(ctx, db); err != nil {
 			return err
 		}
+		if err := member.stopWaiting(); err != nil {
+			return err
+		}
 	}
 
 	l, err := netaddr.Listen(cfg.Listen)
@@ -132,7 +135,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, member *m
 	if err != nil {
 		return err
 	}
-	core, err := newCore(cfg, db, v, bots, g, log, addr, member.leads)
+	core, err := newCore(cfg, db, v, bots, g, log, addr, member)
 	if err != nil {
 		return err
 	}

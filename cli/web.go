@@ -110,21 +110,22 @@ func webFingerprint(cfg *config.Config) string {
 	return ownCertificate(cfg).Fingerprint()
 }
 
-// webTLS is how the web pages are served: with the certificate of [tls], or one of the connector's own, which run renews before its end;
-// nil: plain http, on this machine or to a proxy.
-func (c *core) webTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, error) {
+// webTLS is how the web pages are served: with the listener's certificate, listener, or one of the connector's own, which
+// renew renews before its end; nil: plain http, on this machine or to a proxy.
+func webTLS(cfg *config.Config, listener *tls.Config, log *slog.Logger) (pages *tls.Config, renew func(context.Context) error, err error) {
 	if !cfg.OwnWebCertificate() {
-		return c.tls, nil
+		return listener, func(context.Context) error { return nil }, nil
 	}
 	u, err := url.Parse(webURL(cfg))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	own := ownCertificate(cfg)
 	if err := own.Ensure(u.Hostname(), time.Now()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c.beside = append(c.beside, func(ctx context.Context) error {
+	pages, err = server.Certificates(own.File, own.Key, log)
+	return pages, func(ctx context.Context) error {
 		tick := time.NewTicker(24 * time.Hour)
 		defer tick.Stop()
 		for {
@@ -137,17 +138,17 @@ func (c *core) webTLS(cfg *config.Config, log *slog.Logger) (*tls.Config, error)
 				log.Warn("the certificate of the web pages could not be renewed", "err", err)
 			}
 		}
-	})
-	return server.Certificates(own.File, own.Key, log)
+	}, err
 }
 
 // serveWeb lets run serve the web pages on l.
 func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) error {
-	pages, err := c.webTLS(cfg, log)
+	pages, renew, err := webTLS(cfg, c.tls, log)
 	if err != nil {
 		return err
 	}
 	c.pages = pages
+	c.beside = append(c.beside, renew)
 	about := []any{"url", webURL(cfg), "login", "run hermes-connector web"}
 	if f := webFingerprint(cfg); f != "" {
 		about = append(about, "certificate_sha256", f)
@@ -162,6 +163,9 @@ func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log 
 		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: pages, Login: cfg.Web.Login, TrustHeader: cfg.Web.TrustHeader,
 		Refused: func() { c.count(count.CallerRefused) }, Ignored: func() { c.count(count.HeaderIgnored) },
 	}, append(c.chatSection(), look)...)
+	if c.others != nil {
+		c.others.Pages = site
+	}
 	c.beside = append(c.beside, look.Run, func(ctx context.Context) error { return site.Run(ctx, l) })
 	return nil
 }

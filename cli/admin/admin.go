@@ -8,7 +8,7 @@
 // Invariants:
 //
 //  1. The socket is never connectable by anyone else, from its first moment on.
-//  2. Only the process that holds the database listens, so a socket file that it finds is stale.
+//  2. Only the process that holds the database listens, or one that found that nobody does, so a socket file that it finds is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
 //  4. Every change is made in the name of the user who ran the command.
 //  5. The operations are those of relay/ops that are the operator's, each at POST /v1/<name> with its arguments as JSON.
@@ -71,6 +71,18 @@ func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 		}
 		answer(w, code, refused)
 	})
+	return mux
+}
+
+// Elsewhere serves the socket of a process that holds no database: hand makes what carries out an operation in a user's
+// name, elsewhere. What is said there of the machine is of that one, so what reads its configuration anew is refused.
+func Elsewhere(self Server, hand func(user string) http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/"+opServer, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, self) })
+	mux.HandleFunc("POST /v1/"+ops.Reload.Name, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusConflict, &manage.Error{Why: manage.Offline, Message: "this node does not lead: reload at the node that does; restart this one, and it reads its own configuration"})
+	})
+	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) { hand(caller(r)).ServeHTTP(w, r) })
 	return mux
 }
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -206,5 +207,53 @@ func TestAServerSaysWhichItIs(t *testing.T) {
 	self := Server{DataDir: "/srv/home", Config: "/etc/c.toml"}
 	if got, err := served(t, Handler(nil, nil, self)).Server(t.Context()); err != nil || got != self {
 		t.Errorf("Server = %v, %v; want %v", got, err, self)
+	}
+}
+
+// TestElsewhere: a process that holds no database says who it is, and hands on the rest with who asks; what it is told by
+// one who carries out, the client reads, and the audit list names whom that one names.
+func TestElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	svc := service(t, t.TempDir())
+	self := Server{DataDir: dir}
+	lost := false
+	l, err := Listen(t.Context(), filepath.Join(dir, "admin.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := Handler(svc, nil, Server{DataDir: "elsewhere"})
+	srv := &http.Server{ConnContext: WithPeer, Handler: Elsewhere(self, func(user string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if lost {
+				answer(w, http.StatusServiceUnavailable, &manage.Error{Message: "no node leads"})
+				return
+			}
+			leader.ServeHTTP(w, WithUser(r, user+" at pi2"))
+		})
+	})}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	defer func() { _ = srv.Close(); <-served }()
+	c, err := Dial(t.Context(), filepath.Join(dir, "admin.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Server(t.Context()); err != nil || got != self {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := Ask(t.Context(), c, ops.Enroll, manage.Enroll{Name: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	records, err := svc.Audit(t.Context(), manage.AuditQuery{})
+	if err != nil || len(records) != 1 || records[0].Actor != whoami()+" at pi2" {
+		t.Errorf("%+v, %v", records, err)
+	}
+	var refused *manage.Error
+	if _, err := Ask(t.Context(), c, ops.Reload, struct{}{}); !errors.As(err, &refused) || refused.Why != manage.Offline {
+		t.Errorf("reload: %v", err)
+	}
+	lost = true
+	if _, err := c.Backup(t.Context(), io.Discard); err == nil || err.Error() != "no node leads" {
+		t.Errorf("backup: %v", err)
 	}
 }

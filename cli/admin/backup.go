@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,8 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (info store.BackupInfo
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return info, errOther(opBackup)
+		raw, err := io.ReadAll(resp.Body)
+		return info, cmp.Or(err, refusal(opBackup, raw))
 	}
 	if info.Bytes, err = io.Copy(w, resp.Body); err != nil {
 		return info, fmt.Errorf("the running server's answer to %s: %w", opBackup, err)

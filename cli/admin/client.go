@@ -98,6 +98,11 @@ func (c *Client) ask(ctx context.Context, op string, args, result any) error {
 	if err != nil || done {
 		return err
 	}
+	return refusal(op, raw)
+}
+
+// refusal is the error that an answer which is none consists of.
+func refusal(op string, raw []byte) error {
 	var refused manage.Error
 	switch err := json.Unmarshal(raw, &refused); {
 	case err != nil:

@@ -23,9 +23,20 @@ func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// userKey is where the context of a request has the name of the user who asks, as another node of the cluster saw them.
+type userKey struct{}
+
+// WithUser is r, asked by user.
+func WithUser(r *http.Request, user string) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), userKey{}, user))
+}
+
 // caller is the name of the user who asks. Of root and of the server's own user it is what they say, for a command run by
 // sudo says who ran that; of others what the system says, and what they say is marked where it does not know them.
 func caller(r *http.Request) string {
+	if user, elsewhere := r.Context().Value(userKey{}).(string); elsewhere {
+		return user
+	}
 	uid, known := r.Context().Value(peerKey{}).(int)
 	return called(uid, known, r.Header.Get(actorHeader))
 }

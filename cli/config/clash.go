@@ -48,12 +48,15 @@ func (l *loader) web() {
 	}
 }
 
-// alone refuses settings of a node where there is no cluster.
+// alone refuses settings of a node where there is no cluster, and those that its listener does not keep.
 func (l *loader) alone() {
-	for _, key := range []string{"node", "lease"} {
+	for _, key := range []string{"node", "advertise", "lease"} {
 		if at, given := l.places["cluster."+key]; given && !l.cfg.Cluster.On() {
 			l.faults.add(at, "does nothing without dsn_file under [cluster]")
 		}
+	}
+	if l.cfg.TLS.On() && strings.HasPrefix(l.cfg.Cluster.Advertise, "http:") {
+		l.faults.add(l.places["cluster.advertise"], "the listener speaks https, as [tls] says: write https://")
 	}
 }
 

@@ -85,6 +85,8 @@ type Cluster struct {
 	DSN   relay.Secret  // zero: there is none
 	Node  string        // this node's name, without "/"
 	Lease time.Duration // how long a leader is one without a sign of life; 5 s to 5 min
+	// Advertise is where the other nodes reach the listener, SCHEME://HOST:PORT; empty: nowhere.
+	Advertise string
 }
 
 // On reports whether this is a node of a cluster.

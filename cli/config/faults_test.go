@@ -132,6 +132,26 @@ func TestFaults(t *testing.T) { // invariant 4
 				"connector.toml:2: cluster.node: does nothing without dsn_file under [cluster]",
 			},
 		},
+		"an address of a node that is none": {
+			"[cluster]\nadvertise = \"10.0.0.5:8790\"", nil,
+			[]string{"connector.toml:2: cluster.advertise: want an address such as \"https://relay.example.net\"", "connector.toml:2: cluster.advertise: does nothing without dsn_file under [cluster]"},
+		},
+		"an address of a node with a path": {
+			"[cluster]\nadvertise = \"https://10.0.0.5:8790/relay\"", nil,
+			[]string{"connector.toml:2: cluster.advertise: the address must not have a path: it is the listener's own", "connector.toml:2: cluster.advertise: does nothing without dsn_file under [cluster]"},
+		},
+		"an address of every node": {
+			"[cluster]\nadvertise = \"https://0.0.0.0:8790\"", nil,
+			[]string{"connector.toml:2: cluster.advertise: that is every address and none: write the one by which the other nodes reach this one", "connector.toml:2: cluster.advertise: does nothing without dsn_file under [cluster]"},
+		},
+		"an address of a node with a password": {
+			"[cluster]\nadvertise = \"https://a:b@10.0.0.5\"", nil,
+			[]string{"connector.toml:2: cluster.advertise: the address must not contain a user or password", "connector.toml:2: cluster.advertise: does nothing without dsn_file under [cluster]"},
+		},
+		"a node that says http, and speaks https": {
+			"[cluster]\nadvertise = \"http://10.0.0.5:8790/\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"", nil,
+			[]string{"connector.toml:2: cluster.advertise: does nothing without dsn_file under [cluster]", "connector.toml:2: cluster.advertise: the listener speaks https, as [tls] says: write https://"},
+		},
 		"web pages by https":        {"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[web]\nlisten = \"0.0.0.0:8788\"", nil, nil},
 		"web pages behind a proxy":  {"trusted_proxies = [\"10.0.0.2\"]\n[web]\nlisten = \"0.0.0.0:8788\"\npublic_url = \"https://a.example\"", nil, nil},
 		"web pages on this machine": {"[web]\nlisten = \"localhost:8788\"", nil, nil},

@@ -215,6 +215,7 @@ passphrase_file = "pass"
 [cluster]
 dsn_file = "pass"
 node = "pi1"
+advertise = "https://10.0.0.5:8790"
 lease = "20s"
 `, 0o644)
 	env = append(env, "HERMES_CONNECTOR_MY_RAVEN=77:kraa")
@@ -257,7 +258,7 @@ lease = "20s"
 			Dir: "/mnt/stick", Keep: 7, Recipient: "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		},
 		Vault:   Vault{Passphrase: secret("open sesame")},
-		Cluster: Cluster{DSN: secret("open sesame"), Node: "pi1", Lease: 20 * time.Second},
+		Cluster: Cluster{DSN: secret("open sesame"), Node: "pi1", Advertise: "https://10.0.0.5:8790", Lease: 20 * time.Second},
 		Log:     Log{Level: slog.LevelDebug, JSON: true},
 	}
 	if diff := cmp.Diff(want, got, comparers); diff != "" {

@@ -102,6 +102,7 @@ func (l *loader) declare() []setting {
 		{section: "notify", key: "token_env", want: text, help: "the variable that holds such a token", set: into(&c.Notify.Token, l.secretEnv)},
 		{section: "cluster", key: "dsn_file", want: text, help: "a file with the address of a PostgreSQL that several nodes share (postgres://…); not set: this machine is alone", set: into(&c.Cluster.DSN, l.secretFile)},
 		{section: "cluster", key: "node", want: text, help: "this node's name, which no other one has; default the machine's", set: into(&c.Cluster.Node, parseNode)},
+		{section: "cluster", key: "advertise", want: text, help: "where the other nodes reach this one's listener, such as https://10.0.0.5:8790; not set: they hand nothing through to it", set: into(&c.Cluster.Advertise, parseAdvertise)},
 		{section: "cluster", key: "lease", want: text, def: "10s", help: "how long the others wait for a node that gives no sign of life, before one of them takes over", set: into(&c.Cluster.Lease, within(parseAge, 5*time.Second, 5*time.Minute, "want a span from 5s to 5m"))},
 		{section: "log", key: "level", want: text, def: "info", help: "what to log: debug, info, warn or error", set: into(&c.Log.Level, parseLevel)},
 		{section: "log", key: "format", want: text, def: "text", help: "how to log: text, or json (one object per line)", set: into(&c.Log.JSON, parseFormat)},

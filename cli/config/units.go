@@ -85,6 +85,21 @@ func parseListen(v string) (string, error) {
 	return v, nil
 }
 
+// parseAdvertise reads the address of a listener.
+func parseAdvertise(v string) (string, error) {
+	base, err := parseBase(v)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(base)
+	if ip, no := netip.ParseAddr(u.Hostname()); no == nil && ip.IsUnspecified() {
+		err = errors.New("that is every address and none: write the one by which the other nodes reach this one")
+	} else if u.Path != "" {
+		err = errors.New("the address must not have a path: it is the listener's own")
+	}
+	return base, err
+}
+
 // parseBase checks an http address without user, query and fragment, and cuts its final slashes.
 func parseBase(v string) (string, error) {
 	u, err := url.Parse(v)

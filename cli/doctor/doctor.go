@@ -11,6 +11,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,6 +57,8 @@ type Options struct {
 	// Bots makes the configured bots, which do nothing until they are asked.
 	Bots func() ([]platforms.Bot, error)
 	Now  func() time.Time // nil means time.Now
+	// Nodes is how other nodes of the cluster judge the certificate at this one's advertise.
+	Nodes *tls.Config
 
 	machine machine // tests replace parts of it
 }
@@ -131,6 +134,11 @@ func look(ctx context.Context, o Options) Report {
 		}
 		checks = append(checks, check{"public_url", 3500 * time.Millisecond, func(ctx context.Context) finding.List {
 			return public(ctx, o.Config.PublicURL, server != nil, run, o.Now(), nil)
+		}})
+	}
+	if base := o.Config.Cluster.Advertise; base != "" && server != nil && !o.Offline {
+		checks = append(checks, check{"advertise", 3500 * time.Millisecond, func(ctx context.Context) finding.List {
+			return advertised(ctx, base, server.first.Run, o.Nodes)
 		}})
 	}
 	for _, more := range run(ctx, checks) {
@@ -275,6 +283,8 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 		found := finding.NoAnswer.Alone("", "the running server does not answer", "look at its log; if that does not help, restart it")
 		found.Add(finding.NotLookedAt, "bots and gateways", "only the server knows their state", "try again when it answers")
 		return nil, found
+	case err != nil && o.Config != nil && o.Config.Cluster.On():
+		return nil, finding.NotLookedAt.Alone("the node that leads", err.Error(), "fix that, or ask at another node")
 	case err != nil:
 		return nil, finding.NotLookedAt.Alone("the server", err.Error(), "restart the server, so that it has the same version as this command")
 	}

@@ -63,6 +63,35 @@ func public(ctx context.Context, base string, running bool, run string, now time
 	return append(out, upgrades(ctx, client, base)...)
 }
 
+// advertised asks base, the address by which other nodes of a cluster reach this one, as they do. judge judges the
+// certificate there; the server here says run in its /healthz, or hands to one that does.
+func advertised(ctx context.Context, base, run string, judge *tls.Config) finding.List {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: judge}}
+	_, body, err := get(ctx, client, base+"/healthz", nil)
+	var health struct {
+		Run string `json:"run"`
+	}
+	const fix = "set advertise under [cluster] to where other nodes reach this one's listener, and restart the server"
+	if isCertificate(err) {
+		return finding.AdvertiseSilent.Alone(base, "other nodes refuse the certificate there: "+err.Error(), "give all nodes the same certificate ([tls]), or one for the name in advertise")
+	}
+	switch {
+	case err != nil:
+		return finding.AdvertiseSilent.Alone(base, "nobody answers there: "+cause(err), fix)
+	case json.Unmarshal(body, &health) != nil || health.Run != run:
+		return finding.AdvertiseSilent.Alone(base, "another program answers there, or a node of another cluster", fix)
+	}
+	return nil
+}
+
+// isCertificate reports whether err is about a certificate.
+func isCertificate(err error) bool {
+	_, name := errors.AsType[x509.HostnameError](err)
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, invalid := errors.AsType[x509.CertificateInvalidError](err)
+	return name || unknown || invalid
+}
+
 // upgrades asks for a WebSocket without a credential: the server upgrades, and closes it with a word.
 func upgrades(ctx context.Context, client *http.Client, base string) finding.List {
 	res, _, err := get(ctx, client, base+"/relay", http.Header{

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,6 +181,42 @@ func TestPublicURL(t *testing.T) {
 				run = ""
 			}
 			wantCodes(t, public(t.Context(), s.URL, !tc.stopped, run, time.Now(), nil), tc.want)
+		})
+	}
+}
+
+// TestAdvertised: what other nodes would meet at the address that this one gives them.
+func TestAdvertised(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer http.HandlerFunc // nil: nobody answers
+		judge  error            // of the certificate; nil: plain http
+		want   string
+	}{
+		"this one":                         {ours("r1", 101), nil, ""},
+		"a node of another cluster":        {ours("r2", 101), nil, "HC209"},
+		"another program":                  {func(http.ResponseWriter, *http.Request) {}, nil, "HC209"},
+		"nobody":                           {nil, nil, "HC209"},
+		"a certificate that nodes refuse":  {ours("r1", 101), x509.UnknownAuthorityError{}, "HC209"},
+		"a certificate for another's name": {ours("r1", 101), x509.HostnameError{Certificate: new(x509.Certificate), Host: "x"}, "HC209"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewUnstartedServer(tc.answer)
+			s.Config.ErrorLog = log.New(io.Discard, "", 0) // that handshakes fail is meant
+			start := s.Start
+			if tc.judge != nil {
+				start = s.StartTLS
+			}
+			start()
+			if tc.answer == nil {
+				s.Close()
+			}
+			defer s.Close()
+			judge := &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(tls.ConnectionState) error { return tc.judge }}
+			found := advertised(t.Context(), s.URL, "r1", judge)
+			wantCodes(t, found, tc.want)
+			if tc.judge != nil && !strings.Contains(found[0].What, "certificate") {
+				t.Error(found[0].What)
+			}
 		})
 	}
 }

@@ -10,6 +10,7 @@ var (
 	PublicSilent      = kind("HC206", Fault, "Gateways that dial this address cannot connect, and their messages wait.")
 	PublicElsewhere   = kind("HC207", Fault, "Gateways that dial this address send their credentials to another program, and their messages wait.")
 	PublicNoUpgrade   = kind("HC208", Fault, "Gateways speak over a WebSocket: without it none can connect, and their messages wait.")
+	AdvertiseSilent   = kind("HC209", Warning, "Other nodes cannot hand requests through to this one: while it leads, who calls them waits.")
 	CertificateOver   = kind("HC210", Fault, "Gateways refuse the certificate, so they cannot connect, and their messages wait.")
 	CertificateEnds   = kind("HC211", Warning, "When it has expired, no gateway connects any more, and messages wait.")
 	CertificateName   = kind("HC212", Fault, "Gateways refuse the certificate, so they cannot connect, and their messages wait.")

@@ -60,6 +60,8 @@ type Options struct {
 	Run string
 	// Leads is asked before a gateway is let in: whether this process may serve it, still; nil: it always may.
 	Leads func() bool
+	// Front stands before all that is served, such as what other nodes hand through; nil: nothing does.
+	Front func(own http.Handler) http.Handler
 }
 
 // Server is the front door. Make one with New, run it once.
@@ -140,6 +142,9 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 
 // http is the HTTP server. It bounds the header; the table of routes bounds the rest of a request, the session its socket.
 func (s *Server) http(h http.Handler) *http.Server {
+	if s.o.Front != nil {
+		h = s.o.Front(h)
+	}
 	return &http.Server{
 		Handler:           routes.Loud(h, s.o.Log),
 		ReadHeaderTimeout: headerTime,

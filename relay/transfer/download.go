@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/filename"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // A file is sent in pieces. Every lookEvery it is seen whether something of one has left. Over TLS, which is broken by a
@@ -73,7 +74,8 @@ func (c *call) send(f relay.File) error {
 		src = io.NewSectionReader(f.Content, 0, f.Size)
 	}
 	size, look := int64(piece), lookEvery
-	if c.TLS != nil {
+	clear := routes.Clear(c.Request)
+	if !clear {
 		size, look = tlsPiece, readSilence
 	}
 	moved := time.Now()
@@ -92,7 +94,7 @@ func (c *call) send(f relay.File) error {
 			moved = time.Now()
 		}
 		waits := errors.Is(err, os.ErrDeadlineExceeded) && time.Since(moved) < readSilence && time.Now().Before(c.end)
-		if err != nil && (!waits || c.TLS != nil || c.Context().Err() != nil) {
+		if err != nil && (!waits || !clear || c.Context().Err() != nil) {
 			return fmt.Errorf("send a file: %w", err)
 		}
 	}

@@ -288,8 +288,9 @@ func Replay(b *bolt.DB, e Entry) error {
 // gives the entries from number n on, in order. An error leaves the file at the entry before the one that failed; with
 // ErrNotNext or ErrDamaged it can only be made anew. ErrNewer: that entry's records are not known here.
 func CatchUp(path string, o Options, from func(n uint64) iter.Seq2[[]byte, error]) (at Place, err error) {
+	var got Found
 	if files.Exists(path) {
-		if _, err := Adopt(path); err != nil {
+		if got, err = Adopt(path); err != nil {
 			return at, err
 		}
 	}
@@ -317,6 +318,16 @@ func CatchUp(path string, o Options, from func(n uint64) iter.Seq2[[]byte, error
 			return at, err
 		}
 		at = e.Place
+	}
+	if got.FellBack && at.N > 0 { // it takes the place of the commit that did not end, or the next start would say that it is lost
+		o.Log.Warn("the newest commit of the database did not end; the log has all that anybody was told of")
+		return at, b.Update(func(t *bolt.Tx) error {
+			d, err := storedDigest(t)
+			if err != nil {
+				return err
+			}
+			return putDigest(t, d)
+		})
 	}
 	return at, nil
 }

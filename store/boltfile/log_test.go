@@ -180,6 +180,9 @@ func TestAnAppendThatFails(t *testing.T) {
 			want = "after"
 		}
 		f = opened(t, path, optionsWith(l))
+		if f.Stats().FellBack {
+			t.Errorf("stored %v: it says that a commit is lost, and nobody was told of one that is", stored)
+		}
 		if all := all(t, copied(t, f)); !bytes.HasSuffix([]byte(all["b/k"]), []byte(want)) {
 			t.Errorf("stored %v: after catching up the file has %q", stored, all["b/k"])
 		}

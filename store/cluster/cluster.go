@@ -44,11 +44,12 @@ const (
 // ErrFenced: another node leads, or may lead.
 var ErrFenced = errors.New("another node leads now, or may")
 
-// Options of a node. All are to be set.
+// Options of a node. All but URL are to be set.
 type Options struct {
 	DSN     relay.Secret  // of the engine, as libpq reads it: several hosts and target_session_attrs are heeded
 	Node    string        // its name; no other process has the same
 	Version string        // of this program
+	URL     string        // where other nodes reach this one; empty: nowhere
 	Lease   time.Duration // at least 5 s, or a renewal that is a little late ends it
 	Log     *slog.Logger
 }
@@ -97,7 +98,7 @@ func (n *Node) Close(ctx context.Context) {
 // tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, drained text NOT NULL DEFAULT '',
+	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
 		places text NOT NULL, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL,
 		schema bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT clock_timestamp(), why text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
@@ -121,8 +122,8 @@ func now() time.Duration {
 // Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
 func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
 
-const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5)
-	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places
+const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, url) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6)
+	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places, url = excluded.url
 	WHERE node.run = excluded.run OR node.until < clock_timestamp()
 	RETURNING (SELECT count(*) FROM hermes_connector.shard WHERE leader = $1 || '/' || $2)::text`
 
@@ -133,7 +134,7 @@ var errTaken = errors.New("another process has this node's name, or had it until
 func (n *Node) renew(ctx context.Context) error {
 	sent := now()
 	led := n.led.Load()
-	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), n.allPlaces())
+	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), n.allPlaces(), n.o.URL)
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease: %w", err)

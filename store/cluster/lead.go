@@ -70,6 +70,19 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 	return s.vault, err
 }
 
+const leaderSQL = `SELECT node, run, url FROM hermes_connector.shard, hermes_connector.node WHERE shard = $1 AND node || '/' || run = leader AND until > clock_timestamp()`
+
+// Leader is who leads the shard: the name of the node, which run of it, and where other nodes reach it (empty: nowhere). An
+// empty name: nobody does.
+func (n *Node) Leader(ctx context.Context, shard string) (name, run, url string, err error) {
+	a, err := n.look.exec(ctx, leaderSQL, shard)
+	if err != nil || len(a.cells) == 0 {
+		return "", "", "", err
+	}
+	c := a.cells[0]
+	return string(c[0]), string(c[1]), string(c[2]), nil
+}
+
 // Log is the log of the shard's file.
 func (l *Lead) Log() *boltfile.Log {
 	return &boltfile.Log{To: l, Term: l.term, Top: l.top, Forced: l.forced}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	moveSQL = `UPDATE hermes_connector.shard SET wanted = $2 WHERE shard = $1`
+	moveSQL = `UPDATE hermes_connector.shard SET wanted = $2 WHERE shard = $1 AND wanted <> $2`
 	// drainSQL holds for the node's run: when it starts again, it may lead again.
 	drainSQL = `UPDATE hermes_connector.node SET drained = run WHERE node = $1`
 )
@@ -36,7 +36,13 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 	if _, err := n.look.exec(ctx, moveSQL, shard, node); err != nil {
 		return err
 	}
-	return n.awaits(ctx, func(rows [][2]string) bool { return slices.Contains(rows, [2]string{shard, node}) })
+	return n.awaits(ctx, func(rows [][2]string) bool {
+		if slices.Contains(rows, [2]string{shard, node}) {
+			return true
+		}
+		_, _ = n.look.exec(ctx, moveSQL, shard, node) // who takes a shard that was free clears what was wanted; a failure is met again
+		return false
+	})
 }
 
 // Drain has node lead nothing until it is started again, and returns when others lead what it led. ErrNobody: nothing was

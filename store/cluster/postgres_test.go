@@ -570,3 +570,41 @@ func TestMoveAndDrain(t *testing.T) {
 		t.Errorf("the last one is drained: %v", err)
 	}
 }
+
+// TestAMoveWhileNobodyLeads: another node than the one that is asked for may be quicker, and gives the shard up then.
+func TestAMoveWhileNobodyLeads(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	former := starts(t, pg.dsn(), "c", t.TempDir())
+	former.leads()
+	confirmed := former.fills("c", 5)
+	former.ends()
+	a, b := starts(t, pg.dsn(), "a", t.TempDir()), starts(t, pg.dsn(), "b", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !a.node.Alive() || !b.node.Alive() {
+		if sleep(ctx, 10*time.Millisecond) != nil {
+			t.Fatal("no lease")
+		}
+	}
+	operator, err := Join(b.node.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer operator.Close(ctx)
+	moved := make(chan error, 1)
+	go func() { moved <- operator.Move(ctx, "main", "b") }()
+	for pg.sql(`SELECT wanted FROM hermes_connector.shard`) != "b\n" {
+		if sleep(ctx, 10*time.Millisecond) != nil {
+			t.Fatal("nothing is asked for")
+		}
+	}
+	a.competes()
+	<-a.led
+	b.competes()
+	if err := <-moved; err != nil {
+		t.Fatal(err)
+	}
+	<-b.led
+	b.has(confirmed)
+}

@@ -37,25 +37,49 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		var from netip.Addr
-		if a, ok := conn.RemoteAddr().(*net.TCPAddr); ok && (l.trusted == nil || !l.trusted(a.AddrPort().Addr())) {
+		if a, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 			from = a.AddrPort().Addr()
 		}
-		if leave, ok := l.share.Enter(from); ok {
-			return &stranger{Conn: conn, leave: sync.OnceFunc(leave)}, nil
+		if leave, ok := l.enter(from); ok {
+			return &stranger{Conn: conn, of: l, leave: leave}, nil
 		}
-		l.refused()
 		_ = conn.Close()
 	}
+}
+
+// enter counts a connection of a's in, unless there are too many.
+func (l *Listener) enter(a netip.Addr) (leave func(), ok bool) {
+	if l.trusted != nil && l.trusted(a) {
+		a = netip.Addr{}
+	}
+	if leave, ok = l.share.Enter(a); !ok {
+		l.refused()
+	}
+	return leave, ok
 }
 
 // stranger is a connection that counts until it is closed, or its caller has proved to be somebody.
 type stranger struct {
 	net.Conn
-	leave func()
+	of *Listener
+
+	mu     sync.Mutex // guards the fields below
+	leave  func()     // nil: it counts no more
+	proved func()     // nil: nobody asked
+}
+
+// drop has the connection count no more.
+func (s *stranger) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leave != nil {
+		s.leave()
+		s.leave = nil
+	}
 }
 
 func (s *stranger) Close() error {
-	s.leave()
+	s.drop()
 	return s.Conn.Close()
 }
 
@@ -75,7 +99,37 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 // Verified says that a credential has been verified for the request whose context this is, or is
 // derived from: its connection is no stranger's from now on.
 func Verified(ctx context.Context) {
-	if s, ok := ctx.Value(strangerKey{}).(*stranger); ok {
-		s.leave()
+	s, ok := ctx.Value(strangerKey{}).(*stranger)
+	if !ok {
+		return
 	}
+	s.drop()
+	s.mu.Lock()
+	proved := s.proved
+	s.mu.Unlock()
+	if proved != nil {
+		proved()
+	}
+}
+
+// Of says that the request whose context this is was handed through by a node of ours, and is the one at a's: its
+// connection counts as theirs from now on. ok is false when there are too many of them. proved is called by Verified.
+func Of(ctx context.Context, a netip.Addr, proved func()) (ok bool) {
+	s, is := ctx.Value(strangerKey{}).(*stranger)
+	if !is {
+		return true
+	}
+	leave, ok := s.of.enter(a)
+	if !ok {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leave == nil { // it was closed meanwhile
+		leave()
+		return true
+	}
+	s.leave()
+	s.leave, s.proved = leave, proved
+	return true
 }

@@ -226,3 +226,57 @@ func TestAProxyDialsForMany(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatANodeHandsThrough counts for its caller, in the place of the node, until the caller has proved to be somebody; a
+// proxy's is bounded by the bound of all alone.
+func TestWhatANodeHandsThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const node, proxy = "10.0.0.6", "10.0.0.9"
+		proved := 0
+		wait := make(chan struct{})
+		l, stop := door(t, func(w http.ResponseWriter, r *http.Request) {
+			if !Of(r.Context(), netip.MustParseAddr(r.Header.Get("For")), func() { proved++ }) {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			if r.Header.Get("Known") != "" {
+				Verified(r.Context())
+			}
+			_, _ = io.WriteString(w, "hello")
+			_ = http.NewResponseController(w).Flush()
+			<-wait
+		}, func(a netip.Addr) bool { return a == netip.MustParseAddr(proxy) })
+		defer stop()
+		defer close(wait)
+		ask := func(of, more string) string {
+			near, _ := l.dial(node)
+			t.Cleanup(func() { _ = near.Close() })
+			if _, err := io.WriteString(near, "GET / HTTP/1.1\r\nHost: x\r\nFor: "+of+"\r\n"+more+"\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(near), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.Status[:3]
+		}
+		for n := range MaxOfAddress {
+			if got := ask(bad, ""); got != "200" {
+				t.Fatalf("caller %d: %s", n, got)
+			}
+		}
+		for of, want := range map[string]string{bad: "503", good: "200", proxy: "200"} {
+			if got := ask(of, ""); got != want {
+				t.Errorf("one more of %s: %s, want %s", of, got, want)
+			}
+		}
+		for range MaxOfAddress + 1 {
+			if got := ask("192.0.2.9", "Known: yes\r\n"); got != "200" {
+				t.Fatalf("somebody: %s", got)
+			}
+		}
+		if proved != MaxOfAddress+1 {
+			t.Errorf("%d have proved to be somebody, want %d", proved, MaxOfAddress+1)
+		}
+	})
+}

@@ -35,12 +35,16 @@ func (b *body) Read(p []byte) (int, error) {
 
 // linger sends the answer to a body that is too large, and throws away what its caller still sends.
 func (b *body) linger(w http.ResponseWriter) {
-	if !b.tooLarge {
-		return
+	if b.tooLarge {
+		Linger(w, b.sent)
 	}
+}
+
+// Linger sends the answer to a request whose body sent is not wanted, and throws away what its caller still sends.
+func Linger(w http.ResponseWriter, sent io.Reader) {
 	conn := http.NewResponseController(w)
 	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, b.sent, lingerBytes) // who sends more, or more slowly, is cut off
+	_, _ = io.CopyN(io.Discard, sent, lingerBytes) // who sends more, or more slowly, is cut off
 }

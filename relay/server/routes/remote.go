@@ -1,6 +1,9 @@
 package routes
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -30,6 +33,30 @@ func (p Proxies) From(r *http.Request) netip.Addr {
 		addr = next.Unmap()
 	}
 	return addr
+}
+
+// handedKey is where the context of a request that another node handed through says whether it came in the clear.
+type handedKey struct{}
+
+// Handed is r, which another node of ours handed through, as if its caller had come to this one: from is their IP:PORT,
+// local what they called, secure whether they did over TLS. Whoever that node's peer is, a proxy is judged as everybody's.
+func Handed(r *http.Request, from string, local netip.AddrPort, secure bool) *http.Request {
+	ctx := context.WithValue(r.Context(), handedKey{}, Clear(r))
+	ctx = context.WithValue(ctx, http.LocalAddrContextKey, net.TCPAddrFromAddrPort(local))
+	r = r.WithContext(ctx)
+	r.RemoteAddr, r.TLS = from, nil
+	if secure {
+		r.TLS = new(tls.ConnectionState)
+	}
+	return r
+}
+
+// Clear reports whether r's connection, by whichever way its caller came, is in the clear.
+func Clear(r *http.Request) bool {
+	if clear, handed := r.Context().Value(handedKey{}).(bool); handed {
+		return clear
+	}
+	return r.TLS == nil
 }
 
 // parseHop reads what a proxy wrote about who called it: an address, with some proxies in brackets

@@ -1,0 +1,358 @@
+package through
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
+)
+
+const (
+	// lookEvery is the pause between two looks for the leader.
+	lookEvery = 2 * time.Second
+	// lookTime bounds each look, and each question to the leader.
+	lookTime = 2 * time.Second
+	// dialTime bounds the making of a connection to the leader.
+	dialTime = 3 * time.Second
+	// continueTime is how long the leader may take to say whether it wants a body.
+	continueTime = 10 * time.Second
+	// adminBuffer holds the longest trailer of an answer to a command.
+	adminBuffer = 64 << 10
+)
+
+// Leader is where requests go.
+type Leader struct {
+	Name string // the node's
+	Run  string // which run of it leads; empty: nobody does
+	URL  string // SCHEME://HOST:PORT
+	Key  Key    // nil: not known yet
+}
+
+// Options of a follower.
+type Options struct {
+	Node string // its name
+	// Find is who leads. A leader that nothing can be handed to comes with an error that says why.
+	Find  func(context.Context) (Leader, error)
+	TLS   func(host string) *tls.Config // by which a leader's certificate is judged
+	Bound []string                      // further headers that say who calls
+	Log   *slog.Logger
+}
+
+// Follower hands requests through to the leader. Make one with Follow, and run it once.
+type Follower struct {
+	o      Options
+	leader atomic.Pointer[target] // nil: there is none
+	why    atomic.Value           // string: why not
+	ready  atomic.Bool
+
+	mu       sync.Mutex // guards stopping, and requests.Add against it
+	stopping bool
+	requests sync.WaitGroup
+}
+
+// Follow makes a follower. It finds nobody before Run.
+func Follow(o Options) *Follower {
+	f := &Follower{o: o}
+	f.why.Store("this node has just started")
+	return f
+}
+
+// target is a leader, for as long as it is one.
+type target struct {
+	Leader
+	url    *url.URL
+	proved bool   // it answered with the key; look's own
+	run    string // what its /healthz says; set before it is published
+	proxy  *httputil.ReverseProxy
+	admin  *httputil.ReverseProxy
+	ctx    context.Context // ends when it leads no more
+	end    context.CancelFunc
+}
+
+// Run looks for the leader until ctx ends; then nobody is one, and all requests have ended.
+func (f *Follower) Run(ctx context.Context) error {
+	var t *target
+	for {
+		t = f.look(ctx, t)
+		select {
+		case <-ctx.Done():
+			f.leave(t)
+			f.mu.Lock()
+			f.stopping = true
+			f.mu.Unlock()
+			f.requests.Wait()
+			return nil
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// leave forgets a leader.
+func (f *Follower) leave(t *target) {
+	f.leader.Store(nil)
+	f.ready.Store(false)
+	if t != nil {
+		t.end()
+	}
+}
+
+// look finds the leader, or asks the one there was whether it is there. Who cannot be asked about it changes nothing: a
+// leader that leads no more refuses by itself.
+func (f *Follower) look(ctx context.Context, t *target) *target {
+	ctx, cancel := context.WithTimeout(ctx, 3*lookTime)
+	defer cancel()
+	l, err := f.o.Find(ctx)
+	switch {
+	case err != nil && l.Run == "" && t != nil: // nobody says that it leads no more
+	case err != nil || l.Run == "":
+		f.leave(t)
+		t = nil
+		f.say(cmp.Or(err, errors.New("no node leads")))
+	case t == nil || l.Run != t.Run || l.URL != t.URL:
+		f.leave(t)
+		if t, err = f.aim(l); err != nil {
+			f.say(err)
+		}
+	}
+	if t == nil {
+		return nil
+	}
+	if !t.proved {
+		if err := f.prove(ctx, t); err != nil {
+			f.say(fmt.Errorf("node %s leads, and cannot be reached at %s: %w", l.Name, l.URL, err))
+			return t
+		}
+		f.leader.Store(t)
+		f.o.Log.Info("requests go through to the leader", "node", t.Name, "url", t.URL)
+	}
+	status, _, err := f.ask(ctx, t, "/readyz")
+	f.ready.Store(err == nil && status == http.StatusOK)
+	if err != nil {
+		f.say(fmt.Errorf("node %s leads, and does not answer at %s: %w", t.Name, t.URL, err))
+	} else {
+		f.why.Store("")
+	}
+	return t
+}
+
+// say notes why nothing is handed through, and logs it once.
+func (f *Follower) say(err error) {
+	if text := err.Error(); f.why.Swap(text) != text {
+		f.o.Log.Warn("requests cannot be handed through", "err", err)
+	}
+}
+
+// aim makes l a target.
+func (f *Follower) aim(l Leader) (*target, error) {
+	u, err := url.Parse(l.URL)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{Leader: l, url: u}
+	t.ctx, t.end = context.WithCancel(context.Background())
+	t.proxy, t.admin = f.proxy(t, 0), f.proxy(t, adminBuffer)
+	return t, nil
+}
+
+// private reports whether nobody on the way to t can read along.
+func (t *target) private() bool {
+	ip, err := netip.ParseAddr(t.url.Hostname())
+	return t.url.Scheme == "https" || t.url.Hostname() == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
+	var own *tls.Config
+	if f.o.TLS != nil {
+		own = f.o.TLS(t.url.Hostname())
+	}
+	dialer := net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	return &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host = t.url.Scheme, t.url.Host
+			p.Out.URL.RawQuery = p.In.URL.RawQuery    // of which it drops what it cannot read
+			for _, name := range binding(f.o.Bound) { // some of which it strips
+				delete(p.Out.Header, name)
+				if said := p.In.Header.Values(name); len(said) > 0 {
+					p.Out.Header[http.CanonicalHeaderKey(name)] = said
+				}
+			}
+			c, _ := p.In.Context().Value(claimKey{}).(Claim)
+			f.sign(t, p.Out, c)
+		},
+		ModifyResponse: func(res *http.Response) error {
+			if res.Header.Get(verifiedHeader) != "" {
+				limits.Verified(res.Request.Context())
+			}
+			res.Header.Del(verifiedHeader)
+			res.Header.Del(leadsHeader)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			f.o.Log.Debug("a request was not handed through", "err", err)
+			unavailable(w, "the leader does not answer")
+		},
+		Transport: &http.Transport{
+			DialContext:           dialer.DialContext,
+			TLSClientConfig:       own,
+			TLSHandshakeTimeout:   dialTime,
+			TLSNextProto:          map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1: sockets need it
+			MaxIdleConnsPerHost:   -1,                                                     // each connection is one caller's, and counts as theirs; "close" in the request would have the leader leave bodies unread
+			DisableCompression:    true,
+			ExpectContinueTimeout: continueTime,
+			ReadBufferSize:        readBuffer,
+		},
+		FlushInterval: -1,
+		ErrorLog:      slog.NewLogLogger(f.o.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// sign has r say c.
+func (f *Follower) sign(t *target, r *http.Request, c Claim) (said string) {
+	c.Node, c.At = f.o.Node, time.Now()
+	said = t.Key.sign(c, r.Method, r.URL.RequestURI(), cmp.Or(r.Host, r.URL.Host), r.Header, binding(f.o.Bound))
+	r.Header.Set(claimHeader, said)
+	return said
+}
+
+// ask is what the leader answers at a path, if it proves that it has the key.
+func (f *Follower) ask(ctx context.Context, t *target, path string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	said := f.sign(t, r, Claim{Door: Listener, Caller: "127.0.0.1:1"})
+	res, err := t.proxy.Transport.RoundTrip(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if body, err = io.ReadAll(io.LimitReader(res.Body, 4<<10)); err != nil {
+		return 0, nil, err
+	}
+	if res.Header.Get(leadsHeader) != t.Key.leads(said) {
+		var refused struct {
+			Error string `json:"error"`
+		}
+		_ = json.Unmarshal(body, &refused)
+		return 0, nil, fmt.Errorf("who answers there does not lead this cluster (status %d %.300q)", res.StatusCode, refused.Error)
+	}
+	return res.StatusCode, body, nil
+}
+
+// prove asks t whether it is the leader.
+func (f *Follower) prove(ctx context.Context, t *target) error {
+	_, body, err := f.ask(ctx, t, "/healthz")
+	if err != nil {
+		return err
+	}
+	var health struct {
+		Run string `json:"run"`
+	}
+	if err := json.Unmarshal(body, &health); err != nil {
+		return err
+	}
+	t.run, t.proved = health.Run, true
+	return nil
+}
+
+type claimKey struct{}
+
+// Handler serves what comes at the listener, or at that of the pages, of a node that does not lead.
+func (f *Follower) Handler(d Door) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t := f.leader.Load()
+		switch {
+		case r.Header.Get(claimHeader) != "":
+			unavailable(w, "this node does not lead")
+			return
+		case d == Listener && r.URL.Path == "/healthz":
+			health := map[string]any{"ok": true}
+			if t != nil && t.run != "" {
+				health["run"] = t.run // whom one reaches here
+			}
+			routes.Answer(w, http.StatusOK, health)
+			return
+		case d == Listener && r.URL.Path == "/readyz":
+			status := http.StatusOK
+			ready := f.ready.Load()
+			if !ready {
+				status = http.StatusServiceUnavailable
+			}
+			routes.Answer(w, status, map[string]bool{"ready": ready})
+			return
+		case t == nil:
+			unavailable(w, "this node does not lead, and reaches no leader")
+			return
+		}
+		c := Claim{Door: d, Caller: r.RemoteAddr, Secure: r.TLS != nil}
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			c.Local = local.String()
+		}
+		f.hand(w, r, t, t.proxy, c)
+	})
+}
+
+// Command serves what user asks at the admin socket of a node that does not lead.
+func (f *Follower) Command(user string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t := f.leader.Load()
+		why, _ := f.why.Load().(string)
+		switch {
+		case t == nil:
+			routes.Refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("node %s does not lead, and reaches no leader: %s", f.o.Node, why))
+		case !t.private():
+			routes.Refuse(w, http.StatusForbidden, fmt.Sprintf("node %s leads, and its advertise is %s: commands go there over https only, since answers hold secrets; "+
+				"set an https address as advertise under [cluster], or run this at node %[1]s", t.Name, t.URL))
+		default:
+			f.hand(w, r, t, t.admin, Claim{Door: Admin, Caller: user})
+		}
+	})
+}
+
+// hand has t answer r.
+func (f *Follower) hand(w http.ResponseWriter, r *http.Request, t *target, p *httputil.ReverseProxy, c Claim) {
+	if !f.enter() {
+		unavailable(w, "stopping")
+		return
+	}
+	defer f.requests.Done()
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), claimKey{}, c))
+	defer cancel()
+	defer context.AfterFunc(t.ctx, cancel)()
+	conn := http.NewResponseController(w)
+	sent := &body{ReadCloser: r.Body, conn: conn}
+	out := r.WithContext(ctx)
+	out.Body = sent
+	p.ServeHTTP(answer{w, conn}, out)
+	if r.ContentLength != 0 && !sent.whole.Load() && ctx.Err() == nil { // refused before it was read
+		routes.Linger(w, r.Body)
+	}
+}
+
+// enter counts a request in, unless nobody waits for it any more.
+func (f *Follower) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopping {
+		return false
+	}
+	f.requests.Add(1)
+	return true
+}

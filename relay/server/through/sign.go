@@ -1,0 +1,127 @@
+// Package through hands requests from a node of a cluster that does not lead to the one that does. The follower proves with
+// a key of the cluster's vault that it is a node, and says who called it; the leader then judges the request as if that
+// caller had called the leader itself.
+//
+// Invariants:
+//
+//  1. Nobody but a node says on whose behalf a request comes: what a node says is signed, with a time, and bound to the
+//     method, the path, the host, the node, the caller and the headers by which proxies name callers.
+//  2. A request goes over one hop at most: who gets a signed one and does not lead answers 503.
+//  3. Without a leader that can be reached a follower answers 503, soon, and nothing else: what kills a credential is the
+//     leader's to say.
+//  4. What the operator asks goes to a leader over https, or on this machine, and else nowhere: answers hold secrets.
+//  5. A request ends when its leader is one no longer.
+package through
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Key authenticates a message among the nodes of a cluster.
+type Key func(message []byte) []byte
+
+// Door is what of the leader's a request is for.
+type Door string
+
+// The doors.
+const (
+	Listener Door = "listen" // what gateways, networks and programs reach
+	Pages    Door = "web"    // what browsers reach
+	Admin    Door = "admin"  // what the operator's commands reach
+)
+
+// Claim is what a node says of a request that it hands through.
+type Claim struct {
+	Node   string    `json:"node"`            // its name
+	At     time.Time `json:"at"`              // by its clock
+	Door   Door      `json:"door"`            // at which it came
+	Caller string    `json:"caller"`          // IP:PORT; at the admin door the name of the user
+	Local  string    `json:"local,omitempty"` // the IP:PORT that was called
+	Secure bool      `json:"secure,omitempty"`
+}
+
+// maxSkew is how far the clocks of two nodes may be apart.
+const maxSkew = time.Minute
+
+// What nodes tell each other in headers. No caller sees them.
+const (
+	claimHeader = "Hermes-Connector-Through"
+	// leadsHeader proves to the asker that the leader has the same key.
+	leadsHeader = "Hermes-Connector-Leads"
+	// verifiedHeader says that the caller has proved to be somebody.
+	verifiedHeader = "Hermes-Connector-Verified"
+)
+
+// forwarded are the headers by which proxies name callers.
+var forwarded = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+
+// errForeign: no node of this cluster said that of this request.
+var errForeign = errors.New("not signed by a node of this cluster")
+
+// clockError: the request is signed, and too old or not of this time yet.
+type clockError struct {
+	node         string
+	theirs, ours time.Time
+}
+
+func (e *clockError) Error() string {
+	return fmt.Sprintf("the clocks of the nodes are more than %v apart: at node %s it is %s, and here %s", maxSkew, e.node,
+		e.theirs.UTC().Format(time.RFC3339), e.ours.UTC().Format(time.RFC3339))
+}
+
+// message is what is signed for a request with that claim.
+func message(claim string, method, uri, host string, h http.Header, bound []string) []byte {
+	lines := []string{"request", claim, method, uri, host}
+	for _, name := range bound {
+		lines = append(lines, name+": "+strings.Join(h.Values(name), "\x00"))
+	}
+	return []byte(strings.Join(lines, "\n")) // none of them has a line's end
+}
+
+var encoding = base64.RawURLEncoding
+
+// sign is the header that says c of a request.
+func (k Key) sign(c Claim, method, uri, host string, h http.Header, bound []string) string {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		panic("through: " + err.Error()) // a claim has a JSON form
+	}
+	claim := encoding.EncodeToString(raw)
+	return claim + "." + encoding.EncodeToString(k(message(claim, method, uri, host, h, bound)))
+}
+
+// verify is the claim in the header of r; errForeign or a *clockError.
+func (k Key) verify(r *http.Request, bound []string, now time.Time) (c Claim, err error) {
+	said := r.Header.Values(claimHeader)
+	claim, mac, _ := strings.Cut(said[0], ".")
+	sum, err := encoding.DecodeString(mac)
+	if err != nil || len(said) != 1 || !hmac.Equal(sum, k(message(claim, r.Method, r.RequestURI, r.Host, r.Header, bound))) {
+		return c, errForeign
+	}
+	raw, err := encoding.DecodeString(claim)
+	if err != nil || json.Unmarshal(raw, &c) != nil {
+		return c, errForeign
+	}
+	if d := now.Sub(c.At); d > maxSkew || d < -maxSkew {
+		return c, &clockError{c.Node, c.At, now}
+	}
+	return c, nil
+}
+
+// leads is what proves to whoever sent the header said that its reader has the key too.
+func (k Key) leads(said string) string {
+	return encoding.EncodeToString(k([]byte("leads\n" + said)))
+}
+
+// binding are the headers that a signature is bound to: those of proxies, and more.
+func binding(more []string) []string {
+	return slices.Concat(forwarded, more)
+}

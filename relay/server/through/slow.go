@@ -1,0 +1,82 @@
+package through
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// stall is how long a caller may neither send nor read. How long all of it may take, the leader knows; but the leader's end
+// is not seen while a caller stands still.
+const stall = time.Minute
+
+// body is what a caller sends.
+type body struct {
+	io.ReadCloser
+	conn  *http.ResponseController
+	over  atomic.Bool // what is still read belongs to nobody
+	whole atomic.Bool // there is no more
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.over.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	_ = b.conn.SetReadDeadline(time.Now().Add(stall))
+	n, err := b.ReadCloser.Read(p)
+	if err != nil { // afterwards it is only seen whether the caller hangs up
+		b.whole.Store(true)
+		_ = b.conn.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// Close leaves the rest to whoever serves the connection.
+func (b *body) Close() error {
+	b.over.Store(true)
+	return nil
+}
+
+// answer is what a caller reads.
+type answer struct {
+	http.ResponseWriter
+	conn *http.ResponseController
+}
+
+func (a answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a answer) Write(p []byte) (int, error) {
+	_ = a.conn.SetWriteDeadline(time.Now().Add(stall))
+	return a.ResponseWriter.Write(p)
+}
+
+// Hijack is the caller's connection for a socket. It has no way to close one direction alone: when either end goes, the
+// other one is to know.
+func (a answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := a.conn.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	early, err := rw.Reader.Peek(rw.Reader.Buffered()) // frames that came on the heels of the request
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &socket{conn, io.MultiReader(bytes.NewReader(bytes.Clone(early)), conn)}
+	return s, bufio.NewReadWriter(bufio.NewReader(s), bufio.NewWriter(s)), nil
+}
+
+type socket struct {
+	net.Conn
+	from io.Reader
+}
+
+func (s *socket) Read(p []byte) (int, error) { return s.from.Read(p) }
+
+func (s *socket) Write(p []byte) (int, error) {
+	_ = s.SetWriteDeadline(time.Now().Add(stall))
+	return s.Conn.Write(p)
+}
