@@ -28,6 +28,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
 	"github.com/hermes-connector/hermes-connector/store/files"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
@@ -78,6 +79,9 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 			if other.server.DataDir != cfg.DataDir {
 				o.Others = append(o.Others, other.server.DataDir)
 			}
+		}
+		if cfg.Cluster.On() {
+			o.Cluster = func(ctx context.Context) (cluster.Overview, error) { return a.overview(ctx, cfg) }
 		}
 		g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
 		o.Bots = func() ([]platforms.Bot, error) { return openBots(cfg, g, slog.New(slog.DiscardHandler)) }

@@ -120,7 +120,7 @@ var mayImport = map[string]string{
 	".":                    "cli",
 	"cli/web/chat":         "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",
 	"cli/web/browsertest":  "", // tests alone
-	"cli/doctor":           "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile vault cli/admin cli/config cli/mcp/spool cli/netaddr",
+	"cli/doctor":           "relay relay/finding relay/manage relay/ops platforms store store/backup store/boltfile store/cluster vault cli/admin cli/config cli/mcp/spool cli/netaddr",
 	"cli/netaddr":          "",
 	"cli/terminal":         "relay",
 	"cli/proxy":            "", // what nginx and its like read

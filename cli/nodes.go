@@ -4,15 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/terminal"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
 
 // handoverTime is how long a command waits until another node leads.
 const handoverTime = time.Minute
+
+// checkTime bounds a check of all that there is.
+const checkTime = 2 * time.Hour
 
 func newClusterCmd(a *app) *cobra.Command {
 	move := &cobra.Command{
@@ -22,7 +33,7 @@ func newClusterCmd(a *app) *cobra.Command {
 again, and nothing is lost, as when the server restarts.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.asNode(cmd.Context(), func(ctx context.Context, n *cluster.Node) error {
+			return a.asNode(cmd.Context(), handoverTime, func(ctx context.Context, n *cluster.Node) error {
 				if err := n.Move(ctx, args[0], args[1]); err != nil {
 					return err
 				}
@@ -38,7 +49,7 @@ again, and nothing is lost, as when the server restarts.`,
 do this before you update or restart its machine.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.asNode(cmd.Context(), func(ctx context.Context, n *cluster.Node) error {
+			return a.asNode(cmd.Context(), handoverTime, func(ctx context.Context, n *cluster.Node) error {
 				if err := n.Drain(ctx, args[0]); err != nil {
 					return err
 				}
@@ -47,11 +58,36 @@ do this before you update or restart its machine.`,
 			})
 		},
 	}
-	return group("cluster", "Say which machine of a cluster leads", move, drain)
+	check := &cobra.Command{
+		Use:   "check",
+		Short: "Read all that PostgreSQL has, and compare this machine's file",
+		Long: `Reads all that PostgreSQL has of the cluster's database: whether its log is unbroken, whether its snapshots can be used, and
+whether a new machine could be filled with them. It compares this machine's file with that, unless its server has it
+open. It changes nothing, and takes as long as reading all of it. Exits with 1 if something is wrong.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(check)
+	check.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.asNode(cmd.Context(), checkTime, func(ctx context.Context, n *cluster.Node) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			got, err := n.Check(ctx, cluster.Shard{Name: shardName, Path: cfg.Database(), File: storeOptions(cfg, true, a.warnings()).File()})
+			if err == nil {
+				err = a.print(*asJSON, got, func(w io.Writer) { tellChecked(w, got) })
+			}
+			if err == nil && len(got.Wrong) > 0 {
+				err = errFinding
+			}
+			return err
+		})
+	}
+	return group("cluster", "Say which machine of a cluster leads, and check what they share", move, drain, check)
 }
 
 // asNode calls do with what reaches the engine of the configured cluster, without being one of its nodes.
-func (a *app) asNode(ctx context.Context, do func(context.Context, *cluster.Node) error) error {
+func (a *app) asNode(ctx context.Context, within time.Duration, do func(context.Context, *cluster.Node) error) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -63,8 +99,76 @@ func (a *app) asNode(ctx context.Context, do func(context.Context, *cluster.Node
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, handoverTime)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	defer n.Close(ctx)
 	return do(ctx, n)
+}
+
+func tellChecked(w io.Writer, c cluster.Checked) {
+	for _, wrong := range c.Wrong {
+		_, _ = fmt.Fprintf(w, "✗ %s\n", terminal.Plain(wrong))
+	}
+	if len(c.Wrong) == 0 {
+		_, _ = fmt.Fprintln(w, "✓ Everything fits.")
+	}
+	_, _ = fmt.Fprintf(w, "Read: %s of the log, %s\n", manage.Counted(c.Entries, "entry", "entries"), manage.Counted(c.Snapshots, "snapshot", "snapshots"))
+	if c.File != "" {
+		_, _ = fmt.Fprintln(w, c.File)
+	}
+}
+
+// overview is what the engine of the configured cluster says.
+func (a *app) overview(ctx context.Context, cfg *config.Config) (o cluster.Overview, err error) {
+	n, err := cluster.Join(clusterOptions(cfg, a.warnings()))
+	if err != nil {
+		return o, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	defer n.Close(ctx)
+	return n.Overview(ctx)
+}
+
+// nodesTable writes who there is, and who leads what since when and why.
+func nodesTable(w io.Writer, o cluster.Overview) {
+	rows := [][]any{{" ", "NODE", "VERSION", "STATE", "LEADS", "BEHIND", "APPENDS TAKE"}}
+	for _, n := range o.Nodes {
+		glyph, state := "✓", "alive"
+		switch {
+		case n.Alive:
+		case strings.Contains(n.Name, "/"): // a command, which is a node for a while
+			continue
+		default:
+			glyph, state = "!", "gone since "+finding.Clock(n.Until)
+		}
+		var leads []string
+		behind := uint64(0)
+		for _, s := range o.Shards {
+			if s.Leader == n.Name {
+				leads = append(leads, s.Name)
+			} else if at := n.Places[s.Name]; at < s.Top {
+				behind += s.Top - at
+			}
+		}
+		took := ""
+		if n.AppendP99 > 0 {
+			took = n.AppendP99.Round(100*time.Microsecond).String() + " (p99)"
+		}
+		rows = append(rows, []any{glyph, n.Name, n.Version, state, strings.Join(leads, " "), behind, took})
+	}
+	table(w, rows)
+	for _, n := range o.Nodes {
+		for _, shard := range slices.Sorted(maps.Keys(n.Troubles)) {
+			_, _ = fmt.Fprintf(w, "! %s cannot lead %s: %s\n", terminal.Plain(n.Name), terminal.Plain(shard), terminal.Plain(n.Troubles[shard]))
+		}
+	}
+	for _, s := range o.Shards {
+		if s.Leader == "" {
+			_, _ = fmt.Fprintf(w, "✗ nobody leads %s\n", s.Name)
+			continue
+		}
+		_, _ = fmt.Fprintf(w, "%s leads %s since %s: %s\n", terminal.Plain(s.Leader), terminal.Plain(s.Name), finding.Clock(s.Since), terminal.Plain(s.Why))
+	}
+	_, _ = fmt.Fprintln(w)
 }

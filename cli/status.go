@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
 
 func newStatusCmd(a *app) *cobra.Command {
@@ -25,8 +26,21 @@ func newStatusCmd(a *app) *cobra.Command {
 	c.Long = "Shows bots, gateways and the messages that wait. Exits with 1 if the server is not running or not ready."
 	all := c.Flags().Bool("all", false, "show all counters, and no names, ids or secrets: a report to paste into an issue")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		var nodes *cluster.Overview
+		cfg, unread := a.config()
+		if unread == nil && cfg.Cluster.On() && !*all {
+			seen, err := a.overview(cmd.Context(), cfg)
+			if err == nil {
+				nodes = &seen
+			} else {
+				a.say("PostgreSQL cannot be asked: %v", err)
+			}
+		}
 		st, err := ask(cmd.Context(), a, c.op, struct{}{})
 		if err != nil {
+			if nodes != nil && !*c.asJSON { // the server of this node may wait
+				nodesTable(a.stdout, *nodes)
+			}
 			return err
 		}
 		if *all {
@@ -34,10 +48,13 @@ func newStatusCmd(a *app) *cobra.Command {
 			err = a.print(*c.asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) })
 		} else {
 			start := serveCommand
-			if cfg, err := a.config(); err == nil && !st.Running {
+			if unread == nil && !st.Running {
 				start = a.startCommand(cfg)
 			}
-			err = a.print(*c.asJSON, st, func(w io.Writer) {
+			err = a.print(*c.asJSON, statusOfNodes{st, nodes}, func(w io.Writer) {
+				if nodes != nil {
+					nodesTable(w, *nodes)
+				}
 				statusTable(w, st, start, time.Now())
 				notices(w, st.Findings)
 			})
@@ -51,6 +68,12 @@ func newStatusCmd(a *app) *cobra.Command {
 		return nil
 	}
 	return c.Command
+}
+
+// statusOfNodes is a status with what the nodes of a cluster do; nil: there is none.
+type statusOfNodes struct {
+	manage.Status
+	Cluster *cluster.Overview `json:"cluster,omitempty"`
 }
 
 // statusTable writes st. start is how a server that does not run is started.

@@ -27,6 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -54,6 +55,8 @@ type Options struct {
 	Check string
 	// Service makes a Service over db, a copy. v may be another vault than the one that sealed what is in it.
 	Service func(db *store.DB, v *vault.Vault) (*manage.Service, error)
+	// Cluster looks at the PostgreSQL that the nodes share; nil: this machine is alone.
+	Cluster func(context.Context) (cluster.Overview, error)
 	// Bots makes the configured bots, which do nothing until they are asked.
 	Bots func() ([]platforms.Bot, error)
 	Now  func() time.Time // nil means time.Now
@@ -126,6 +129,9 @@ func look(ctx context.Context, o Options) Report {
 		checks = append(checks,
 			check{"the database", Within, o.stopped},
 			check{"the ports", 3500 * time.Millisecond, func(context.Context) finding.List { return ports(o.Config, o.machine) }})
+	}
+	if o.Cluster != nil {
+		checks = append(checks, check{"the cluster", 4 * time.Second, o.cluster})
 	}
 	if o.Config.PublicURL != "" && !o.Offline {
 		run := ""

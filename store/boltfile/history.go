@@ -82,9 +82,9 @@ func (w *Writer) beginTerm(l Log, after uint64, base bool) error {
 	return w.PutSealed(MetaBucket, k, Seal(k, b))
 }
 
-// HistoryAt is that of the file at path, which nobody else uses. ErrDamaged: it, or a record of it, is damaged.
+// HistoryAt is that of the file at path. ErrLocked: another process uses it. ErrDamaged: it, or a record of it, is damaged.
 func HistoryAt(path string, o Options) (h History, err error) {
-	got, err := Adopt(path)
+	got, err := verify(path, o)
 	if err == nil {
 		err = Named(got.Bad)
 	}

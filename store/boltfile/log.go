@@ -240,6 +240,11 @@ func ParseEntry(b []byte) (e Entry, err error) {
 	}, nil
 }
 
+// Follows reports whether e was made of a file at p.
+func (e Entry) Follows(p Place) bool {
+	return e.Place.N == p.N+1 && p.next(e.Place.Term, e.changes, Digest{}).Chain == e.Place.Chain
+}
+
 // ErrNotNext: the entry does not follow what the file has. The file is another one's, or entries are missing.
 var ErrNotNext = errors.New("the entry does not continue this file")
 

@@ -143,6 +143,18 @@ func verify(path string, o Options) (Found, error) {
 	return got, Advised(errors.Join(err, lock.Close()))
 }
 
+// InUse is ErrLocked if another process uses the file at path.
+func InUse(path string, o Options) error {
+	lock, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return boltError(err)
+	}
+	if err != nil {
+		return nil // who looks at it hears why
+	}
+	return lock.Close()
+}
+
 // unsound says that a look at a file has met err: damage, unless the system kept us from looking.
 func unsound(err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -19,13 +19,13 @@ var promotions = flag.Int("promotions", 2, "how many asynchronous copies are pro
 // copied is a copy of p, which is not running. It has what p has now.
 func (p *postgres) copied() *postgres {
 	p.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, release, err := platformtest.HoldPort()
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.t.Cleanup(release)
 	c := *p
-	c.dir, c.port = p.dir+"/copy", l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	c.dir, c.port = p.dir+"/copy", port
 	p.run("pg_basebackup", "-D", c.dir+"/data", "-d", fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", p.port), "-c", "fast", "--no-sync")
 	p.t.Cleanup(func() { p.command("pg_ctl", "-D", c.dir+"/data", "-m", "immediate", "-w", "stop").Run() })
 	return &c

@@ -69,6 +69,9 @@ type Node struct {
 	mu     sync.Mutex
 	places map[string]uint64    // by shard: the entry its file is at; other nodes see it
 	waits  map[string]time.Time // by shard: until then for a node that has more; see back.go
+
+	troubles map[string]string // by shard: why it cannot be led
+	appends  appends
 }
 
 // Join makes a node. It does nothing before it is run; the error is of the DSN.
@@ -85,7 +88,7 @@ func Join(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{o: o, run: rand.Text(), beat: beat, logs: logs, look: look, places: make(map[string]uint64), waits: make(map[string]time.Time)}, nil
+	return &Node{o: o, run: rand.Text(), beat: beat, logs: logs, look: look, places: make(map[string]uint64), waits: make(map[string]time.Time), troubles: make(map[string]string)}, nil
 }
 
 // Close lets go of the engine, after Run and Lead.
@@ -99,7 +102,7 @@ func (n *Node) Close(ctx context.Context) {
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
-		places text NOT NULL, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
+		places text NOT NULL, troubles text NOT NULL, p99 bigint NOT NULL, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL,
 		schema bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT clock_timestamp(), why text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
@@ -122,8 +125,8 @@ func now() time.Duration {
 // Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
 func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
 
-const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, url) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6)
-	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places, url = excluded.url
+const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, troubles, p99, url) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6, $7::bigint, $8)
+	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places, troubles = excluded.troubles, p99 = excluded.p99, url = excluded.url
 	WHERE node.run = excluded.run OR node.until < clock_timestamp()
 	RETURNING (SELECT count(*) FROM hermes_connector.shard WHERE leader = $1 || '/' || $2)::text`
 
@@ -134,7 +137,8 @@ var errTaken = errors.New("another process has this node's name, or had it until
 func (n *Node) renew(ctx context.Context) error {
 	sent := now()
 	led := n.led.Load()
-	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), n.allPlaces(), n.o.URL)
+	places, troubles, p99 := n.told()
+	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), places, troubles, p99, n.o.URL)
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease: %w", err)

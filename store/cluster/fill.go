@@ -123,29 +123,32 @@ func (n *Node) entries(ctx context.Context, name string, from, to uint64) iter.S
 
 // restoreSnapshot makes the file at path of the newest whole snapshot, if there is one.
 func (n *Node) restoreSnapshot(ctx context.Context, name, path string) error {
-	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' ORDER BY part.id DESC LIMIT 1`, name, kindSnap)
+	a, err := n.look.exec(ctx, `SELECT id::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' ORDER BY part.id DESC LIMIT 1`, name, kindSnap)
 	if err != nil || len(a.cells) == 0 {
 		return err
 	}
-	id, err1 := number(a.cells[0][0])
-	parts, err2 := number(a.cells[0][1])
-	if err := errors.Join(err1, err2); err != nil {
+	id, err := number(a.cells[0][0])
+	if err != nil {
 		return err
 	}
+	return n.restoreSnapshotAt(ctx, name, path, id)
+}
+
+// restoreSnapshotAt makes the file at path of one whole snapshot.
+func (n *Node) restoreSnapshotAt(ctx context.Context, name, path string, id uint64) error {
 	return files.Aside(path, boltfile.Leftovers(path), func(f *os.File) error {
-		for part := range parts {
+		for part := 0; ; part++ {
 			a, err := n.look.exec(ctx, `SELECT bytes FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id = $3::bigint AND part = $4::bigint`, name, kindSnap, id, part)
 			if err == nil && len(a.cells) == 0 {
-				err = fmt.Errorf("part %d of %d is missing", part, parts)
+				err = fmt.Errorf("part %d is missing", part)
 			}
-			if err == nil {
-				_, err = f.Write(a.cells[0][0])
+			if err != nil || len(a.cells[0][0]) == 0 { // the empty one is the last
+				return err
 			}
-			if err != nil {
+			if _, err := f.Write(a.cells[0][0]); err != nil {
 				return err
 			}
 		}
-		return nil
 	}, func(made string) error { return files.Replace(made, path, "") })
 }
 

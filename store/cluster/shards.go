@@ -183,6 +183,9 @@ func (ls *leads) take(ctx context.Context, s Shard, failed func()) {
 		ls.filling <- struct{}{}
 		l, err := ls.n.take(ctx, s)
 		<-ls.filling
+		if ctx.Err() == nil {
+			ls.n.trouble(s.Name, err)
+		}
 		switch {
 		case err != nil && ctx.Err() == nil:
 			ls.say(s.Name, slog.LevelWarn, "the shard cannot be led yet", "err", err)

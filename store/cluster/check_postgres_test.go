@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"context"
+	"flag"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/boltfile/logtest"
+)
+
+// flips is how many bits flip in the test of that.
+var flips = flag.Int("flips", 30, "how many bits TestNoFlipIsSilent flips, one at a time")
+
+// TestNoFlipIsSilent: one bit in an entry of the log, in a part of a snapshot or in a node's file is named, or nobody ever
+// reads it.
+func TestNoFlipIsSilent(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	dir := t.TempDir()
+	a := starts(t, pg.dsn(), "a", dir)
+	a.leads()
+	for range 2 {
+		a.fills("k", 20)
+		if err := a.lead.snapshot(t.Context(), func(ctx context.Context, w io.Writer) (boltfile.Place, error) { return a.db.Copy(ctx, w) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.fills("more", 10)
+	a.ends()
+	s, dice := a.shard(), rand.New(rand.NewPCG(1, 2))
+	reads := starts(t, pg.dsn(), "reads", t.TempDir()).node
+	check := func() []string {
+		t.Helper()
+		c, err := reads.Check(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Wrong
+	}
+	if wrong := check(); len(wrong) > 0 {
+		t.Fatalf("before any flip: %q", wrong)
+	}
+	whole, err := logtest.All(s.Path, s.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(sql string) int {
+		n, err := strconv.Atoi(strings.TrimSpace(pg.sql(sql)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	unread := 0
+	for n := range *flips {
+		var flip func()
+		what := ""
+		switch n % 3 {
+		case 0, 1:
+			of := []string{"hermes_connector.log", "hermes_connector.part"}[n%3]
+			column := []string{"entry", "bytes"}[n%3]
+			row := strings.TrimSpace(pg.sql("SELECT ctid FROM " + of + " WHERE length(" + column + ") > 0 ORDER BY ctid OFFSET " +
+				strconv.Itoa(dice.IntN(count("SELECT count(*) FROM "+of+" WHERE length("+column+") > 0"))) + " LIMIT 1"))
+			at := strconv.Itoa(dice.IntN(count("SELECT length(" + column + ") FROM " + of + " WHERE ctid = '" + row + "'")))
+			bit := strconv.Itoa(1 << dice.IntN(8))
+			what = of + " " + row + ", byte " + at
+			flip = func() { // the row moves
+				row = strings.TrimSpace(strings.Split(pg.sql("UPDATE "+of+" SET "+column+" = set_byte("+column+", "+at+", get_byte("+column+", "+at+") # "+bit+") WHERE ctid = '"+row+"' RETURNING ctid"), "\n")[0])
+			}
+		default:
+			info, err := os.Stat(s.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, bit := dice.Int64N(info.Size()), byte(1)<<dice.IntN(8)
+			what = "the file, byte " + strconv.FormatInt(at, 10)
+			flip = func() {
+				f, err := os.OpenFile(s.Path, os.O_RDWR, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				b := make([]byte, 1)
+				if _, err := f.ReadAt(b, at); err != nil {
+					t.Fatal(err)
+				}
+				b[0] ^= bit
+				if _, err := f.WriteAt(b, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		flip()
+		if wrong := check(); len(wrong) == 0 {
+			unread++
+			now, err := logtest.All(s.Path, s.File)
+			if n%3 == 1 { // nothing that a node would be filled with differs
+				at, made := shardOf(t, reads, s)
+				now, err = logtest.All(made.Path, s.File)
+				if at != len(whole) {
+					t.Errorf("%s: %d records, want %d", what, at, len(whole))
+				}
+			}
+			if n%3 == 0 || err != nil || !maps.Equal(now, whole) {
+				t.Errorf("%s: nobody says so", what)
+			}
+		}
+		flip()
+	}
+	if wrong := check(); len(wrong) > 0 {
+		t.Errorf("after all flips were undone: %q", wrong)
+	}
+	t.Logf("%d of %d were where nothing is read", unread, *flips)
+}
+
+// shardOf fills a node of its own, and counts the records.
+func shardOf(t *testing.T, n *Node, like Shard) (records int, s Shard) {
+	t.Helper()
+	s = like
+	s.Path = t.TempDir() + "/connector.db"
+	row, err := n.seen(t.Context(), s.Name)
+	if err == nil {
+		_, err = n.fill(t.Context(), s, row)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := logtest.All(s.Path, store.Options{}.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all), s
+}
+
+// TestOverview: who there is, who leads and why, and what this node may not.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	pg := startPostgres(t, "")
+	a := starts(t, pg.dsn(), "a", t.TempDir())
+	a.leads()
+	a.fills("k", 5)
+	if err := a.lead.KeepVault(t.Context(), []byte("key")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.node.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o, err := a.node.Overview(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := o.Engine; e.Version < 130000 || e.Fsync || !e.FullPages || e.Commit != "on" || e.Standbys != "" {
+		t.Errorf("%+v", e)
+	}
+	if len(o.Nodes) != 1 || len(o.Shards) != 1 {
+		t.Fatalf("%+v", o)
+	}
+	if n := o.Nodes[0]; n.Name != "a" || !n.Alive || n.Places["main"] != 6 || n.AppendP99 <= 0 || n.Gone != 0 {
+		t.Errorf("%+v", n)
+	}
+	if s := o.Shards[0]; s.Leader != "a" || s.Top != 6 || s.Schema != 1 || s.Why == "" {
+		t.Errorf("%+v", s)
+	}
+	a.ends()
+	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b.key = "another"
+	b.competes()
+	for {
+		_ = b.node.renew(t.Context()) // it has Run, which is in less of a hurry
+		if o, err = b.node.Overview(t.Context()); err == nil && len(o.Nodes) == 2 && o.Nodes[1].Troubles["main"] != "" {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if o.Nodes[0].Alive || o.Shards[0].Leader != "" {
+		t.Errorf("%+v", o)
+	}
+}

@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Overview is what the engine says of itself, of the nodes and of who leads.
+type Overview struct {
+	Engine EngineState  `json:"engine"`
+	Nodes  []NodeState  `json:"nodes"`
+	Shards []ShardState `json:"shards"`
+}
+
+// EngineState is how the engine is set up for what connects as the nodes do.
+type EngineState struct {
+	Version    int           `json:"version"`    // as server_version_num: 150018 is 15.18
+	Fsync      bool          `json:"fsync"`      // else a power cut loses what was confirmed
+	FullPages  bool          `json:"fullPages"`  // full_page_writes: else a power cut may damage it
+	Commit     string        `json:"commit"`     // synchronous_commit
+	Standbys   string        `json:"standbys"`   // synchronous_standby_names; empty: a commit waits for no copy
+	ClockAhead time.Duration `json:"clockAhead"` // of this machine's, in nanoseconds; below 0: behind
+}
+
+// NodeState is a node as the others see it.
+type NodeState struct {
+	Name      string            `json:"name"`
+	Version   string            `json:"version"`
+	Alive     bool              `json:"alive"`
+	Until     time.Time         `json:"until"`               // the end of its lease, by the engine's clock
+	Places    map[string]uint64 `json:"places"`              // the entry its file is at, by shard, when it renewed the lease
+	Troubles  map[string]string `json:"troubles,omitempty"`  // why it cannot lead a shard that falls to it
+	AppendP99 time.Duration     `json:"appendP99,omitempty"` // of what it stored in the engine in the last minutes, in nanoseconds; 0: nothing
+	Gone      uint64            `json:"gone,omitempty"`      // commits that it had, and that the engine lost
+	GoneAt    time.Time         `json:"goneAt,omitzero"`
+}
+
+// ShardState is a shard and who leads it.
+type ShardState struct {
+	Name   string    `json:"name"`
+	Leader string    `json:"leader"` // a node; empty: nobody who lives
+	Since  time.Time `json:"since"`  // of the last change of leader
+	Why    string    `json:"why"`    // it was
+	Top    uint64    `json:"top"`    // the newest entry
+	Schema uint64    `json:"schema"` // of that
+}
+
+const (
+	engineSQL = `SELECT current_setting('server_version_num'), current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+	current_setting('synchronous_standby_names'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text, to_regclass('hermes_connector.part')::text`
+	nodeStatesSQL = `SELECT node, version, (until > clock_timestamp())::text, (extract(epoch FROM until) * 1000000)::bigint::text, places, troubles, p99::text, gone::text,
+	(extract(epoch FROM coalesce(gone_at, 'epoch')) * 1000000)::bigint::text FROM hermes_connector.node ORDER BY node.node`
+	shardStatesSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()), ''),
+	(extract(epoch FROM since) * 1000000)::bigint::text, why, top::text, schema::text FROM hermes_connector.shard ORDER BY shard.shard`
+)
+
+// Overview looks at the engine; n need not run.
+func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
+	before := time.Now()
+	a, err := n.look.exec(ctx, engineSQL)
+	if err != nil {
+		return o, err
+	}
+	now := before.Add(time.Since(before) / 2)
+	c := a.cells[0]
+	version, err1 := strconv.Atoi(string(c[0]))
+	clock, err2 := moment(c[5])
+	o.Engine = EngineState{
+		Version: version, Fsync: string(c[1]) == "on", FullPages: string(c[2]) == "on", Commit: string(c[3]), Standbys: string(c[4]), ClockAhead: clock.Sub(now).Round(time.Millisecond),
+	}
+	if err := errors.Join(err1, err2); err != nil || c[6] == nil {
+		return o, err
+	}
+	if a, err = n.look.exec(ctx, nodeStatesSQL); err != nil {
+		return o, err
+	}
+	for _, c := range a.cells {
+		s := NodeState{Name: string(c[0]), Version: string(c[1]), Alive: string(c[2]) == "true"}
+		var gone time.Time
+		var p99 uint64
+		var errs [7]error
+		s.Until, errs[0] = moment(c[3])
+		errs[1] = json.Unmarshal(c[4], &s.Places)
+		errs[2] = json.Unmarshal(c[5], &s.Troubles)
+		p99, errs[3] = number(c[6])
+		s.Gone, errs[4] = number(c[7])
+		gone, errs[5] = moment(c[8])
+		if err := errors.Join(errs[:]...); err != nil {
+			return o, err
+		}
+		s.AppendP99 = time.Duration(p99) * time.Microsecond
+		if s.Gone > 0 {
+			s.GoneAt = gone
+		}
+		o.Nodes = append(o.Nodes, s)
+	}
+	if a, err = n.look.exec(ctx, shardStatesSQL); err != nil {
+		return o, err
+	}
+	for _, c := range a.cells {
+		since, err1 := moment(c[2])
+		top, err2 := number(c[4])
+		schema, err3 := number(c[5])
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return o, err
+		}
+		o.Shards = append(o.Shards, ShardState{Name: string(c[0]), Leader: string(c[1]), Since: since, Why: string(c[3]), Top: top, Schema: schema})
+	}
+	return o, nil
+}
+
+// moment is a cell with microseconds since 1970.
+func moment(cell []byte) (time.Time, error) {
+	us, err := strconv.ParseInt(string(cell), 10, 64)
+	return time.UnixMicro(us), err
+}
+
+const (
+	appendsKept = 1000
+	appendsAge  = 5 * time.Minute
+)
+
+// appends remembers how long the newest appends took.
+type appends struct {
+	at   []time.Time
+	took []time.Duration
+}
+
+func (a *appends) add(at time.Time, took time.Duration) {
+	if len(a.at) == appendsKept {
+		a.at, a.took = slices.Delete(a.at, 0, 1), slices.Delete(a.took, 0, 1)
+	}
+	a.at, a.took = append(a.at, at), append(a.took, took)
+}
+
+// p99 is what one in a hundred of the last minutes took, or longer; 0: there was none.
+func (a *appends) p99(now time.Time) time.Duration {
+	first := slices.IndexFunc(a.at, func(t time.Time) bool { return now.Sub(t) < appendsAge })
+	if first < 0 {
+		return 0
+	}
+	took := slices.Sorted(slices.Values(a.took[first:]))
+	return took[len(took)*99/100]
+}
+
+// told is what the other nodes see of this one: its places and troubles, and the microseconds of a slow append.
+func (n *Node) told() (places, troubles string, p99 int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, _ := json.Marshal(n.places) // of numbers and texts
+	t, _ := json.Marshal(n.troubles)
+	return string(p), string(t), n.appends.p99(time.Now()).Microseconds()
+}
+
+// trouble has the others see why this node cannot lead the shard; nil: it can.
+func (n *Node) trouble(shard string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.troubles, shard)
+	if err != nil {
+		n.troubles[shard] = err.Error()
+	}
+}
