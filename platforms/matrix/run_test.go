@@ -182,6 +182,7 @@ func TestWhatWasMissedIsBounded(t *testing.T) {
 
 // TestARoomThatCannotBeAskedAbout keeps nobody waiting for ever: neither for who is in it, nor for what was missed there.
 func TestARoomThatCannotBeAskedAbout(t *testing.T) {
+	t.Parallel() // it waits
 	for name, bad := range map[string]fault{
 		"refused": {status: 400, code: "M_UNKNOWN"}, "broken": {status: 500, code: "M_UNKNOWN"}, "a proxy": {status: 502, page: true},
 	} {
@@ -251,6 +252,7 @@ func TestTheWholeRoom(t *testing.T) {
 
 // TestAFlood: nothing is asked within a penalty, in any room. The fake tells of what is.
 func TestAFlood(t *testing.T) {
+	t.Parallel() // it waits
 	b := newBench(t)
 	b.start()
 	errs := make(chan error)
@@ -278,6 +280,7 @@ func TestAFlood(t *testing.T) {
 // TestAPenaltyHoldsForAll: within one it is not asked who is in a room, no invitation is followed, and it is not said that
 // the bot types no more.
 func TestAPenaltyHoldsForAll(t *testing.T) {
+	t.Parallel() // it waits
 	b := newBench(t)
 	b.start()
 	if _, err := b.Typing(t.Context(), relay.Typing{Chat: annRoom}); err != nil {
@@ -306,6 +309,7 @@ func TestAPenaltyHoldsForAll(t *testing.T) {
 
 // TestInvitations: direct ones are taken, others only of who is linked; what is not taken is declined.
 func TestInvitations(t *testing.T) {
+	t.Parallel() // it waits
 	b := newBench(t)
 	b.start()
 	invite := func(room, by string, direct bool) {

@@ -20,6 +20,7 @@ import (
 // TestCatchUp: what was said while no socket stood comes from the history of the chats that matter, threads too, in order,
 // once, and before what is said afterwards. What the bot said itself does not come.
 func TestCatchUp(t *testing.T) {
+	t.Parallel() // it waits
 	h, in := newHarness(t), newInbox("C0GROUP", "C0NOBODY")
 	h.forgets = true
 	r := start(t, h, in)
@@ -59,6 +60,7 @@ func TestCatchUp(t *testing.T) {
 // TestCatchUpOfAWorkspace: when all of it is claimed, every channel that the bot is in counts; and what comes in others meanwhile
 // does not wait.
 func TestCatchUpOfAWorkspace(t *testing.T) {
+	t.Parallel() // it waits
 	h, in := newHarness(t), newInbox("")
 	h.forgets = true
 	r := start(t, h, in)
@@ -79,6 +81,7 @@ func TestCatchUpOfAWorkspace(t *testing.T) {
 
 // TestCatchUpHasBounds: of one channel at most maxMissed messages, the newest.
 func TestCatchUpHasBounds(t *testing.T) {
+	t.Parallel() // it waits
 	h, in := newHarness(t), newInbox("C0GROUP")
 	h.forgets = true
 	r := start(t, h, in)
@@ -387,6 +390,7 @@ func TestOtherProgram(t *testing.T) {
 
 // TestTrouble: what the state says while no socket stands, and that it ends by itself.
 func TestTrouble(t *testing.T) {
+	t.Parallel() // it waits
 	for word, want := range map[string]string{
 		"missing_scope": "missing_scope", "internal_error": "internal_error", "ratelimited": "ratelimited", "1": "left alone for 1s",
 	} {

@@ -92,7 +92,8 @@ func TestWhatAnEngineLostIsBroughtBack(t *testing.T) {
 			t.Fatalf("the former leader: %v", err)
 		}
 		a.dies()
-		a, b = starts(t, pg.dsnWith(copied), "a", dirs["a"]), starts(t, pg.dsnWith(copied), "b", dirs["b"])
+		a = starts(t, pg.dsnWith(copied), "a", dirs["a"])
+		b = startsFor(t, 10*time.Minute, pg.dsnWith(copied), "b", dirs["b"]) // it waits for a as long as that takes
 		a.competes()
 		b.competes()
 		select {

@@ -32,6 +32,7 @@ type NodeState struct {
 	Version   string            `json:"version"`
 	Alive     bool              `json:"alive"`
 	Until     time.Time         `json:"until"`               // the end of its lease, by the engine's clock
+	URL       string            `json:"url,omitempty"`       // where the others reach it
 	Places    map[string]uint64 `json:"places"`              // the entry its file is at, by shard, when it renewed the lease
 	Troubles  map[string]string `json:"troubles,omitempty"`  // why it cannot lead a shard that falls to it
 	AppendP99 time.Duration     `json:"appendP99,omitempty"` // of what it stored in the engine in the last minutes, in nanoseconds; 0: nothing
@@ -52,7 +53,7 @@ type ShardState struct {
 const (
 	engineSQL = `SELECT current_setting('server_version_num'), current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
 	current_setting('synchronous_standby_names'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text, to_regclass('hermes_connector.part')::text`
-	nodeStatesSQL = `SELECT node, version, (until > clock_timestamp())::text, (extract(epoch FROM until) * 1000000)::bigint::text, places, troubles, p99::text, gone::text,
+	nodeStatesSQL = `SELECT node, version, (until > clock_timestamp())::text, (extract(epoch FROM until) * 1000000)::bigint::text, places, troubles, p99::text, gone::text, url,
 	(extract(epoch FROM coalesce(gone_at, 'epoch')) * 1000000)::bigint::text FROM hermes_connector.node ORDER BY node.node`
 	shardStatesSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()), ''),
 	(extract(epoch FROM since) * 1000000)::bigint::text, why, top::text, schema::text FROM hermes_connector.shard ORDER BY shard.shard`
@@ -88,7 +89,8 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 		errs[2] = json.Unmarshal(c[5], &s.Troubles)
 		p99, errs[3] = number(c[6])
 		s.Gone, errs[4] = number(c[7])
-		gone, errs[5] = moment(c[8])
+		s.URL = string(c[8])
+		gone, errs[5] = moment(c[9])
 		if err := errors.Join(errs[:]...); err != nil {
 			return o, err
 		}

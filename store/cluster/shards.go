@@ -104,6 +104,7 @@ func (ls *leads) look(ctx context.Context, failed func()) error {
 			delete(ls.freeSince, s.Name)
 			switch {
 			case p.leader != me:
+				ls.n.trouble(s.Name, nil) // it may have been of this node alone
 				ls.say(s.Name, slog.LevelInfo, "another node leads; this one waits", "leader", p.leader)
 			case !ls.holds(s.Name): // it could not be given up, when its Run had ended
 				if err := ls.n.giveUp(ctx, s.Name); err != nil {

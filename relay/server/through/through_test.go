@@ -33,7 +33,6 @@ type pair struct {
 	follower *Follower
 	near     *httptest.Server // the follower's listener
 	run      func()           // looks, and is done
-	ends     func()
 }
 
 // newPair has the leader serve h, behind the listener that a server has.
