@@ -14,7 +14,7 @@ import (
 )
 
 // promotions is how many copies take over in the tests of that.
-var promotions = flag.Int("promotions", 2, "how many asynchronous copies are promoted")
+var promotions = flag.Int("promotions", 1, "how many asynchronous copies are promoted")
 
 // copied is a copy of p, which is not running. It has what p has now.
 func (p *postgres) copied() *postgres {

@@ -202,7 +202,7 @@ func (n *Node) beats(ctx context.Context) {
 	for made, failed := false, false; ; {
 		pause, err := n.o.Lease/3, error(nil)
 		if !made {
-			err = n.makeTables(ctx)
+			err = makeTables(ctx, n.beat)
 			made = err == nil
 		}
 		if made {
@@ -226,13 +226,13 @@ func (n *Node) beats(ctx context.Context) {
 	}
 }
 
-func (n *Node) makeTables(ctx context.Context) error {
-	there, err := n.beat.exec(ctx, `SELECT to_regclass('hermes_connector.part')::text`)
+func makeTables(ctx context.Context, e *engine) error {
+	there, err := e.exec(ctx, `SELECT to_regclass('hermes_connector.part')::text`)
 	if err != nil || there.cells[0][0] != nil { // what is there is not touched: a lock on it would wait for a dump, and all others for that
 		return err
 	}
 	for _, sql := range tables {
-		if _, err := n.beat.exec(ctx, sql); err != nil {
+		if _, err := e.exec(ctx, sql); err != nil {
 			return fmt.Errorf("tables: %w", err)
 		}
 	}

@@ -20,7 +20,7 @@ var ErrNobody = errors.New("nothing was changed")
 
 // Move has node lead the shard, and returns when it does. ErrNobody: nothing was asked.
 func (n *Node) Move(ctx context.Context, shard, node string) error {
-	nodes, rows, err := n.names(ctx)
+	nodes, rows, err := names(ctx, n.look)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 	if _, err := n.look.exec(ctx, moveSQL, shard, node); err != nil {
 		return err
 	}
-	return n.awaits(ctx, func(rows [][2]string) bool {
+	return awaits(ctx, n.look, func(rows [][2]string) bool {
 		if slices.Contains(rows, [2]string{shard, node}) {
 			return true
 		}
@@ -48,7 +48,7 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 // Drain has node lead nothing until it is started again, and returns when others lead what it led. ErrNobody: nothing was
 // asked, since the node is not alive, or no other one may lead.
 func (n *Node) Drain(ctx context.Context, node string) error {
-	nodes, _, err := n.names(ctx)
+	nodes, _, err := names(ctx, n.look)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (n *Node) Drain(ctx context.Context, node string) error {
 	if _, err := n.look.exec(ctx, drainSQL, node); err != nil {
 		return err
 	}
-	return n.awaits(ctx, func(rows [][2]string) bool {
+	return awaits(ctx, n.look, func(rows [][2]string) bool {
 		return !slices.ContainsFunc(rows, func(row [2]string) bool { return row[1] == node || row[1] == "" })
 	})
 }
@@ -70,15 +70,15 @@ func noNode(node string, nodes []string) error {
 }
 
 // names are the nodes that may lead, and all shards with their leaders.
-func (n *Node) names(ctx context.Context) (nodes []string, rows [][2]string, err error) {
-	a, err := n.look.exec(ctx, nodesSQL)
+func names(ctx context.Context, e *engine) (nodes []string, rows [][2]string, err error) {
+	a, err := e.exec(ctx, nodesSQL)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, row := range a.cells {
 		nodes = append(nodes, string(row[0]))
 	}
-	if a, err = n.look.exec(ctx, shardsSQL); err != nil {
+	if a, err = e.exec(ctx, shardsSQL); err != nil {
 		return nil, nil, err
 	}
 	for _, row := range a.cells {
@@ -88,9 +88,9 @@ func (n *Node) names(ctx context.Context) (nodes []string, rows [][2]string, err
 }
 
 // awaits looks at who leads what until holds, or ctx ends.
-func (n *Node) awaits(ctx context.Context, holds func(rows [][2]string) bool) error {
+func awaits(ctx context.Context, e *engine, holds func(rows [][2]string) bool) error {
 	for {
-		_, rows, err := n.names(ctx)
+		_, rows, err := names(ctx, e)
 		if err == nil && holds(rows) {
 			return nil
 		}
