@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -76,7 +75,7 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	for {
 		if n.Alive() { // else Run has a word about it
 			if err := ls.look(ctx, cancel); err != nil && ctx.Err() == nil {
-				ls.say("", slog.LevelWarn, "who leads cannot be seen", "err", err)
+				ls.say("", ls.n.o.Log.Warn, "who leads cannot be seen", "err", err)
 			}
 		}
 		if sleep(ctx, lookEvery) != nil {
@@ -105,7 +104,7 @@ func (ls *leads) look(ctx context.Context, failed func()) error {
 			switch {
 			case p.leader != me:
 				ls.n.trouble(s.Name, nil) // it may have been of this node alone
-				ls.say(s.Name, slog.LevelInfo, "another node leads; this one waits", "leader", p.leader)
+				ls.say(s.Name, ls.n.o.Log.Info, "another node leads; this one waits", "leader", p.leader)
 			case !ls.holds(s.Name): // it could not be given up, when its Run had ended
 				if err := ls.n.giveUp(ctx, s.Name); err != nil {
 					return err
@@ -159,7 +158,7 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 	ls.wg.Go(func() {
 		defer ls.warm.Unlock()
 		if err := ls.n.follow(ctx, next...); err != nil && ctx.Err() == nil {
-			ls.say("", slog.LevelWarn, "a copy does not follow its log", "err", err)
+			ls.say("", ls.n.o.Log.Warn, "a copy does not follow its log", "err", err)
 		}
 	})
 }
@@ -215,7 +214,7 @@ func (ls *leads) take(ctx context.Context, s Shard, failed func()) {
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
-			ls.say(s.Name, slog.LevelWarn, "the shard cannot be led yet", "err", err)
+			ls.say(s.Name, ls.n.o.Log.Warn, "the shard cannot be led yet", "err", err)
 		case l != nil:
 			if err := l.serve(ctx, s); err != nil {
 				ls.mu.Lock()
@@ -244,12 +243,12 @@ func (ls *leads) holds(shard string) bool {
 }
 
 // say has the log say something about a shard, once.
-func (ls *leads) say(shard string, level slog.Level, words string, args ...any) {
+func (ls *leads) say(shard string, log func(string, ...any), words string, args ...any) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if all := words + fmt.Sprint(args...); ls.said[shard] != all {
 		ls.said[shard] = all
-		ls.n.o.Log.Log(context.Background(), level, words, append(args, "shard", shard)...)
+		log(words, append(args, "shard", shard)...)
 	}
 }
 

@@ -125,7 +125,7 @@ func (f *Follower) look(ctx context.Context, t *target) *target {
 		f.say(cmp.Or(err, errors.New("no node leads")))
 	case t == nil || l.Run != t.Run || l.URL != t.URL:
 		f.leave(t)
-		if t, err = f.aim(l); err != nil {
+		if t, err = f.aim(ctx, l); err != nil {
 			f.say(err)
 		}
 	}
@@ -157,14 +157,14 @@ func (f *Follower) say(err error) {
 	}
 }
 
-// aim makes l a target.
-func (f *Follower) aim(l Leader) (*target, error) {
+// aim makes l a target, until its end is called.
+func (f *Follower) aim(ctx context.Context, l Leader) (*target, error) {
 	u, err := url.Parse(l.URL)
 	if err != nil {
 		return nil, err
 	}
 	t := &target{Leader: l, url: u}
-	t.ctx, t.end = context.WithCancel(context.Background())
+	t.ctx, t.end = context.WithCancel(context.WithoutCancel(ctx))
 	t.proxy, t.admin = f.proxy(t, 0), f.proxy(t, adminBuffer)
 	return t, nil
 }

@@ -396,7 +396,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("from the listener: %d", code)
 	}
 	for address, want := range map[string]int{"http://10.0.0.5:8790": 403, "http://pi1:8790": 403, "http://[::1]:1": 503, "https://127.0.0.1:1": 503} {
-		to, err := p.follower.aim(Leader{Name: "pi1", Run: "R", URL: address, Key: keyOf("ours")})
+		to, err := p.follower.aim(t.Context(), Leader{Name: "pi1", Run: "R", URL: address, Key: keyOf("ours")})
 		if err != nil {
 			t.Fatal(err)
 		}
