@@ -242,13 +242,16 @@ func (ls *leads) holds(shard string) bool {
 	return ls.held[shard] != nil
 }
 
-// say has the log say something about a shard, once.
+// say has the log say something, once; shard is empty where it is about no single one.
 func (ls *leads) say(shard string, log func(string, ...any), words string, args ...any) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if all := words + fmt.Sprint(args...); ls.said[shard] != all {
 		ls.said[shard] = all
-		log(words, append(args, "shard", shard)...)
+		if shard != "" {
+			args = append(args, "shard", shard)
+		}
+		log(words, args...)
 	}
 }
 
