@@ -9,37 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 )
 
 // promotions is how many copies take over in the tests of that.
 var promotions = flag.Int("promotions", 1, "how many asynchronous copies are promoted")
 
-// copied is a copy of p, which is not running. It has what p has now.
-func (p *postgres) copied() *postgres {
-	p.t.Helper()
-	port, release, err := platformtest.HoldPort()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(release)
-	c := *p
-	c.dir, c.port = p.dir+"/copy", port
-	p.run("pg_basebackup", "-D", c.dir+"/data", "-d", fmt.Sprintf("host=127.0.0.1 port=%d user=postgres", p.port), "-c", "fast", "--no-sync")
-	p.t.Cleanup(func() { p.command("pg_ctl", "-D", c.dir+"/data", "-m", "immediate", "-w", "stop").Run() })
-	return &c
-}
-
-// takesOver ends p at once, and has its copy take its place.
-func (p *postgres) takesOver(copied *postgres) {
-	p.t.Helper()
-	p.run("pg_ctl", "-D", p.dir+"/data", "-m", "immediate", "-w", "stop")
-	p.run("pg_ctl", "-D", copied.dir+"/data", "-o", fmt.Sprint("-p ", copied.port), "-l", p.dir+"/copy/log", "-w", "start")
-}
-
-func (p *postgres) dsnWith(copied *postgres) string {
-	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", p.port, copied.port)
+// bothOf is the address of s and of what takes its place.
+func bothOf(s, copied *postgres.Server) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", s.Port, copied.Port)
 }
 
 // follows brings p's file to the newest entry.
@@ -69,31 +48,32 @@ func asides(t *testing.T, dir string) int {
 func TestWhatAnEngineLostIsBroughtBack(t *testing.T) {
 	t.Parallel()
 	for range *promotions {
-		pg := startPostgres(t, "")
+		pg := postgres.Start(t, quick)
 		dirs := map[string]string{"a": t.TempDir(), "b": t.TempDir(), "c": t.TempDir()}
-		first := starts(t, pg.dsn(), "a", dirs["a"])
+		first := starts(t, pg.DSN(pg.Port), "a", dirs["a"])
 		first.leads()
 		confirmed := first.fills("first", 20)
 		first.ends()
-		c := starts(t, pg.dsn(), "c", dirs["c"])
+		c := starts(t, pg.DSN(pg.Port), "c", dirs["c"])
 		c.follows()
 		c.dies()
-		copied := pg.copied()
-		a := starts(t, pg.dsnWith(copied), "a", dirs["a"])
+		copied := pg.Copy()
+		a := starts(t, bothOf(pg, copied), "a", dirs["a"])
 		a.leads() // a term of which the copy knows nothing
 		confirmed = append(confirmed, a.fills("second", 20)...)
-		b := starts(t, pg.dsn(), "b", dirs["b"])
+		b := starts(t, pg.DSN(pg.Port), "b", dirs["b"])
 		b.follows()
 		b.dies()
 		confirmed = append(confirmed, a.fills("third", 20)...)
 
-		pg.takesOver(copied)
+		pg.Stop()
+		copied.Start()
 		if err := a.put("doubtful"); !errors.Is(err, ErrFenced) {
 			t.Fatalf("the former leader: %v", err)
 		}
 		a.dies()
-		a = starts(t, pg.dsnWith(copied), "a", dirs["a"])
-		b = startsFor(t, 10*time.Minute, pg.dsnWith(copied), "b", dirs["b"]) // it waits for a as long as that takes
+		a = starts(t, bothOf(pg, copied), "a", dirs["a"])
+		b = startsFor(t, 10*time.Minute, bothOf(pg, copied), "b", dirs["b"]) // it waits for a as long as that takes
 		a.competes()
 		b.competes()
 		select {
@@ -109,7 +89,7 @@ func TestWhatAnEngineLostIsBroughtBack(t *testing.T) {
 		<-b.led
 		b.has(confirmed)
 		b.ends()
-		c = starts(t, copied.dsn(), "c", dirs["c"])
+		c = starts(t, copied.DSN(copied.Port), "c", dirs["c"])
 		c.leads()
 		c.has(confirmed)
 		if n := asides(t, dirs["a"]) + asides(t, dirs["b"]) + asides(t, dirs["c"]); n != 0 {
@@ -124,24 +104,25 @@ func TestWhatAnEngineLostIsBroughtBack(t *testing.T) {
 func TestWhatAnEngineLostIsNamed(t *testing.T) {
 	t.Parallel()
 	for range *promotions {
-		pg := startPostgres(t, "")
+		pg := postgres.Start(t, quick)
 		dirA := t.TempDir()
-		a := starts(t, pg.dsn(), "a", dirA)
+		a := starts(t, pg.DSN(pg.Port), "a", dirA)
 		a.leads()
 		confirmed := a.fills("first", 20)
-		copied := pg.copied()
+		copied := pg.Copy()
 		a.fills("second", 20)
-		pg.takesOver(copied)
+		pg.Stop()
+		copied.Start()
 		a.dies()
-		b := starts(t, copied.dsn(), "b", t.TempDir())
+		b := starts(t, copied.DSN(copied.Port), "b", t.TempDir())
 		b.leads()
 		b.has(confirmed)
 		confirmed = append(confirmed, b.fills("third", 3)...)
 		b.ends()
-		a = starts(t, copied.dsn(), "a", dirA)
+		a = starts(t, copied.DSN(copied.Port), "a", dirA)
 		a.leads()
 		a.has(confirmed)
-		if gone := copied.sql(`SELECT node || ' ' || gone FROM hermes_connector.node WHERE gone > 0`); gone != "a 20\n" {
+		if gone := copied.SQL(`SELECT node || ' ' || gone FROM hermes_connector.node WHERE gone > 0`); gone != "a 20\n" {
 			t.Errorf("named: %q", gone)
 		}
 		if n := asides(t, dirA); n != 1 {
@@ -154,14 +135,14 @@ func TestWhatAnEngineLostIsNamed(t *testing.T) {
 // TestAnOlderVersionDoesNotLead what a newer one wrote, and does not copy it.
 func TestAnOlderVersionDoesNotLead(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	confirmed := a.fills("k", 3)
 	a.ends()
-	pg.sql(`UPDATE hermes_connector.shard SET schema = 99`)
+	pg.SQL(`UPDATE hermes_connector.shard SET schema = 99`)
 	dir := t.TempDir()
-	b := starts(t, pg.dsn(), "b", dir)
+	b := starts(t, pg.DSN(pg.Port), "b", dir)
 	for !b.node.Alive() {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -171,10 +152,10 @@ func TestAnOlderVersionDoesNotLead(t *testing.T) {
 	if made, _ := filepath.Glob(dir + "/*"); len(made) != 0 {
 		t.Errorf("it made %v", made)
 	}
-	pg.sql(`UPDATE hermes_connector.shard SET schema = 1`)
+	pg.SQL(`UPDATE hermes_connector.shard SET schema = 1`)
 	b.leads()
 	b.has(confirmed)
-	if schema := pg.sql(`SELECT schema FROM hermes_connector.shard`); schema != "1\n" {
+	if schema := pg.SQL(`SELECT schema FROM hermes_connector.shard`); schema != "1\n" {
 		t.Errorf("schema %s", schema)
 	}
 }
@@ -182,9 +163,9 @@ func TestAnOlderVersionDoesNotLead(t *testing.T) {
 // TestAnotherDatabaseByForce: the leader ends, and all go on with the file that was put there, without a word about losses.
 func TestAnotherDatabaseByForce(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
+	pg := postgres.Start(t, quick)
 	dirs := []string{t.TempDir(), t.TempDir()}
-	a := starts(t, pg.dsn(), "a", dirs[0])
+	a := starts(t, pg.DSN(pg.Port), "a", dirs[0])
 	a.leads()
 	confirmed := a.fills("kept", 5)
 	backup := filepath.Join(t.TempDir(), "backup.db")
@@ -197,7 +178,7 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.fills("given up", 5)
-	forces := starts(t, pg.dsn(), "b/restore", t.TempDir())
+	forces := starts(t, pg.DSN(pg.Port), "b/restore", t.TempDir())
 	if forces.lead, err = forces.node.Force(t.Context(), forces.shard(), "restore"); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +204,7 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 	}
 	forces.ends()
 	for n, name := range []string{"a", "c"} {
-		p := starts(t, pg.dsn(), name, dirs[n])
+		p := starts(t, pg.DSN(pg.Port), name, dirs[n])
 		p.leads()
 		p.has(confirmed)
 		for _, k := range []string{"given up000", "given up004", "late"} {
@@ -234,7 +215,7 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 		confirmed = append(confirmed, p.fills("after"+name, 2)...)
 		p.ends()
 	}
-	if gone := pg.sql(`SELECT count(*) FROM hermes_connector.node WHERE gone > 0`); gone != "0\n" || asides(t, dirs[0]) != 0 {
+	if gone := pg.SQL(`SELECT count(*) FROM hermes_connector.node WHERE gone > 0`); gone != "0\n" || asides(t, dirs[0]) != 0 {
 		t.Errorf("%s nodes name losses", gone)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/boltfile/logtest"
+	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 )
 
 // flips is how many bits flip in the test of that.
@@ -25,9 +26,9 @@ var flips = flag.Int("flips", 30, "how many bits TestNoFlipIsSilent flips, one a
 // reads it.
 func TestNoFlipIsSilent(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
+	pg := postgres.Start(t, quick)
 	dir := t.TempDir()
-	a := starts(t, pg.dsn(), "a", dir)
+	a := starts(t, pg.DSN(pg.Port), "a", dir)
 	a.leads()
 	for range 2 {
 		a.fills("k", 20)
@@ -38,7 +39,7 @@ func TestNoFlipIsSilent(t *testing.T) {
 	a.fills("more", 10)
 	a.ends()
 	s, dice := a.shard(), rand.New(rand.NewPCG(1, 2))
-	reads := starts(t, pg.dsn(), "reads", t.TempDir()).node
+	reads := starts(t, pg.DSN(pg.Port), "reads", t.TempDir()).node
 	check := func() []string {
 		t.Helper()
 		c, err := reads.Check(t.Context(), s)
@@ -55,7 +56,7 @@ func TestNoFlipIsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	count := func(sql string) int {
-		n, err := strconv.Atoi(strings.TrimSpace(pg.sql(sql)))
+		n, err := strconv.Atoi(strings.TrimSpace(pg.SQL(sql)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,13 +70,13 @@ func TestNoFlipIsSilent(t *testing.T) {
 		case 0, 1:
 			of := []string{"hermes_connector.log", "hermes_connector.part"}[n%3]
 			column := []string{"entry", "bytes"}[n%3]
-			row := strings.TrimSpace(pg.sql("SELECT ctid FROM " + of + " WHERE length(" + column + ") > 0 ORDER BY ctid OFFSET " +
+			row := strings.TrimSpace(pg.SQL("SELECT ctid FROM " + of + " WHERE length(" + column + ") > 0 ORDER BY ctid OFFSET " +
 				strconv.Itoa(dice.IntN(count("SELECT count(*) FROM "+of+" WHERE length("+column+") > 0"))) + " LIMIT 1"))
 			at := strconv.Itoa(dice.IntN(count("SELECT length(" + column + ") FROM " + of + " WHERE ctid = '" + row + "'")))
 			bit := strconv.Itoa(1 << dice.IntN(8))
 			what = of + " " + row + ", byte " + at
 			flip = func() { // the row moves
-				row = strings.TrimSpace(strings.Split(pg.sql("UPDATE "+of+" SET "+column+" = set_byte("+column+", "+at+", get_byte("+column+", "+at+") # "+bit+") WHERE ctid = '"+row+"' RETURNING ctid"), "\n")[0])
+				row = strings.TrimSpace(strings.Split(pg.SQL("UPDATE "+of+" SET "+column+" = set_byte("+column+", "+at+", get_byte("+column+", "+at+") # "+bit+") WHERE ctid = '"+row+"' RETURNING ctid"), "\n")[0])
 			}
 		default:
 			info, err := os.Stat(s.Path)
@@ -146,8 +147,8 @@ func shardOf(t *testing.T, n *Node, like Shard) (records int, s Shard) {
 // TestOverview: who there is, who leads and why, and what this node may not.
 func TestOverview(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	a.fills("k", 5)
 	if err := a.lead.KeepVault(t.Context(), []byte("key")); err != nil {
@@ -173,7 +174,7 @@ func TestOverview(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	a.ends()
-	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.key = "another"
 	b.competes()
 	for {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 )
 
 // read is the copy of a file; nil: there is none.
@@ -35,8 +36,8 @@ func read(t *testing.T, f *Files, id relay.MediaID) []byte {
 // nothing more.
 func TestFilesOfAKilledLeader(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "fsync = on")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, "")
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	of := a.lead.Files()
 	content := map[relay.MediaID][]byte{"small": []byte("x"), "edge": make([]byte, 2*partSize), "large": bytes.Repeat([]byte("0123456789"), 130_000)}
@@ -58,8 +59,9 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 	content["again"] = []byte("after")
 	a.stop() // it does not know that its lease is over
 	a.running.Wait()
-	pg.crash()
-	b := starts(t, pg.dsn(), "b", t.TempDir())
+	pg.Stop()
+	pg.Start()
+	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.leads()
 	next := b.lead.Files()
 	for _, err := range []error{of.Put(t.Context(), "late", strings.NewReader("x")), of.Put(t.Context(), "small", strings.NewReader("y"))} {
@@ -85,14 +87,14 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 	if err != nil || len(all) != 5 || all["cut"] || !all["large"] {
 		t.Errorf("%v, %v", all, err)
 	}
-	pg.sql(`DELETE FROM hermes_connector.part WHERE kind = 'file:large' AND part = 2`)
+	pg.SQL(`DELETE FROM hermes_connector.part WHERE kind = 'file:large' AND part = 2`)
 	if read(t, next, "large") != nil {
 		t.Error("a file without one of its parts is whole")
 	}
 	if err := next.Drop(t.Context(), "small", "edge", "large", "cut", "again", "unknown"); err != nil {
 		t.Fatal(err)
 	}
-	if n := pg.sql(`SELECT count(*) FROM hermes_connector.part`); n != "0\n" {
+	if n := pg.SQL(`SELECT count(*) FROM hermes_connector.part`); n != "0\n" {
 		t.Errorf("%s parts are left", n)
 	}
 }
@@ -100,8 +102,8 @@ func TestFilesOfAKilledLeader(t *testing.T) {
 // TestFilesHoldUpNothing: while the engine waits for its standby, an upload ends in time, and the log has a connection of its own.
 func TestFilesHoldUpNothing(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := startsFor(t, time.Minute, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := startsFor(t, time.Minute, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	of := a.lead.Files()
 	r, w := io.Pipe() // an upload that stands still
@@ -118,9 +120,9 @@ func TestFilesHoldUpNothing(t *testing.T) {
 	if err := <-put; err != nil {
 		t.Error(err)
 	}
-	pg.sql(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
-	pg.sql(`SELECT pg_reload_conf()`)
-	for pg.sql(`SHOW synchronous_standby_names`) != "absent\n" {
+	pg.SQL(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
+	pg.SQL(`SELECT pg_reload_conf()`)
+	for pg.SQL(`SHOW synchronous_standby_names`) != "absent\n" {
 		time.Sleep(10 * time.Millisecond)
 	}
 	var err error
@@ -132,6 +134,6 @@ func TestFilesHoldUpNothing(t *testing.T) {
 	if err == nil {
 		t.Error("it is taken, and no standby has it")
 	}
-	pg.sql(`ALTER SYSTEM SET synchronous_standby_names = ''`)
-	pg.sql(`SELECT pg_reload_conf()`)
+	pg.SQL(`ALTER SYSTEM SET synchronous_standby_names = ''`)
+	pg.SQL(`SELECT pg_reload_conf()`)
 }

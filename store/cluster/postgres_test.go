@@ -7,121 +7,19 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/testdata/long"
+	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 )
 
-// postgres is a PostgreSQL of this test alone, on a port of its own.
-type postgres struct {
-	t    *testing.T
-	bin  string
-	dir  string
-	port int
-	as   *syscall.SysProcAttr
-}
-
-// startPostgres makes one of Debian's packages and starts it; settings are lines of its configuration.
-func startPostgres(t *testing.T, settings string) *postgres {
-	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if !long.Pick(false, true) || len(found) == 0 {
-		t.Skip("it wants go test -tags long, and a PostgreSQL: apt-get install postgresql")
-	}
-	p := &postgres{t: t, bin: filepath.Dir(found[len(found)-1])}
-	dir, err := os.MkdirTemp("", "hermes-connector-postgres-") // t.TempDir is closed to others
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.dir = dir
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if os.Getuid() == 0 { // which PostgreSQL refuses
-		u, err := user.Lookup("postgres")
-		if err != nil {
-			t.Skip("it wants the user postgres, which Debian's package makes")
-		}
-		uid, _ := strconv.Atoi(u.Uid)
-		gid, _ := strconv.Atoi(u.Gid)
-		p.as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-		if err := os.Chown(dir, uid, gid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	port, release, err := platformtest.HoldPort() // nobody else is given it while it restarts
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(release)
-	p.port = port
-	p.run("initdb", "-D", dir+"/data", "-A", "trust", "-U", "postgres", "--no-sync")
-	conf := fmt.Sprintf("listen_addresses = '127.0.0.1'\nport = %d\nunix_socket_directories = ''\nfsync = off\n%s\n", p.port, settings)
-	f, err := os.OpenFile(dir+"/data/postgresql.conf", os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		_, err = f.WriteString(conf)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.start()
-	t.Cleanup(func() { p.command("pg_ctl", "-D", dir+"/data", "-m", "immediate", "-w", "stop").Run() })
-	return p
-}
-
-func (p *postgres) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.bin, name), args...)
-	cmd.SysProcAttr, cmd.Dir = p.as, p.dir
-	return cmd
-}
-
-func (p *postgres) run(name string, args ...string) {
-	p.t.Helper()
-	if out, err := p.command(name, args...).CombinedOutput(); err != nil {
-		p.t.Fatalf("%s: %v\n%s", name, err, out)
-	}
-}
-
-func (p *postgres) start() {
-	p.t.Helper()
-	p.run("pg_ctl", "-D", p.dir+"/data", "-l", p.dir+"/log", "-w", "start")
-}
-
-// crash has it stop as a power cut would, and start again.
-func (p *postgres) crash() {
-	p.t.Helper()
-	p.run("pg_ctl", "-D", p.dir+"/data", "-m", "immediate", "-w", "stop")
-	p.start()
-}
-
-func (p *postgres) dsn() string { return p.dsnAt(p.port) }
-
-func (p *postgres) dsnAt(port int) string {
-	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
-}
-
-// sql runs a statement as the operator, who waits for no standby.
-func (p *postgres) sql(statement string) string {
-	p.t.Helper()
-	cmd := exec.Command("psql", "-X", "-A", "-t", "-d", p.dsn(), "-c", statement)
-	cmd.Env = append(os.Environ(), "PGOPTIONS=-c synchronous_commit=off")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		p.t.Fatalf("%s: %v\n%s", statement, err, out)
-	}
-	return string(out)
-}
+// quick has a server sync nothing: no test cuts the power.
+const quick = "fsync = off"
 
 // process is one run of a node, with its database.
 type process struct {
@@ -269,16 +167,16 @@ func (p *process) fills(what string, n int) (confirmed []string) {
 // that one stores nothing more.
 func TestAnotherNodeLeads(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
+	pg := postgres.Start(t, quick)
 	dirA, dirB := t.TempDir(), t.TempDir()
-	a := starts(t, pg.dsn(), "a", dirA)
+	a := starts(t, pg.DSN(pg.Port), "a", dirA)
 	a.leads()
 	confirmed := a.fills("first", 40)
 	// a stands still, and does not know that its lease is over.
 	a.stop()
 	a.running.Wait()
 	a.node.until.Store(1 << 62)
-	b := startsFor(t, time.Hour, pg.dsn(), "b", dirB) // nobody leads before its end who waits for that
+	b := startsFor(t, time.Hour, pg.DSN(pg.Port), "b", dirB) // nobody leads before its end who waits for that
 	b.leads()
 	b.has(confirmed)
 	if err := a.put("late"); !errors.Is(err, ErrFenced) || !errors.Is(err, store.ErrFailed) {
@@ -290,7 +188,7 @@ func TestAnotherNodeLeads(t *testing.T) {
 	a.dies()
 	confirmed = append(confirmed, b.fills("second", 40)...)
 	b.ends()
-	again := starts(t, pg.dsn(), "c", dirA)
+	again := starts(t, pg.DSN(pg.Port), "c", dirA)
 	again.leads()
 	again.has(confirmed)
 	if kept, _ := filepath.Glob(filepath.Join(dirA, "*.set-aside-*")); len(kept) != 0 {
@@ -304,8 +202,8 @@ func TestAnotherNodeLeads(t *testing.T) {
 // TestAFileOfAnotherStory: a file that the log does not continue is kept under another name, and the node has the log's.
 func TestAFileOfAnotherStory(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	confirmed := a.fills("ours", 5)
 	a.ends()
@@ -317,7 +215,7 @@ func TestAFileOfAnotherStory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := starts(t, pg.dsn(), "b", dir)
+	b := starts(t, pg.DSN(pg.Port), "b", dir)
 	b.leads()
 	b.has(confirmed)
 	if _, ok, _ := b.db.Blob(t.Context(), "own"); ok {
@@ -331,9 +229,9 @@ func TestAFileOfAnotherStory(t *testing.T) {
 // TestAFileThatWasChangedBesidesTheLog: it is found when the next entry does not fit, and filled anew.
 func TestAFileThatWasChangedBesidesTheLog(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
+	pg := postgres.Start(t, quick)
 	dir := t.TempDir()
-	a := starts(t, pg.dsn(), "a", dir)
+	a := starts(t, pg.DSN(pg.Port), "a", dir)
 	a.leads()
 	confirmed := a.fills("k", 5)
 	a.ends()
@@ -344,11 +242,11 @@ func TestAFileThatWasChangedBesidesTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.leads()
 	confirmed = append(confirmed, b.fills("more", 5)...)
 	b.ends()
-	again := starts(t, pg.dsn(), "c", dir)
+	again := starts(t, pg.DSN(pg.Port), "c", dir)
 	again.leads()
 	again.has(confirmed)
 	if _, ok, _ := again.db.Blob(t.Context(), "own"); ok {
@@ -359,18 +257,18 @@ func TestAFileThatWasChangedBesidesTheLog(t *testing.T) {
 // TestAFreshEngine: a node whose PostgreSQL was lost brings all it has into the next one.
 func TestAFreshEngine(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
+	pg := postgres.Start(t, quick)
 	dir := t.TempDir()
-	a := starts(t, pg.dsn(), "a", dir)
+	a := starts(t, pg.DSN(pg.Port), "a", dir)
 	a.leads()
 	confirmed := a.fills("k", 5)
 	a.ends()
-	pg.sql(`DROP SCHEMA hermes_connector CASCADE`)
-	again := starts(t, pg.dsn(), "a", dir)
+	pg.SQL(`DROP SCHEMA hermes_connector CASCADE`)
+	again := starts(t, pg.DSN(pg.Port), "a", dir)
 	again.leads()
 	confirmed = append(confirmed, again.fills("more", 5)...)
 	again.ends()
-	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.leads()
 	b.has(confirmed)
 }
@@ -378,13 +276,13 @@ func TestAFreshEngine(t *testing.T) {
 // TestTheSecondHost: a host that does not answer does not keep a node from the next one of its DSN.
 func TestTheSecondHost(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
+	pg := postgres.Start(t, quick)
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	a := starts(t, fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", mute.Addr().(*net.TCPAddr).Port, pg.port), "a", t.TempDir())
+	a := starts(t, fmt.Sprintf("postgres://postgres@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable&target_session_attrs=read-write", mute.Addr().(*net.TCPAddr).Port, pg.Port), "a", t.TempDir())
 	a.leads()
 	a.fills("k", 5)
 }
@@ -393,8 +291,8 @@ func TestTheSecondHost(t *testing.T) {
 // last but one is gone.
 func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	confirmed := a.fills("one", 30)
 	if err := a.db.PutBlob(t.Context(), "large", make([]byte, 700_000)); err != nil { // over several parts
@@ -407,10 +305,10 @@ func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
 		confirmed = append(confirmed, a.fills(what, 30)...)
 	}
 	a.ends()
-	if n := pg.sql(`SELECT count(*) FROM hermes_connector.log WHERE n < 20`); n != "0\n" {
+	if n := pg.SQL(`SELECT count(*) FROM hermes_connector.log WHERE n < 20`); n != "0\n" {
 		t.Errorf("%s old entries are left", n)
 	}
-	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.leads()
 	b.has(confirmed)
 	if large, ok, err := b.db.Blob(t.Context(), "large"); len(large) != 700_000 || !ok || err != nil {
@@ -421,8 +319,8 @@ func TestASnapshotInThePlaceOfTheLog(t *testing.T) {
 // TestTheEngineRestarts: what was confirmed before and after is there, each once, and writers wait meanwhile.
 func TestTheEngineRestarts(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "fsync = on")
-	a := startsFor(t, 10*time.Minute, pg.dsn(), "a", t.TempDir()) // the engine is back before its end, however slow the machine
+	pg := postgres.Start(t, "")
+	a := startsFor(t, 10*time.Minute, pg.DSN(pg.Port), "a", t.TempDir()) // the engine is back before its end, however slow the machine
 	a.leads()
 	var confirmed []string
 	done := make(chan struct{})
@@ -435,14 +333,15 @@ func TestTheEngineRestarts(t *testing.T) {
 		}
 	}()
 	for range 2 {
-		pg.crash()
+		pg.Stop()
+		pg.Start()
 	}
 	<-done
 	if len(confirmed) != 300 {
 		t.Errorf("%d of 300 were confirmed", len(confirmed))
 	}
 	a.ends()
-	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.leads()
 	b.has(confirmed)
 }
@@ -451,12 +350,12 @@ func TestTheEngineRestarts(t *testing.T) {
 // waits for the same standby, ends.
 func TestACancelledWaitForAStandby(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	a.fills("k", 3)
-	pg.sql(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
-	pg.sql(`SELECT pg_reload_conf()`)
+	pg.SQL(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
+	pg.SQL(`SELECT pg_reload_conf()`)
 	put, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		err := error(nil)
@@ -475,7 +374,7 @@ func TestACancelledWaitForAStandby(t *testing.T) {
 			running = false
 		case <-time.After(50 * time.Millisecond):
 			// Its own statement that waits for the standby, nobody else's.
-			if pg.sql(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE 'WITH ok%'`) != "" {
+			if pg.SQL(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE 'WITH ok%'`) != "" {
 				cancelled = true
 			}
 		}
@@ -483,17 +382,17 @@ func TestACancelledWaitForAStandby(t *testing.T) {
 	if !cancelled || !errors.Is(a.err, ErrFenced) || a.node.Alive() {
 		t.Errorf("cancelled %v, alive %v: %v", cancelled, a.node.Alive(), a.err)
 	}
-	pg.sql(`ALTER SYSTEM SET synchronous_standby_names = ''`) // lets go of what hangs
-	pg.sql(`SELECT pg_reload_conf()`)
+	pg.SQL(`ALTER SYSTEM SET synchronous_standby_names = ''`) // lets go of what hangs
+	pg.SQL(`SELECT pg_reload_conf()`)
 	<-put
 }
 
 // TestTheWayToTheEngineBreaks: connections that end at any byte leave no answered write out, and none twice.
 func TestTheWayToTheEngineBreaks(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	way := newBreaking(t, pg.port)
-	a := starts(t, pg.dsnAt(way.port), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	way := newBreaking(t, pg.Port)
+	a := starts(t, pg.DSN(way.port), "a", t.TempDir())
 	a.leads()
 	way.breaks.Store(true)
 	confirmed := a.fills("k", 60)
@@ -502,7 +401,7 @@ func TestTheWayToTheEngineBreaks(t *testing.T) {
 		t.Fatalf("only %d connections broke", way.broke.Load())
 	}
 	a.ends()
-	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.leads()
 	b.has(confirmed)
 }
@@ -510,18 +409,18 @@ func TestTheWayToTheEngineBreaks(t *testing.T) {
 // TestWhoCannotOpenTheVaultDoesNotLead, however long nobody else does.
 func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	if err := a.lead.KeepVault(t.Context(), []byte("key")); err != nil {
 		t.Fatal(err)
 	}
 	confirmed := a.fills("a", 3)
 	a.ends()
-	b := starts(t, pg.dsn(), "b", t.TempDir())
+	b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	b.key = "another"
 	b.competes()
-	c := starts(t, pg.dsn(), "c", t.TempDir())
+	c := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
 	c.leads()
 	c.has(confirmed)
 	c.ends()
@@ -533,8 +432,8 @@ func TestWhoCannotOpenTheVaultDoesNotLead(t *testing.T) {
 // TestMoveAndDrain: a shard goes to another node and back while both run, with all it has, and writers find the new leader.
 func TestMoveAndDrain(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a, b := starts(t, pg.dsn(), "a", t.TempDir()), starts(t, pg.dsn(), "b", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	a.leads()
 	confirmed := a.fills("a", 5)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -574,12 +473,12 @@ func TestMoveAndDrain(t *testing.T) {
 // TestAMoveWhileNobodyLeads: another node than the one that is asked for may be quicker, and gives the shard up then.
 func TestAMoveWhileNobodyLeads(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	former := starts(t, pg.dsn(), "c", t.TempDir())
+	pg := postgres.Start(t, quick)
+	former := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
 	former.leads()
 	confirmed := former.fills("c", 5)
 	former.ends()
-	a, b := starts(t, pg.dsn(), "a", t.TempDir()), starts(t, pg.dsn(), "b", t.TempDir())
+	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !a.node.Alive() || !b.node.Alive() {
@@ -594,7 +493,7 @@ func TestAMoveWhileNobodyLeads(t *testing.T) {
 	defer operator.Close(ctx)
 	moved := make(chan error, 1)
 	go func() { moved <- operator.Move(ctx, "main", "b") }()
-	for pg.sql(`SELECT wanted FROM hermes_connector.shard`) != "b\n" {
+	for pg.SQL(`SELECT wanted FROM hermes_connector.shard`) != "b\n" {
 		if sleep(ctx, 10*time.Millisecond) != nil {
 			t.Fatal("nothing is asked for")
 		}

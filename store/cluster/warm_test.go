@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 )
 
 // level waits until p's copy is as the newest entry left it.
@@ -37,11 +38,11 @@ func (p *process) at() uint64 {
 // third node has none.
 func TestTheNextInOrderKeepsACopy(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	confirmed := a.fills("first", 20)
-	next, third := starts(t, pg.dsn(), "b", t.TempDir()), starts(t, pg.dsn(), "c", t.TempDir())
+	next, third := starts(t, pg.DSN(pg.Port), "b", t.TempDir()), starts(t, pg.DSN(pg.Port), "c", t.TempDir())
 	if order("main", []string{"b", "c"})[0] == "c" {
 		next, third = third, next
 	}
@@ -84,23 +85,23 @@ func (p *process) snapshots() {
 // TestAFileThatIsOnlyBehindIsDropped, when the log has no more what it lacks.
 func TestAFileThatIsOnlyBehindIsDropped(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
+	pg := postgres.Start(t, quick)
 	dir, dirB := t.TempDir(), t.TempDir()
-	a := starts(t, pg.dsn(), "a", dir)
+	a := starts(t, pg.DSN(pg.Port), "a", dir)
 	a.leads()
 	a.fills("first", 5)
 	a.ends()
-	b := starts(t, pg.dsn(), "b", dirB)
+	b := starts(t, pg.DSN(pg.Port), "b", dirB)
 	b.leads()
 	b.fills("second", 5)
 	b.snapshots()
 	b.fills("third", 5)
 	b.snapshots()
 	b.ends()
-	if pg.sql(`SELECT count(*) FROM hermes_connector.log WHERE n < 10`) != "0\n" {
+	if pg.SQL(`SELECT count(*) FROM hermes_connector.log WHERE n < 10`) != "0\n" {
 		t.Fatal("the log was not trimmed")
 	}
-	again := starts(t, pg.dsn(), "c", dir)
+	again := starts(t, pg.DSN(pg.Port), "c", dir)
 	again.leads()
 	again.has([]string{"first000", "second004", "third004"})
 	if kept, _ := filepath.Glob(filepath.Join(dir, "*.set-aside-*")); len(kept) != 0 {
@@ -111,8 +112,8 @@ func TestAFileThatIsOnlyBehindIsDropped(t *testing.T) {
 // TestADamagedSnapshot: the one before is taken, and the log behind it; without one, the whole log.
 func TestADamagedSnapshot(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, "")
-	a := starts(t, pg.dsn(), "a", t.TempDir())
+	pg := postgres.Start(t, quick)
+	a := starts(t, pg.DSN(pg.Port), "a", t.TempDir())
 	a.leads()
 	confirmed := a.fills("one", 10)
 	if err := a.db.PutBlob(t.Context(), "large", make([]byte, 900_000)); err != nil { // over several parts
@@ -127,11 +128,11 @@ func TestADamagedSnapshot(t *testing.T) {
 		"a short part":   `UPDATE hermes_connector.part SET bytes = substr(bytes, 1, 5000)` + newest + ` AND part = 2`,
 		"another's part": `UPDATE hermes_connector.part SET bytes = (SELECT bytes FROM hermes_connector.part` + newest + ` AND part = 0)` + newest + ` AND part = 1`,
 	} {
-		whole := pg.sql(`CREATE TABLE spare AS SELECT * FROM hermes_connector.part`)
-		if pg.sql(damage) == "UPDATE 0\n" {
+		whole := pg.SQL(`CREATE TABLE spare AS SELECT * FROM hermes_connector.part`)
+		if pg.SQL(damage) == "UPDATE 0\n" {
 			t.Fatalf("%s: nothing was damaged, %s", what, whole)
 		}
-		b := starts(t, pg.dsn(), "b", t.TempDir())
+		b := starts(t, pg.DSN(pg.Port), "b", t.TempDir())
 		row, err := b.node.seen(t.Context(), "main")
 		if err == nil {
 			_, err = b.node.fill(t.Context(), Shard{Name: "main", Path: b.path, File: store.Options{}.File()}, row)
@@ -150,9 +151,9 @@ func TestADamagedSnapshot(t *testing.T) {
 			b.db = nil
 		}
 		b.ends()
-		pg.sql(`TRUNCATE hermes_connector.part`)
-		pg.sql(`INSERT INTO hermes_connector.part SELECT * FROM spare`)
-		pg.sql(`DROP TABLE spare`)
+		pg.SQL(`TRUNCATE hermes_connector.part`)
+		pg.SQL(`INSERT INTO hermes_connector.part SELECT * FROM spare`)
+		pg.SQL(`DROP TABLE spare`)
 		a.snapshots() // from the second on, there is one before the damaged one
 		confirmed = append(confirmed, a.fills(what, 3)...)
 	}

@@ -84,13 +84,28 @@ func (s *Server) Standby(via int) *Server {
 	return b
 }
 
-// Copies makes the stopped server b a standby of s, as it is now: what b had is gone.
-func (b *Server) Copies(s *Server, via int) {
+// Copy is a copy of s as it is now, which is not started, and follows nobody.
+func (s *Server) Copy() *Server {
+	s.t.Helper()
+	c := made(s.t, s.bin, s.settings)
+	c.takes(s)
+	c.configure("")
+	return c
+}
+
+// takes has b have what s has now, and nothing else.
+func (b *Server) takes(s *Server) {
 	b.t.Helper()
 	if err := os.RemoveAll(b.data()); err != nil {
 		b.t.Fatal(err)
 	}
 	b.run("pg_basebackup", "-D", b.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.Port), "-U", "postgres", "-c", "fast", "--no-sync")
+}
+
+// Copies makes the stopped server b a standby of s, as it is now: what b had is gone.
+func (b *Server) Copies(s *Server, via int) {
+	b.t.Helper()
+	b.takes(s)
 	b.configure(fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=postgres'", via))
 	b.write("standby.signal", "", os.O_CREATE)
 	b.Start()
