@@ -233,7 +233,8 @@ func (r *rig) ask(method, path, as string, body io.Reader, change ...func(*http.
 
 // serve lets l be served as relay/server does.
 func (r *rig) serve(t testing.TB, l net.Listener) {
-	srv := &http.Server{Handler: r.door, WriteTimeout: routes.AnswerTime, ConnContext: limits.ConnContext}
+	door := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.door.ServeHTTP(w, q) }) // which a test may change
+	srv := &http.Server{Handler: door, WriteTimeout: routes.AnswerTime, ConnContext: limits.ConnContext}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = srv.Serve(limits.NewListener(l, func(netip.Addr) bool { return true }, func() {})) })
 	t.Cleanup(func() {

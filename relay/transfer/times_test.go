@@ -3,6 +3,7 @@ package transfer
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -291,6 +292,8 @@ func TestTransfersOfANeighbour(t *testing.T) { // invariant 3
 			onPipes(t, func(t *testing.T, r *rig, dial func() net.Conn) {
 				over := make(chan struct{})
 				var hogs sync.WaitGroup
+				defer hogs.Wait()
+				defer close(over)
 				for n := range maxAll + 8 {
 					as := fmt.Sprint("hog/", n%4)
 					id := r.put(relay.InstanceID(as), "a.bin", make([]byte, 1<<20))
@@ -319,18 +322,71 @@ func TestTransfersOfANeighbour(t *testing.T) { // invariant 3
 				for range 20 {
 					time.Sleep(1500 * time.Millisecond)
 					synctest.Wait()
-					c, began := dial(), time.Now()
-					head(t, c, "home", 1)
-					write(t, c, "x")
-					if res, body := answer(t, c); res.StatusCode != 200 || time.Since(began) > 4*time.Second {
-						t.Errorf("%d %s after %v", res.StatusCode, body, time.Since(began))
-					}
+					soonTaken(t, dial())
 				}
-				close(over)
-				hogs.Wait()
 			})
 		})
 	}
+}
+
+// soonTaken uploads a byte, and fails the test unless it is taken within patience, and the second in which that is seen.
+func soonTaken(t *testing.T, c net.Conn) {
+	t.Helper()
+	began, sent := time.Now(), make(chan struct{})
+	head(t, c, "home", 1)
+	go func() { // who is refused is so before it is read
+		defer close(sent)
+		_, _ = io.WriteString(c, "x")
+	}()
+	res, body := answer(t, c)
+	if took := time.Since(began); res.StatusCode != 200 || took > 4*time.Second {
+		t.Errorf("%d %s after %v", res.StatusCode, body, took)
+	}
+	_ = c.Close()
+	<-sent
+}
+
+// slowDisk writes what hogs brought until their place is asked back.
+type slowDisk struct {
+	*drawer
+	over chan struct{}
+}
+
+func (d slowDisk) Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (relay.MediaID, int64, error) {
+	if owner(string(i)).Tenant != "hog" {
+		return d.drawer.Put(ctx, i, name, declared, body)
+	}
+	buf := make([]byte, 1)
+	if _, err := body.Read(buf); err != nil {
+		return "", 0, err
+	}
+	select {
+	case <-ctx.Done():
+	case <-d.over:
+	}
+	time.Sleep(time.Millisecond) // longer than it takes to end a read
+	_, err := body.Read(buf)
+	return "", 0, err
+}
+
+// TestAskedBackBetweenReads: an upload that does not read just when its place is asked back gives way as one that reads.
+func TestAskedBackBetweenReads(t *testing.T) { // invariant 3
+	onPipes(t, func(t *testing.T, r *rig, dial func() net.Conn) {
+		disk := slowDisk{r.drawer, make(chan struct{})}
+		r.over(disk)
+		var hogs sync.WaitGroup
+		defer time.Sleep(time.Second) // what is written then ends
+		defer hogs.Wait()
+		defer close(disk.over)
+		for n := range maxAll {
+			c := dial()
+			head(t, c, fmt.Sprint("hog/", n%4), 1000)
+			write(t, c, "x")
+			hogs.Go(func() { _, _ = io.Copy(io.Discard, c) })
+			defer c.Close()
+		}
+		soonTaken(t, dial())
+	})
 }
 
 // TestAStrangerHasTheDoorsTimes: nothing is waited for before the credential has verified.

@@ -77,7 +77,8 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	_ = b.c.conn.SetReadDeadline(b.c.soon(sendSilence)) // a connection without deadlines is a test's
-	if b.err = b.c.Context().Err(); b.err != nil {      // after the deadline was set: it would undo that of begin
+	if b.err = b.c.Context().Err(); b.err != nil {
+		_ = b.c.conn.SetReadDeadline(time.Now()) // that of begin is undone, and nobody waits for the rest
 		return 0, b.err
 	}
 	n, err := b.c.Body.Read(p)
