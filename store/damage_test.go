@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/dedupe"
+	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -448,8 +449,10 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.change(ctxOf(t), nil, "test", brought(BucketTenants, bucketEntries)); err != nil { // too short for an entry's key
-		t.Fatal(err)
+	for _, to := range []string{bucketEntries, media.Bucket, BucketInstances, BucketGateways} { // too short for an entry's key
+		if err := db.change(ctxOf(t), nil, "test", brought(BucketTenants, to)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := db.Close(); err != nil { // its lanes do not agree with what is in them
 		t.Fatal(err)
@@ -458,13 +461,13 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations} {
+	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, media.Bucket} {
 		if !slices.ContainsFunc(got.Unread, func(line string) bool { return strings.HasPrefix(line, "bucket "+b+",") }) {
 			t.Errorf("nothing is said of bucket %s: %q", b, got.Unread)
 		}
 	}
 	has := recordsOf(t, reopen(t, path, Options{}))
-	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, capability.Bucket} {
+	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, capability.Bucket, media.Bucket} {
 		for k := range has[b] {
 			if _, ok := want[b][k]; !ok {
 				t.Errorf("bucket %s has %q", b, k)

@@ -54,15 +54,15 @@ var kinds = []kind{
 	{bucket: bucketDead, aside: true},
 	{bucket: bucketPending, aside: true},
 	{bucket: bucketQuarantine, aside: true},
-	{bucket: media.Bucket, aside: true, own: own(func(r media.Record) []byte { return media.Key(r.ID) })},
+	{bucket: media.Bucket, aside: true, own: own(fileKey)},
 	{bucket: capability.Bucket, aside: true, own: own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) })},
 	{bucket: outbox.Bucket, aside: true, own: own(indexed[outbox.Record])},
 	{bucket: prompt.Bucket, aside: true, own: own(indexed[prompt.Record])},
 	{bucket: authors.Bucket, aside: true},
 	{bucket: bucketConversations, aside: true, own: own(indexed[Conversation])},
 	{bucket: BucketTenants, own: own(func(r Tenant) []byte { return table.Key(r.ID) })},
-	{bucket: BucketInstances, own: own(func(r Instance) []byte { return table.Key(r.ID) })},
-	{bucket: BucketGateways, own: own(func(r Gateway) []byte { return table.Key(r.ID) })},
+	{bucket: BucketInstances, own: own(instanceKey)},
+	{bucket: BucketGateways, own: own(gatewayKey)},
 	{bucket: BucketBindings, own: own(indexed[Binding])},
 	{bucket: BucketGrants, own: own(indexed[Grant])},
 	{bucket: bucketRoutes, own: own(routeKey)},
@@ -88,6 +88,18 @@ func own[T any](key func(T) []byte) func(k, value []byte) bool {
 		r, err := table.Decode[T](k, value)
 		return err == nil && bytes.Equal(key(r), k)
 	}
+}
+
+// An id makes no file of a tenant, for example, of which nothing else is said in its record.
+func fileKey(r media.Record) []byte { return keyIf(r.State != "", r.ID) }
+func instanceKey(r Instance) []byte { return keyIf(r.Tenant != "", r.ID) }
+func gatewayKey(r Gateway) []byte   { return keyIf(r.Instance != "", r.ID) }
+
+func keyIf[ID ~string](ok bool, id ID) []byte {
+	if !ok {
+		return nil
+	}
+	return table.Key(id)
 }
 
 func indexed[T table.Indexed](r T) []byte {
