@@ -102,7 +102,7 @@ var mayImport = map[string]string{
 	"relay/metrics":        "relay/count relay/server/limits relay/manage platforms store",
 	"store/restore":        "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
 	"store/backup":         "store store/files relay/count",
-	"relay/server":         "relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
+	"relay/server":         "platforms relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
 	"cli/config":           "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
 	"cli":                  "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/mcp/spool cli/web/*",
 	"cli/words":            "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox store/history",

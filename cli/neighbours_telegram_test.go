@@ -26,7 +26,8 @@ type telegramWorld struct {
 	walls
 	secretive func(chat string) bool // membership is never told
 	unknown   func(chat string) bool // membership is refused
-	punished  func(chat string) bool // everything in it is refused for 35 s
+	punished  func(chat string) bool // everything in it is refused for the penalty
+	penalty   int                    // seconds
 
 	tmu     sync.Mutex // guards the fields below
 	updates []obj
@@ -37,7 +38,7 @@ type telegramWorld struct {
 const telegramBot = "700100"
 
 func newTelegramWorld() *telegramWorld {
-	return &telegramWorld{walls: newWalls(), nextID: 1000, changed: make(chan struct{})}
+	return &telegramWorld{walls: newWalls(), nextID: 1000, changed: make(chan struct{}), penalty: 35}
 }
 
 func (w *telegramWorld) open(t *testing.T, log *slog.Logger) platforms.Bot {
@@ -119,7 +120,7 @@ func (w *telegramWorld) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		answer := obj{"ok": false, "error_code": code, "description": result}
 		if code == http.StatusTooManyRequests {
-			answer["parameters"] = obj{"retry_after": 35}
+			answer["parameters"] = obj{"retry_after": w.penalty}
 		}
 		return code, nil, answer
 	})

@@ -129,7 +129,7 @@ type street struct {
 	poking  time.Time // when somebody wrote to the attic whose poke has not come; zero: it has
 }
 
-func newStreet(t *testing.T) *street {
+func newStreet(t *testing.T, change ...func(*config.Config)) *street {
 	w := &street{t: t, tg: newTelegramWorld(), dc: newDiscordWorld(), door: newPipes(), samples: map[series][]time.Duration{}, worst: map[series]string{}}
 	w.tg.secretive = func(chat string) bool { n := number(chat); return n < secretChats && n >= secretChats-5 }
 	w.tg.unknown = func(chat string) bool { n := number(chat); return n < secretChats-5 && n >= secretChats-10 }
@@ -139,6 +139,9 @@ func newStreet(t *testing.T) *street {
 	cfg := &config.Config{
 		DataDir: dir, Delivery: config.Delivery{Window: 8}, Vault: config.Vault{KeyFile: filepath.Join(dir, "vault.key")},
 		Identity: identity.Options{Mode: identity.None}, Media: config.Media{MaxTotal: roomOf},
+	}
+	for _, do := range change {
+		do(cfg)
 	}
 	db, v, err := openStore(t.Context(), cfg, true, nil, log)
 	if err != nil {

@@ -52,6 +52,22 @@ func Behalf(ctx context.Context) relay.InstanceID {
 	return cmp.Or(Caller(ctx), i)
 }
 
+type patienceKey struct{}
+
+// Patient has what is asked for under the returned context wait for nothing any more once patience has ended, such as for
+// its turn or the end of a pause. What can begin at once still does, and what has begun comes to its end.
+func Patient(ctx, patience context.Context) context.Context {
+	return context.WithValue(ctx, patienceKey{}, patience)
+}
+
+// Patience ends when nothing is to be waited for any more under ctx; it is ctx itself if nobody said.
+func Patience(ctx context.Context) context.Context {
+	if p, ok := ctx.Value(patienceKey{}).(context.Context); ok {
+		return p
+	}
+	return ctx
+}
+
 // MutedError: the network takes no request of the whole bot before Until. The caller asks again then.
 type MutedError struct{ Until time.Time }
 

@@ -120,7 +120,7 @@ func New(rates Rates) *Limiter {
 // takes the turn now or not at all.
 //
 // The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the limiter knows when it opens.
-// The error comes at once when that is behind the deadline.
+// The error comes at once when that is behind the deadline, or ctx's Patience has ended.
 func (l *Limiter) Acquire(ctx context.Context, id relay.ChatID, cost Cost, patience time.Duration) (release func(), err error) {
 	w := &waiter{cost: cost, by: platforms.Caller(ctx)}
 	c, err := l.wait(ctx, id, w, patience)
@@ -194,7 +194,7 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 	if err := ctx.Err(); err != nil {
 		return nil, platforms.NotSent(0, err)
 	}
-	start := time.Now()
+	start, stop := time.Now(), platforms.Patience(ctx)
 	deadline := start.Add(max(patience, 0))
 	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
 		deadline = own
@@ -217,6 +217,8 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 				l.takeLocked(c, w, now)
 			}
 			return c, nil
+		case stop.Err() != nil:
+			err = context.Cause(stop)
 		case at.After(deadline) || !now.Before(deadline):
 			err = context.DeadlineExceeded
 		case at.After(now) && !w.due.After(now): // another chat took what it could have had: who is behind it may go first
@@ -237,6 +239,7 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 		case <-changed:
 		case <-moved:
 		case <-ctx.Done():
+		case <-stop.Done():
 		}
 		l.mu.Lock()
 	}

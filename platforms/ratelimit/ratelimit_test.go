@@ -528,3 +528,26 @@ func TestALongMessageGivesWay(t *testing.T) {
 		}
 	})
 }
+
+// TestPatience: when it has ended nobody waits any more, and what can enter at once does.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := ratelimit.New(rates)
+		patience, lose := context.WithCancel(t.Context())
+		ctx := platforms.Patient(t.Context(), patience)
+		g.Penalise(chat, time.Minute)
+		start := time.Now()
+		time.AfterFunc(2*time.Second, lose)
+		_, err := g.Acquire(ctx, chat, ratelimit.Message, forever)
+		if ae := refused(t, err); ae.RetryAfter != 58*time.Second || time.Since(start) != 2*time.Second {
+			t.Errorf("%+v after %v", ae, time.Since(start))
+		}
+		refused(t, g.WaitOpen(ctx, chat, forever))
+		if d := pass(t, g, ctx, "2", ratelimit.Message); d != 0 || time.Since(start) != 2*time.Second {
+			t.Errorf("another chat's waited %v", d)
+		}
+		if d := pass(t, g, platforms.Patient(ctx, ctx), chat, ratelimit.Message); d != 58*time.Second {
+			t.Errorf("with patience it waited %v", d)
+		}
+	})
+}

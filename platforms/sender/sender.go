@@ -185,7 +185,7 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 			return cmp.Or(unclear, err)
 		case (f.Sent == httpcall.Never || f.Sent == httpcall.Maybe && c.Again) && !once:
 			d := again.Next()
-			if ctx.Err() != nil || d > patience(ctx) || !backoff.Pause(ctx, d) {
+			if d > patience(ctx) || !pause(ctx, d) {
 				return cmp.Or(unclear, err)
 			}
 		case f.Sent == httpcall.Refused && !f.Limited() && c.Undoes:
@@ -194,6 +194,14 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 			return cmp.Or(unclear, err)
 		}
 	}
+}
+
+// pause waits for d before a further try. It returns false when ctx, or its patience, ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	patient, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(platforms.Patience(ctx), cancel)()
+	return patient.Err() == nil && backoff.Pause(patient, d)
 }
 
 // next waits for the limiter, for a second call of the turn on.
@@ -323,7 +331,10 @@ func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(con
 // Post posts the text behind the parts that stand already.
 func (t *Turn) Post(ctx context.Context, x Text, stand ...relay.MessageID) (relay.Result, error) {
 	for x.Left() > 0 {
-		t.waits = len(stand) == 0 && platforms.Name(ctx) != "" // behind what stands, the rest has to follow
+		t.waits = len(stand) == 0 && platforms.Name(ctx) != ""
+		if len(stand) > 0 { // the rest has to follow
+			ctx = platforms.Patient(ctx, ctx)
+		}
 		id, err := x.Send(ctx, t)
 		switch {
 		case err == nil && id != "":

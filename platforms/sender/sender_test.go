@@ -426,3 +426,44 @@ func TestEdit(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutPatience: what has not begun is given up when a pause or a silence begins, or as soon as the patience ends. Behind
+// a part that stands, the rest is waited for.
+func TestWithoutPatience(t *testing.T) {
+	never := &httpcall.Fault{What: "send", Sent: httpcall.Never}
+	for name, tc := range map[string]struct {
+		then  []error // of the calls, in order; then it works
+		after time.Duration
+		tries int
+		works bool
+	}{
+		"it works":                       {nil, 0, 2, true},
+		"it never leaves":                {[]error{never, never, never, never}, 2 * time.Second, 0, false},
+		"silence":                        {[]error{busy(7*time.Second, httpcall.Chat)}, 2 * time.Second, 1, false},
+		"behind a part there is silence": {[]error{nil, busy(7*time.Second, httpcall.Chat)}, 7 * time.Second, 3, true},
+		"behind a part it never leaves":  {[]error{nil, never, never, never}, 0, 5, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, ctx context.Context, s *sender.Turns) {
+				patience, cancel := context.WithTimeout(ctx, 2*time.Second)
+				defer cancel()
+				tries, start := 0, time.Now()
+				_, err := s.Post(platforms.Patient(ctx, patience), chat, &sender.Plain{Parts: []string{"a", "b"}, Part: func(ctx context.Context, n *sender.Turn, part string) (relay.MessageID, error) {
+					return relay.MessageID(part), n.Do(ctx, sender.Call{Do: func(context.Context) error {
+						tries++
+						if tries > len(tc.then) {
+							return nil
+						}
+						return tc.then[tries-1]
+					}})
+				}})
+				if took := time.Since(start); (err == nil) != tc.works || tc.tries > 0 && tries != tc.tries || tc.after > 0 && took != tc.after {
+					t.Errorf("%v after %v and %d tries", err, took, tries)
+				}
+				if err != nil && failure(t, err).Outcome != relay.NotSent {
+					t.Errorf("%+v, want that it was not sent", failure(t, err))
+				}
+			})
+		})
+	}
+}

@@ -24,7 +24,7 @@ const (
 	// names a longer one.
 	shortest, longest = time.Second, 30 * time.Second
 	// farewellWithin bounds how long a stop waits for tasks.
-	farewellWithin = 10 * time.Second
+	farewellWithin = 5 * time.Second
 	// runners is how many tasks are under way at once: one chat's rate limit must not hold up the others.
 	runners = 16
 )
@@ -169,7 +169,7 @@ func (q *Queue) try(ctx context.Context, e Task) {
 	})
 }
 
-// Farewell waits until every task is done, at most ten seconds, or until hurry ends. It is called while
+// Farewell waits until every task is done, at most five seconds, or until hurry ends. It is called while
 // Run runs, when nobody puts any more. Placeholders that nobody has answered stay: the next process answers.
 func (q *Queue) Farewell(hurry context.Context) {
 	ctx, cancel := context.WithTimeout(hurry, farewellWithin)

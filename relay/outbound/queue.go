@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/fair"
 	"github.com/hermes-connector/hermes-connector/store/outbox"
@@ -188,8 +189,10 @@ func (q *Queue) until(ctx context.Context, ok func() bool) bool {
 
 // passes waits until no answer is in front of what is to be done in the chat; false: some were until then.
 func (q *Queue) passes(ctx context.Context, c relay.Chat, then time.Time) bool {
+	patience := platforms.Patience(ctx)
 	ctx, cancel := context.WithDeadline(ctx, then)
 	defer cancel()
+	defer context.AfterFunc(patience, cancel)()
 	return q.until(ctx, func() bool { return q.lines[c] == nil })
 }
 

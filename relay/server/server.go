@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
@@ -33,6 +34,9 @@ import (
 )
 
 const (
+	// patienceTime is how long a stop lets an action wait for its turn or the end of a pause: meanwhile no gateway is served,
+	// and in a cluster nobody else may lead.
+	patienceTime = 5 * time.Second
 	// plainRequests bounds how long a stop waits for requests that are no sessions.
 	plainRequests = 2 * time.Second
 	// headerTime is how long a caller may take to send the header of a request.
@@ -86,8 +90,8 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	return &Server{hub: h, auth: auth, o: o}
 }
 
-// Run serves on l, and runs the hub, until ctx ends; then it stops in order, and when hurry ends no longer waits
-// for running actions. A failed database or listener ends it with its error. It closes l.
+// Run serves on l, and runs the hub, until ctx ends; then it stops in order: actions that wait are soon answered, those that
+// are at their network come to their end, unless hurry ends. A failed database or listener ends it with its error. It closes l.
 func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -96,6 +100,9 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	defer stopHub()
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
+	patience, lose := context.WithCancel(hurry)
+	defer lose()
+	hurry = platforms.Patient(hurry, patience)
 
 	l = limits.NewListener(l, s.o.TrustedProxies.Trust, func() { s.hub.Count(count.CallerRefused) })
 	if s.o.TLS != nil {
@@ -124,6 +131,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	// No new sessions; running actions finish and sessions close; background tasks end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
+	defer time.AfterFunc(patienceTime, lose).Stop()
 	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)
 	defer giveUp()
 	_ = srv.Shutdown(plain) // closes the listener first; does not know of sessions

@@ -207,6 +207,7 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 		p := starts(t, pg.DSN(pg.Port), name, dirs[n])
 		p.leads()
 		p.has(confirmed)
+		because(t, p.node, []string{"a restore took the lead", "a let go: context canceled"}[n])
 		for _, k := range []string{"given up000", "given up004", "late"} {
 			if _, ok, _ := p.db.Blob(t.Context(), k); ok {
 				t.Errorf("node %s has %s", name, k)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -85,7 +86,7 @@ func (n *Node) checkLog(ctx context.Context, s Shard, row shard, c *Checked) err
 
 // checkSnapshots opens each, and brings the newest to the end of the log.
 func (n *Node) checkSnapshots(ctx context.Context, s Shard, row shard, c *Checked) error {
-	a, err := n.look.exec(ctx, `SELECT id::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' AND id > 0 ORDER BY part.id`, s.Name, kindSnap)
+	a, err := n.look.exec(ctx, `SELECT id::text, part::text FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND bytes = '' AND id > 0 ORDER BY part.id`, s.Name, kindSnap)
 	if err != nil || row.top == 0 {
 		return err
 	}
@@ -96,15 +97,19 @@ func (n *Node) checkSnapshots(ctx context.Context, s Shard, row shard, c *Checke
 	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, filepath.Base(s.Path))
 	for _, cells := range a.cells {
-		id, err := number(cells[0])
-		if err != nil {
+		id, err1 := number(cells[0])
+		parts, err2 := number(cells[1])
+		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(file); err != nil {
 			return err
 		}
 		c.Snapshots++
-		h, err := boltfile.History{}, n.restoreSnapshotAt(ctx, s.Name, file, id)
+		h, err := boltfile.History{}, files.Aside(file, boltfile.Leftovers(file), func(to *os.File) error {
+			_, err := io.Copy(to, n.snapshot(ctx, s.Name, id, parts))
+			return err
+		}, func(made string) error { return files.Replace(made, file, "") })
 		if err == nil {
 			err = boltfile.Verify(file)
 		}

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,6 +41,8 @@ const (
 	margin = 2 * time.Second
 	// lookEvery is the pause between two looks of a node that does not lead.
 	lookEvery = 2 * time.Second
+	// makeTries is how often a node tries to make the tables before it says that it cannot.
+	makeTries = 10
 )
 
 // ErrFenced: another node leads, or may lead.
@@ -231,12 +234,20 @@ func makeTables(ctx context.Context, e *engine) error {
 	if err != nil || there.cells[0][0] != nil { // what is there is not touched: a lock on it would wait for a dump, and all others for that
 		return err
 	}
-	for _, sql := range tables {
-		if _, err := e.exec(ctx, sql); err != nil {
+	for try := 1; ; try++ {
+		for _, sql := range tables {
+			if _, err = e.exec(ctx, sql); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		// IF NOT EXISTS is of no help while another node does the same.
+		if _, refused := errors.AsType[*pgconn.PgError](err); !refused || try == makeTries || sleep(ctx, 100*time.Millisecond) != nil {
 			return fmt.Errorf("tables: %w", err)
 		}
 	}
-	return nil
 }
 
 // Release gives up the lease, after Run and Lead, so that another node need not wait for its end.

@@ -207,8 +207,7 @@ func (n *Node) makeAnew(ctx context.Context, of Shard, s shard, had boltfile.His
 func (n *Node) makeOf(ctx context.Context, of Shard, s shard, id, parts uint64, whole func(boltfile.History) error) (f *boltfile.Follower, err error) {
 	name, path := of.Name, of.Path
 	err = files.Aside(path, boltfile.Leftovers(path), func(to *os.File) error {
-		_, err := io.Copy(to, &partReader{from: func(sql string, args ...any) (answer, error) { return n.look.exec(ctx, sql, args...) },
-			shard: name, kind: kindSnap, id: id, parts: parts, missing: boltfile.ErrDamaged})
+		_, err := io.Copy(to, n.snapshot(ctx, name, id, parts))
 		return err
 	}, func(made string) error {
 		if id == 0 { // what is empty is no file of ours
@@ -243,22 +242,10 @@ func (n *Node) makeOf(ctx context.Context, of Shard, s shard, id, parts uint64, 
 	return f, err
 }
 
-// restoreSnapshotAt makes the file at path of one whole snapshot.
-func (n *Node) restoreSnapshotAt(ctx context.Context, name, path string, id uint64) error {
-	return files.Aside(path, boltfile.Leftovers(path), func(f *os.File) error {
-		for part := 0; ; part++ {
-			a, err := n.look.exec(ctx, `SELECT bytes FROM hermes_connector.part WHERE shard = $1 AND kind = $2 AND id = $3::bigint AND part = $4::bigint`, name, kindSnap, id, part)
-			if err == nil && len(a.cells) == 0 {
-				err = fmt.Errorf("part %d is missing", part)
-			}
-			if err != nil || len(a.cells[0][0]) == 0 { // the empty one is the last
-				return err
-			}
-			if _, err := f.Write(a.cells[0][0]); err != nil {
-				return err
-			}
-		}
-	}, func(made string) error { return files.Replace(made, path, "") })
+// snapshot reads one that has that many parts. ErrDamaged: one is missing.
+func (n *Node) snapshot(ctx context.Context, name string, id, parts uint64) io.Reader {
+	return &partReader{from: func(sql string, args ...any) (answer, error) { return n.look.exec(ctx, sql, args...) },
+		shard: name, kind: kindSnap, id: id, parts: parts, missing: boltfile.ErrDamaged}
 }
 
 // Snapshots stores a snapshot of the shard whenever one is due, until ctx ends. copied writes the shard's file to w, and

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	forceSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(), why = 'taken by force: ' || $5
+	forceSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(), why = 'a ' || $5 || ' took the lead'
 	WHERE shard = $1 AND term = $3::bigint RETURNING term::text, top::text, chain`
 	livesSQL = `SELECT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = $1 AND until > clock_timestamp())::text`
 )
 
 // Force takes the lead of s, whose Opens and Run are not asked, from whoever has it, and makes its file, which is not there
 // yet, as the newest entry left it. The former leader ends by itself, and is waited for. What becomes the shard's database is
-// the file that is opened with the lead's log. why is a word for the operator.
-func (n *Node) Force(ctx context.Context, s Shard, why string) (l *Lead, err error) {
+// the file that is opened with the lead's log. what is a word for the operator, such as restore.
+func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err error) {
 	for !n.Alive() { // Run has its word about why
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
@@ -32,7 +32,7 @@ func (n *Node) Force(ctx context.Context, s Shard, why string) (l *Lead, err err
 		return nil, err
 	}
 	n.leading.Add(1)
-	a, err := n.look.exec(ctx, forceSQL, s.Name, n.me(), row.term, 1+rand.Uint32N(1<<31), why)
+	a, err := n.look.exec(ctx, forceSQL, s.Name, n.me(), row.term, 1+rand.Uint32N(1<<31), what)
 	if err == nil && len(a.cells) == 0 {
 		err = errors.New("another node has just taken the lead: try again")
 	}
@@ -66,10 +66,10 @@ func (n *Node) Force(ctx context.Context, s Shard, why string) (l *Lead, err err
 	return &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx), schema: s.File.Format.Schema, forced: true}, nil
 }
 
-// GiveUp lets another node lead what Force took.
+// GiveUp lets another node lead what Force took, which stays the reason.
 func (l *Lead) GiveUp(ctx context.Context) error {
 	l.node.led.Add(-1)
-	err := l.node.giveUp(ctx, l.shard)
+	err := l.node.giveUp(ctx, l.shard, "")
 	l.node.leading.Add(-1)
 	return err
 }

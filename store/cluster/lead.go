@@ -25,9 +25,9 @@ const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault, wanted) VALUES ($1, 0, '', 0, '', '', '') ON CONFLICT DO NOTHING`
 	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	// leadSQL adds to the term what chance gives: an engine that went back may give another leader the same term otherwise.
+	// leadSQL keeps the word of who let go. It adds to the term what chance gives: an engine that went back may give another leader the same term otherwise.
 	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, wanted = '', since = clock_timestamp(),
-		why = CASE WHEN leader = '' THEN 'the one before let go, or there was none' ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
+		why = CASE WHEN leader = '' THEN CASE why WHEN '' THEN 'nobody led before' ELSE why END ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
 	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()))
 	RETURNING term::text, top::text, chain`
 	// nodesSQL leaves commands out, which are nodes for a while and have a slash in their name.
@@ -138,7 +138,7 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 		err = n.copyOf(s.Name).lend()
 	}
 	if err != nil {
-		return nil, errors.Join(err, n.giveUp(context.WithoutCancel(ctx), s.Name))
+		return nil, errors.Join(err, n.giveUp(context.WithoutCancel(ctx), s.Name, ""))
 	}
 	n.led.Add(1)
 	n.o.Log.Info("this node leads", "shard", s.Name, "term", term, "entries", top)

@@ -453,6 +453,7 @@ func TestMoveAndDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-b.led
+	because(t, operator, "a let go: main is moved to b")
 	b.has(confirmed)
 	confirmed = append(confirmed, b.fills("b", 5)...)
 	for _, err := range []error{operator.Move(ctx, "main", "nobody"), operator.Move(ctx, "other", "a"), operator.Drain(ctx, "nobody")} {
@@ -464,9 +465,18 @@ func TestMoveAndDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-a.led
+	because(t, operator, "b let go: it is drained")
 	a.has(confirmed)
 	if err := operator.Drain(ctx, "a"); !errors.Is(err, ErrNobody) {
 		t.Errorf("the last one is drained: %v", err)
+	}
+}
+
+// because compares what the engine says of the last change of leader.
+func because(t *testing.T, n *Node, want string) {
+	t.Helper()
+	if o, err := n.Overview(t.Context()); err != nil || o.Shards[0].Why != want {
+		t.Errorf("%+v, %v; want %q", o.Shards, err, want)
 	}
 }
 
@@ -506,4 +516,33 @@ func TestAMoveWhileNobodyLeads(t *testing.T) {
 	}
 	<-b.led
 	b.has(confirmed)
+}
+
+// TestSeveralMakeTheTables: nodes that begin on it at the same time make its tables without a word.
+func TestSeveralMakeTheTables(t *testing.T) {
+	t.Parallel()
+	pg := postgres.Start(t, quick)
+	for range 5 {
+		pg.SQL(`DROP SCHEMA IF EXISTS hermes_connector CASCADE`)
+		var all sync.WaitGroup
+		began := make(chan struct{})
+		for range 6 {
+			e, err := newEngine(relay.NewSecret([]byte(pg.DSN(pg.Port))), testLease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.exec(t.Context(), "SELECT 1"); err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				defer e.close(t.Context())
+				<-began
+				if err := makeTables(t.Context(), e); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(began)
+		all.Wait()
+	}
 }

@@ -106,13 +106,13 @@ func (ls *leads) look(ctx context.Context, failed func()) error {
 				ls.n.trouble(s.Name, nil) // it may have been of this node alone
 				ls.say(s.Name, ls.n.o.Log.Info, "another node leads; this one waits", "leader", p.leader)
 			case !ls.holds(s.Name): // it could not be given up, when its Run had ended
-				if err := ls.n.giveUp(ctx, s.Name); err != nil {
+				if err := ls.n.giveUp(ctx, s.Name, ""); err != nil {
 					return err
 				}
 			case !slices.Contains(nodes, me):
-				ls.giveUp(s.Name, "this node is drained")
+				ls.giveUp(s.Name, "it is drained")
 			case p.wanted != "" && p.wanted != me && slices.Contains(nodes, p.wanted):
-				ls.giveUp(s.Name, "it is moved to "+p.wanted)
+				ls.giveUp(s.Name, s.Name+" is moved to "+p.wanted)
 			}
 		case turn >= 0:
 			since, known := ls.freeSince[s.Name]
@@ -134,7 +134,7 @@ func (ls *leads) look(ctx context.Context, failed func()) error {
 	case now.Sub(ls.overSince) >= surplusAfter:
 		ls.overSince = time.Time{}
 		for _, s := range given {
-			ls.giveUp(s, "this node has led more than its share for ten minutes")
+			ls.giveUp(s, "it has led more than its share for ten minutes")
 		}
 	}
 	return nil
@@ -258,19 +258,26 @@ func (ls *leads) say(shard string, log func(string, ...any), words string, args 
 // serve serves s until ctx ends, and gives it up.
 func (l *Lead) serve(ctx context.Context, s Shard) error {
 	err := s.Run(ctx, l)
+	why := "its server failed"
+	if err == nil {
+		why = context.Cause(ctx).Error()
+		if g, ok := errors.AsType[givenUp](context.Cause(ctx)); ok {
+			why = g.why
+		}
+	}
 	l.node.led.Add(-1)
 	l.node.copyOf(s.Name).back()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if notGiven := l.node.giveUp(ctx, s.Name); notGiven != nil {
+	if notGiven := l.node.giveUp(ctx, s.Name, l.node.o.Node+" let go: "+why); notGiven != nil {
 		l.node.o.Log.Warn("the lead was not given up yet", "shard", s.Name, "err", notGiven)
 	}
 	l.node.leading.Add(-1)
 	return err
 }
 
-// giveUp lets another node lead the shard.
-func (n *Node) giveUp(ctx context.Context, shard string) error {
-	_, err := n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '' WHERE shard = $1 AND leader = $2`, shard, n.me())
+// giveUp lets another node lead the shard. why is what is said of the next change of leader; empty: what was said of the last.
+func (n *Node) giveUp(ctx context.Context, shard, why string) error {
+	_, err := n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '', why = CASE $3 WHEN '' THEN why ELSE $3 END WHERE shard = $1 AND leader = $2`, shard, n.me(), why)
 	return err
 }

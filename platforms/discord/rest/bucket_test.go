@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"net/http"
 	"strconv"
@@ -155,6 +156,12 @@ func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 		l.seen(t.Context(), send1, limitHeader("a", 5, 0, 10), 200)
 		if err := l.wait(ctx, send1, false); !errors.As(err, &ae) || !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
 			t.Errorf("wait = %+v after %v, want when the context ended", err, time.Since(start))
+		}
+		patience, lose := context.WithTimeout(t.Context(), 2*time.Second)
+		defer lose()
+		start = time.Now()
+		if err := l.wait(platforms.Patient(t.Context(), patience), send1, false); !errors.As(err, &ae) || ae.Sent != httpcall.Never || time.Since(start) != 2*time.Second {
+			t.Errorf("wait = %+v after %v, want when the patience ended", err, time.Since(start))
 		}
 	})
 }

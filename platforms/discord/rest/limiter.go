@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -103,13 +104,13 @@ func newWaiter(ctx context.Context, route string, looks bool) *waiter {
 
 // wait blocks until a request on the route may leave, and counts it, unless it only looks; the caller hands
 // the answer to seen. The error is an *httpcall.Fault that was never sent, with RetryAfter when known. It comes as
-// soon as it is certain that the request cannot leave before ctx's deadline.
+// soon as it is certain that the request cannot leave before ctx's deadline, or ctx's Patience has ended.
 func (l *limiter) wait(ctx context.Context, route string, looks bool) error {
 	late := &httpcall.Fault{What: route, Sent: httpcall.Never, Message: "not before the deadline"}
 	if late.Cause = ctx.Err(); late.Cause != nil {
 		return late
 	}
-	w := newWaiter(ctx, route, looks)
+	w, stop := newWaiter(ctx, route, looks), platforms.Patience(ctx)
 	l.mu.Lock()
 	l.waiting = append(l.waiting, w)
 	l.serveLocked()
@@ -118,6 +119,7 @@ func (l *limiter) wait(ctx context.Context, route string, looks bool) error {
 	case err := <-w.done:
 		return err
 	case <-ctx.Done():
+	case <-stop.Done():
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +129,7 @@ func (l *limiter) wait(ctx context.Context, route string, looks bool) error {
 	default:
 	}
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *waiter) bool { return o == w })
-	late.Cause = ctx.Err()
+	late.Cause = cmp.Or(ctx.Err(), stop.Err())
 	return late
 }
 
