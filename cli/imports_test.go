@@ -57,7 +57,7 @@ var mayImport = map[string]string{
 	"store":                      "relay store/boltfile store/table store/dedupe store/audit store/capability store/prompt store/authors store/callers store/media store/outbox store/history store/rekey",
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
-	"platforms/inbox":            "relay platforms platforms/backoff",
+	"platforms/inbox":            "relay platforms platforms/backoff platforms/httpcall platforms/status",
 	"platforms/platformtest":     "relay platforms platforms/backoff testdata/long", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,                  // never the store, the hub or one another
 	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/slack/*",

@@ -1,5 +1,5 @@
 // Package inbox is what platforms share whose network calls them over HTTP: a feed that hands in what came
-// with many requests, one batch at a time, and the answers that such requests get.
+// with many requests, one batch at a time, the answers that such requests get, and a watch on the bot's credential.
 //
 // It verifies nothing: every network signs in a way of its own.
 //

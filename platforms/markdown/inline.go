@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
+	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/util"
 )
 
@@ -45,41 +46,69 @@ func Address(s []byte) string {
 	return out.String()
 }
 
-// flat is what stands within the lines of n, without its markup, for code blocks show none.
-func flat(source []byte, n ast.Node) string {
+// Said is what an inline node says by itself, without markup: a text with the end of its line, a bare address, HTML as it
+// stands. ok is false of a node that says what its children say, of links, and of a task's box.
+func Said(source []byte, n ast.Node) (said string, ok bool) {
+	switch n := n.(type) {
+	case *ast.Text:
+		said = string(n.Segment.Value(source))
+		if _, code := n.Parent().(*ast.CodeSpan); code {
+			said = strings.ReplaceAll(said, "\n", " ")
+		} else if !n.IsRaw() {
+			said = Address([]byte(said))
+		}
+		if n.SoftLineBreak() || n.HardLineBreak() {
+			said += "\n"
+		}
+	case *ast.String:
+		said = string(n.Value)
+	case *ast.AutoLink:
+		said = string(n.Label(source))
+	case *ast.RawHTML:
+		said = string(n.Segments.Value(source))
+	default:
+		return "", false
+	}
+	return said, true
+}
+
+// Flat is what stands within the lines of n, without its markup: addresses stand behind what they belong to.
+func Flat(source []byte, n ast.Node) string {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
-		case *ast.Text:
-			value := c.Segment.Value(source)
-			if _, code := n.(*ast.CodeSpan); code || c.IsRaw() {
-				out.Write(value)
-			} else {
-				out.WriteString(Address(value))
-			}
 		case *ast.Link:
-			out.WriteString(flatLink(flat(source, c), c.Destination))
+			label := Flat(source, c)
+			out.WriteString(label + Behind(label, c.Destination))
 		case *ast.Image:
-			out.WriteString(flatLink(flat(source, c), c.Destination))
-		case *ast.AutoLink:
-			out.Write(c.Label(source))
-		case *ast.RawHTML:
-			out.Write(c.Segments.Value(source))
+			label := Flat(source, c)
+			out.WriteString(label + Behind(label, c.Destination))
+		case *extast.TaskCheckBox:
+			if c.IsChecked {
+				out.WriteString("[x] ")
+			} else {
+				out.WriteString("[ ] ")
+			}
 		default:
-			out.WriteString(flat(source, c))
+			said, ok := Said(source, c)
+			if !ok {
+				said = Flat(source, c)
+			}
+			out.WriteString(said)
 		}
 	}
 	return out.String()
 }
 
-// flatLink is a label and, behind it, an address that is not the label.
-func flatLink(label string, destination []byte) string {
+// Behind is what stands behind the words of a link or an image where no address can stand under them: the address, unless
+// that is what they say already.
+func Behind(words string, destination []byte) string {
 	switch address := strings.TrimPrefix(Address(destination), "mailto:"); {
-	case address == "" || address == strings.TrimSpace(label):
-		return label
-	case strings.TrimSpace(label) == "":
-		return label + address
+	case address == "" || address == strings.TrimSpace(words):
+		return ""
+	case strings.TrimSpace(words) == "":
+		return address
 	default:
-		return label + " (" + address + ")"
+		return " (" + address + ")"
 	}
 }

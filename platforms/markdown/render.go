@@ -273,6 +273,10 @@ func (w *Writer) lines(lines []text.Segment) {
 	}
 }
 
+// Written parses what models write: CommonMark with GitHub's tables, strikethrough and task lists. It is never changed, and may be
+// used from any goroutine.
+var Written = goldmark.New(goldmark.WithExtensions(Tables{}, extension.Strikethrough, extension.TaskList)).Parser()
+
 // structure finds the blocks of CommonMark with tables, and nothing within lines.
 var structure = goldmark.New(
 	goldmark.WithParser(parser.NewParser(

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 )
@@ -32,7 +33,8 @@ type Cuts interface {
 }
 
 // Splitter cuts a text where people would: between paragraphs, else lines, else words, and code blocks only
-// when it must.
+// when it must. A dialect embeds it and says what Reach is, and Words and Letters if it has something of which they may
+// not cut.
 type Splitter[U Unit] struct {
 	Text   []U
 	Limit  int // of a part, in units
@@ -40,6 +42,17 @@ type Splitter[U Unit] struct {
 	Decode func([]U) string
 	Length func(string) int // in units
 }
+
+// Runes makes the splitter of a network that counts characters.
+func Runes(text string, limit int) Splitter[rune] {
+	return Splitter[rune]{Text: []rune(text), Limit: limit, Decode: func(r []rune) string { return string(r) }, Length: utf8.RuneCountInString}
+}
+
+// Words implements Cuts: any blank will do.
+func (s *Splitter[U]) Words(int, int) func(int) bool { return func(int) bool { return true } }
+
+// Letters implements Cuts: any place will do.
+func (s *Splitter[U]) Letters(int, int) bool { return true }
 
 // Parts are where the parts of the text begin and end. Between them only blanks are left out.
 func (s *Splitter[U]) Parts(c Cuts) iter.Seq2[int, int] {

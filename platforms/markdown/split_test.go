@@ -34,10 +34,7 @@ func cut16(s string, n limit) []string {
 
 // cut32 are the parts of s in characters.
 func cut32(s string, n limit) []string {
-	sp := Splitter[rune]{
-		Text: []rune(s), Limit: int(n), Length: utf8.RuneCountInString,
-		Decode: func(r []rune) string { return string(r) },
-	}
+	sp := Runes(s, int(n))
 	var out []string
 	for start, end := range sp.Parts(n) {
 		out = append(out, string(sp.Text[start:end]))

@@ -79,7 +79,7 @@ func cells(source []byte, row ast.Node, width int) []string {
 	for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
 		words := ""
 		if cell.HasChildren() {
-			words = strings.Join(strings.Fields(flat(source, cell)), " ")
+			words = strings.Join(strings.Fields(Flat(source, cell)), " ")
 		}
 		out = append(out, words)
 		if lines := cell.Lines(); lines.Len() > 0 {

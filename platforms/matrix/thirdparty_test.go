@@ -18,6 +18,7 @@ const annsToken = "syt_of-the-person-0123456789"
 // TestThirdPartyPerson: the client of others, in the hands of a person, is understood by the bot, and shows what the bot
 // does as it is meant. The fake between them satisfies both.
 func TestThirdPartyPerson(t *testing.T) {
+	t.Parallel() // it waits
 	_ = platformtest.Partner(t, "matrix-js-sdk")
 	b := newBench(t)
 	b.fake.tokens[annsToken] = ann

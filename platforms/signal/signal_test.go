@@ -312,6 +312,7 @@ func TestStyles(t *testing.T) {
 		"~~gone~~":                      {"gone", []string{"0:4:STRIKETHROUGH"}},
 		"# Title\n\n- a\n- b":           {"Title\n\n• a\n• b", []string{"0:5:BOLD"}},
 		"1. a\n2. [y](https://e.org)":   {"1. a\n2. y (https://e.org)", nil},
+		"> [a@e.org](mailto:a@e.org)":   {"> a@e.org", nil},
 		"> q\n> **r**":                  {"> q\n> r", []string{"6:1:BOLD"}},
 		"```go\nx := 1\n```":            {"x := 1", []string{"0:6:MONOSPACE"}},
 		"- [x] done":                    {"• ☑ done", nil},

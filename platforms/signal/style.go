@@ -8,9 +8,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
@@ -24,9 +22,8 @@ const (
 	mono   = "MONOSPACE"
 )
 
-// form is that of what models write: CommonMark with GitHub's tables, strikethrough and task lists.
 var form = markdown.Form{
-	Parser: goldmark.New(goldmark.WithExtensions(markdown.Tables{}, extension.Strikethrough, extension.TaskList)).Parser(),
+	Parser: markdown.Written,
 	Length: utf8.RuneCountInString,
 	Marker: func(list *ast.List, number int) string {
 		if list.IsOrdered() {
@@ -56,11 +53,7 @@ func parts(source string) []styled {
 	if strings.TrimSpace(text) == "" {
 		text, r.spans = source, nil
 	}
-	s := splitter{markdown.Splitter[rune]{
-		Text: []rune(text), Limit: maxText,
-		Decode: func(r []rune) string { return string(r) },
-		Length: utf8.RuneCountInString,
-	}}
+	s := splitter{markdown.Runes(text, maxText)}
 	var out []styled
 	for start, end := range s.Parts(&s) {
 		for end > start && unicode.IsSpace(s.Text[end-1]) {
@@ -133,19 +126,6 @@ func (r *renderer) Inlines(n ast.Node) {
 
 func (r *renderer) inline(n ast.Node) {
 	switch n := n.(type) {
-	case *ast.Text:
-		value := string(n.Segment.Value(r.Source))
-		if _, code := n.Parent().(*ast.CodeSpan); code {
-			value = strings.ReplaceAll(value, "\n", " ")
-		} else if !n.IsRaw() {
-			value = markdown.Address([]byte(value))
-		}
-		r.Write(value)
-		if n.SoftLineBreak() || n.HardLineBreak() {
-			r.Write("\n")
-		}
-	case *ast.String:
-		r.Write(string(n.Value))
 	case *ast.CodeSpan:
 		r.over(mono, func() { r.Inlines(n) })
 	case *ast.Emphasis:
@@ -160,13 +140,6 @@ func (r *renderer) inline(n ast.Node) {
 		r.link(n, n.Destination)
 	case *ast.Image:
 		r.link(n, n.Destination)
-	case *ast.AutoLink:
-		r.Write(string(n.Label(r.Source)))
-	case *ast.RawHTML:
-		for i := range n.Segments.Len() {
-			at := n.Segments.At(i)
-			r.Write(string(at.Value(r.Source)))
-		}
 	case *extast.TaskCheckBox:
 		box := "☐ "
 		if n.IsChecked {
@@ -174,23 +147,20 @@ func (r *renderer) inline(n ast.Node) {
 		}
 		r.Write(box)
 	default:
+		if said, ok := markdown.Said(r.Source, n); ok {
+			r.Write(said)
+			return
+		}
 		r.Inlines(n)
 	}
 }
 
-// link writes a link or an image with its address behind it, unless that is what it says already: Signal has no links
-// under words.
+// link writes a link or an image: Signal has no links under words.
 func (r *renderer) link(n ast.Node, destination []byte) {
+	r.Flush()
 	before := len(r.Text())
 	r.Inlines(n)
-	said, address := strings.TrimSpace(r.Text()[before:]), strings.TrimPrefix(markdown.Address(destination), "mailto:")
-	switch {
-	case address == "" || said == address:
-	case said == "":
-		r.Write(address)
-	default:
-		r.Write(" (" + address + ")")
-	}
+	r.Write(markdown.Behind(r.Text()[before:], destination))
 }
 
 // splitter is the markdown.Cuts of one text.
@@ -198,7 +168,3 @@ type splitter struct{ markdown.Splitter[rune] }
 
 // Reach implements markdown.Cuts.
 func (s *splitter) Reach(start int) int { return start + s.Limit }
-
-func (s *splitter) Words(int, int) func(int) bool { return func(int) bool { return true } }
-
-func (s *splitter) Letters(int, int) bool { return true }

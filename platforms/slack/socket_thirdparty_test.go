@@ -85,6 +85,7 @@ func TestThirdPartySocketGo(t *testing.T) {
 
 // TestThirdPartySocketMode: so does Slack's own client for Node.
 func TestThirdPartySocketMode(t *testing.T) {
+	t.Parallel() // it waits
 	platformtest.Partner(t, "@slack/socket-mode")
 	h := socketWorld(t)
 	var got []string
@@ -110,6 +111,7 @@ func TestThirdPartySocketMode(t *testing.T) {
 
 // TestThirdPartyBolt: an app of Slack's own framework talks to people on the fake as a bot of ours does.
 func TestThirdPartyBolt(t *testing.T) {
+	t.Parallel() // it waits
 	platformtest.Partner(t, "@slack/bolt")
 	h := socketWorld(t)
 	var got []string

@@ -66,10 +66,7 @@ func (p *Bot) post(ctx context.Context, to, text string) (relay.MessageID, error
 	if err := p.do(ctx, http.MethodPost, "/Messages.json", form, &sent); err != nil {
 		if httpcall.FaultOf(err).Refused(http.StatusUnauthorized) {
 			p.status.Set(platforms.BadCredentials, badCredentials)
-			select {
-			case p.doubted <- struct{}{}:
-			default: // Run is told already
-			}
+			p.watch.Doubt()
 		}
 		return "", err
 	}

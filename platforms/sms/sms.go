@@ -20,11 +20,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/platforms/sender"
@@ -77,9 +74,7 @@ type Bot struct {
 	status  *status.Tracker
 	feed    *inbox.Feed
 	log     *slog.Logger
-	// lookEvery is the pause between two looks whether Twilio accepts the credential.
-	lookEvery time.Duration
-	doubted   chan struct{} // capacity 1: a message was refused for the credential, and Run is to look at it now
+	watch   *inbox.Watch
 }
 
 var (
@@ -103,13 +98,15 @@ func open(o platforms.Options) (*Bot, error) {
 	}
 	bot := relay.Bot{Platform: Name, ID: relay.BotID(letters(opts[keyFrom]))}
 	people := inbox.People{Platform: Name, With: personIn}
-	return &Bot{
+	p := &Bot{
 		People: people, bot: bot, account: opts[keyAccount], from: opts[keyFrom], token: o.Token,
 		hook: o.PublicURL + platforms.HookPath(bot), origins: spellings(o.PublicURL),
 		base: cmp.Or(o.APIBase, "https://api.twilio.com") + "/2010-04-01/Accounts/" + opts[keyAccount], log: o.Log,
 		api: httpcall.New(o.Token, o.Transport, maxAnswer), turns: sender.New(rates(), explained, people.CheckChat),
-		status: status.New(opts[keyFrom]), feed: inbox.NewFeed(), lookEvery: 10 * time.Minute, doubted: make(chan struct{}, 1),
-	}, nil
+		status: status.New(opts[keyFrom]), feed: inbox.NewFeed(),
+	}
+	p.watch = inbox.NewWatch(p.status, o.Log, p.look, judge)
+	return p, nil
 }
 
 // letters are the letters and digits of a sender.
@@ -179,54 +176,15 @@ func (p *Bot) Descriptor() relay.Descriptor {
 // Run implements platforms.Bot.
 func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.HTTP.CloseIdleConnections()
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() {
-		p.feed.Run(ctx, in, func(err error) {
-			if err != nil {
-				p.status.SetStuck("what Twilio posts cannot be stored")
-				return
-			}
-			p.status.SetStuck("")
-		})
+	return p.watch.Run(ctx, func(ctx context.Context) {
+		p.feed.Run(ctx, in, p.status.StuckAfter("what Twilio posts cannot be stored"))
 	})
-	err := p.watch(ctx)
-	if errors.Is(err, relay.ErrBadCredentials) {
-		p.status.Set(platforms.BadCredentials, badCredentials)
-		return err
-	}
-	p.status.Set(platforms.Stopped, "")
-	return nil
 }
 
-// watch looks from time to time whether Twilio accepts the credential. It returns ErrBadCredentials, or nil
-// when ctx ended.
-func (p *Bot) watch(ctx context.Context) error {
-	p.status.Set(platforms.Connecting, "")
-	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
-	for ctx.Err() == nil {
-		pause := p.lookEvery
-		switch err := p.look(ctx); {
-		case err == nil:
-			wait.Reset()
-			p.status.Set(platforms.Connected, "")
-		case ctx.Err() != nil:
-			return nil
-		case httpcall.FaultOf(err).Refused(http.StatusUnauthorized):
-			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
-		default:
-			pause = wait.Next()
-			p.status.Set(platforms.Degraded, "Twilio cannot be reached: "+httpcall.FaultOf(err).Error())
-			p.status.SetRetryAt(time.Now().Add(pause))
-			p.log.Warn("twilio account not read; trying again", "in", pause, "err", err)
-		}
-		select {
-		case <-time.After(pause):
-		case <-p.doubted:
-		case <-ctx.Done():
-		}
+// judge is what a look at the account means that failed.
+func judge(f *httpcall.Fault) (platforms.State, string) {
+	if f.Refused(http.StatusUnauthorized) {
+		return platforms.BadCredentials, badCredentials
 	}
-	return nil
+	return platforms.Degraded, "Twilio cannot be reached: " + f.Error()
 }

@@ -56,6 +56,17 @@ func (t *Tracker) SetStuck(reason string) {
 	t.stuck = relay.Shown(reason)
 }
 
+// StuckAfter is SetStuck for whoever tries to take in what came: with reason after an error, and empty after none.
+func (t *Tracker) StuckAfter(reason string) func(error) {
+	return func(err error) {
+		if err == nil {
+			t.SetStuck("")
+			return
+		}
+		t.SetStuck(reason)
+	}
+}
+
 // SetName sets the bot's name, as its network says it.
 func (t *Tracker) SetName(name string) {
 	t.mu.Lock()

@@ -135,13 +135,7 @@ func (p *Bot) Descriptor() relay.Descriptor {
 func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.out.HTTP.CloseIdleConnections()
 	p.status.Set(platforms.Connected, "")
-	p.feed.Run(ctx, in, func(err error) {
-		if err != nil {
-			p.status.SetStuck("what callers post cannot be stored; they are told to post it again")
-			return
-		}
-		p.status.SetStuck("")
-	})
+	p.feed.Run(ctx, in, p.status.StuckAfter("what callers post cannot be stored; they are told to post it again"))
 	p.status.Set(platforms.Stopped, "")
 	return nil
 }

@@ -41,10 +41,7 @@ func (p *Bot) answered(err error) {
 	case f.Code == codeAddress || isStale(f):
 		why := troubled(f)
 		p.trouble.Store(&why)
-		select {
-		case p.look <- struct{}{}: // at the secret
-		default: // Run is about to
-		}
+		p.watch.Doubt()
 	}
 }
 

@@ -12,15 +12,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/platforms/sender"
@@ -38,8 +34,6 @@ const (
 
 	secretToken = "callback_token"
 	secretAES   = "aes_key"
-
-	lookEvery = 10 * time.Minute
 )
 
 // Network is WeCom, for the list of networks in the binary.
@@ -78,10 +72,9 @@ type Bot struct {
 	turns  *sender.Turns
 	status *status.Tracker
 	feed   *inbox.Feed
-	log    *slog.Logger
+	watch  *inbox.Watch
 
 	trouble atomic.Pointer[string] // why WeCom refused the newest message, as far as that concerns all messages; nil: it did not
-	look    chan struct{}          // capacity 1: Run is to look at the credential now
 }
 
 var (
@@ -112,9 +105,8 @@ func open(o platforms.Options) (*Bot, error) {
 	}
 	p := &Bot{
 		bot:  relay.Bot{Platform: Name, ID: relay.BotID(opts[keyCorp] + "-" + opts[keyAgent])},
-		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key, log: o.Log,
+		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key,
 		status: status.New(""), feed: inbox.NewFeed(),
-		look: make(chan struct{}, 1),
 	}
 	p.People = inbox.People{Platform: Name, With: func(chat relay.ChatID) (relay.UserID, bool) {
 		_, ok := p.user(chat)
@@ -122,6 +114,8 @@ func open(o platforms.Options) (*Bot, error) {
 	}}
 	p.turns = sender.New(rates(), explained, p.CheckChat)
 	p.api = newClient(opts[keyCorp], opts[keyAgent], o)
+	p.watch = inbox.NewWatch(p.status, o.Log, p.look, judge)
+	p.watch.First = afterFailure
 	return p, nil
 }
 
@@ -194,58 +188,23 @@ func (p *Bot) Descriptor() relay.Descriptor {
 // Run implements platforms.Bot.
 func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.calls.HTTP.CloseIdleConnections()
-	ctx, cancel := context.WithCancel(ctx)
-	var feeding sync.WaitGroup
-	defer feeding.Wait()
-	defer cancel()
-	feeding.Go(func() {
-		p.feed.Run(ctx, in, func(err error) {
-			if err != nil {
-				p.status.SetStuck("what WeCom posts cannot be stored; WeCom posts it again")
-				return
-			}
-			p.status.SetStuck("")
-		})
+	return p.watch.Run(ctx, func(ctx context.Context) {
+		p.feed.Run(ctx, in, p.status.StuckAfter("what WeCom posts cannot be stored; WeCom posts it again"))
 	})
-	err := p.watch(ctx)
-	if errors.Is(err, relay.ErrBadCredentials) {
-		p.status.Set(platforms.BadCredentials, "WeCom does not accept corp_id with this secret")
-		return err
-	}
-	p.status.Set(platforms.Stopped, "")
-	return nil
 }
 
-// watch looks from time to time whether WeCom accepts the credential. It returns ErrBadCredentials, or nil
-// when ctx ended.
-func (p *Bot) watch(ctx context.Context) error {
-	p.status.Set(platforms.Connecting, "")
-	wait := backoff.Backoff{First: afterFailure, Max: time.Minute}
-	for ctx.Err() == nil {
-		pause := lookEvery
-		_, err := p.api.access(ctx, "")
-		f := httpcall.FaultOf(err)
-		switch {
-		case err == nil:
-			wait.Reset()
-			p.status.Set(platforms.Connected, "")
-		case ctx.Err() != nil:
-			return nil
-		case f.Code == codeBadSecret, f.Code == codeBadCorp:
-			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
-		default:
-			pause = wait.Next()
-			p.status.Set(platforms.Degraded, troubled(f))
-			p.status.SetRetryAt(time.Now().Add(pause))
-			p.log.Warn("wecom access token not read; trying again", "in", pause, "err", err)
-		}
-		select {
-		case <-time.After(pause):
-		case <-p.look:
-		case <-ctx.Done():
-		}
+// look asks for an access token.
+func (p *Bot) look(ctx context.Context) error {
+	_, err := p.api.access(ctx, "")
+	return err
+}
+
+// judge is what it means when WeCom gives no access token.
+func judge(f *httpcall.Fault) (platforms.State, string) {
+	if f.Code == codeBadSecret || f.Code == codeBadCorp {
+		return platforms.BadCredentials, "WeCom does not accept corp_id with this secret"
 	}
-	return nil
+	return platforms.Degraded, troubled(f)
 }
 
 // troubled is why WeCom does not answer, for the operator.

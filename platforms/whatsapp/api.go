@@ -57,10 +57,7 @@ func (p *Bot) do(r *http.Request, what string, out any) error {
 		f := p.refused(what, a)
 		if f.Refused(http.StatusUnauthorized) {
 			p.status.Set(platforms.BadCredentials, badCredentials)
-			select {
-			case p.doubted <- struct{}{}:
-			default: // Run is told already
-			}
+			p.watch.Doubt()
 		}
 		return f
 	}

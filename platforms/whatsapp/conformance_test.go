@@ -54,7 +54,7 @@ func (h *harness) Open() (platforms.Bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turns, p.lookEvery = sender.New(ratelimit.Rates{}, explained, p.CheckChat), 5*time.Millisecond
+	p.turns, p.watch.Every = sender.New(ratelimit.Rates{}, explained, p.CheckChat), 5*time.Millisecond
 	h.caller.Calls(p)
 	return p, nil
 }

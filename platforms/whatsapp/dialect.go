@@ -8,9 +8,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
@@ -25,9 +23,8 @@ const (
 
 const fence = "```"
 
-// form is that of what models write: CommonMark with GitHub's tables, strikethrough and task lists.
 var form = markdown.Form{
-	Parser: goldmark.New(goldmark.WithExtensions(markdown.Tables{}, extension.Strikethrough, extension.TaskList)).Parser(),
+	Parser: markdown.Written,
 	Length: utf8.RuneCountInString,
 	Marker: func(list *ast.List, number int) string {
 		if list.IsOrdered() {
@@ -50,11 +47,8 @@ func render(source string) string {
 // parts are the messages that a text in WhatsApp's dialect makes, each of at most limit units. A block of code that is cut
 // ends with its part and begins again with the next.
 func parts(text string, limit int) (out []string) {
-	s := splitter{markdown.Splitter[rune]{
-		Text: []rune(text), Limit: limit, Blocks: blocks(text),
-		Decode: func(r []rune) string { return string(r) },
-		Length: utf8.RuneCountInString,
-	}}
+	s := splitter{markdown.Runes(text, limit)}
+	s.Blocks = blocks(text)
 	for start, end := range s.Parts(&s) {
 		part := string(s.Text[start:end])
 		if b := s.CodeAt(start); b != nil {
@@ -102,10 +96,6 @@ func (s *splitter) Reach(start int) int {
 	return len(s.Text)
 }
 
-func (s *splitter) Words(int, int) func(int) bool { return func(int) bool { return true } }
-
-func (s *splitter) Letters(int, int) bool { return true }
-
 func units(s string) (n int) {
 	for _, r := range s {
 		n += utf16.RuneLen(r)
@@ -149,19 +139,6 @@ func (r renderer) inline(n ast.Node, within string) string {
 		return around(mark, r.inside(n, within+mark))
 	}
 	switch n := n.(type) {
-	case *ast.Text:
-		value := string(n.Segment.Value(r.Source))
-		if _, code := n.Parent().(*ast.CodeSpan); code {
-			value = strings.ReplaceAll(value, "\n", " ")
-		} else if !n.IsRaw() {
-			value = markdown.Address([]byte(value))
-		}
-		if n.SoftLineBreak() || n.HardLineBreak() {
-			value += "\n"
-		}
-		return value
-	case *ast.String:
-		return string(n.Value)
 	case *ast.CodeSpan:
 		return "`" + r.inside(n, within) + "`"
 	case *ast.Emphasis:
@@ -171,24 +148,20 @@ func (r renderer) inline(n ast.Node, within string) string {
 		return marked("_")
 	case *extast.Strikethrough:
 		return marked("~")
-	case *ast.Link:
-		return link(r.inside(n, within), n.Destination)
+	case *ast.Link: // there are none under words
+		said := r.inside(n, within)
+		return said + markdown.Behind(said, n.Destination)
 	case *ast.Image:
-		return link(r.inside(n, within), n.Destination)
-	case *ast.AutoLink:
-		return string(n.Label(r.Source))
-	case *ast.RawHTML:
-		var out strings.Builder
-		for i := range n.Segments.Len() {
-			at := n.Segments.At(i)
-			out.Write(at.Value(r.Source))
-		}
-		return out.String()
+		said := r.inside(n, within)
+		return said + markdown.Behind(said, n.Destination)
 	case *extast.TaskCheckBox:
 		if n.IsChecked {
 			return "☑ "
 		}
 		return "☐ "
+	}
+	if said, ok := markdown.Said(r.Source, n); ok {
+		return said
 	}
 	return r.inside(n, within)
 }
@@ -205,20 +178,4 @@ func around(mark, text string) string {
 		lines[i] = before + mark + core + mark + after
 	}
 	return strings.Join(lines, "\n")
-}
-
-// link is a link or an image with its address behind it, unless that is what it says already: WhatsApp has no links under
-// words.
-func link(said string, destination []byte) string {
-	address := strings.TrimPrefix(markdown.Address(destination), "mailto:")
-	switch strings.TrimSpace(said) {
-	case address:
-		return said
-	case "":
-		return address
-	}
-	if address == "" {
-		return said
-	}
-	return said + " (" + address + ")"
 }

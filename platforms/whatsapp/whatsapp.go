@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
@@ -70,21 +69,20 @@ func secrets() []platforms.SecretKey {
 type Bot struct {
 	inbox.People
 	// Set once, by open.
-	bot       relay.Bot
-	token     relay.Secret
-	secret    relay.Secret // of the app
-	verify    relay.Secret
-	base      string // of the API, with its version
-	host      string // of the API
-	api       *httpcall.Client
-	turns     *sender.Turns
-	status    *status.Tracker
-	feed      *inbox.Feed
-	log       *slog.Logger
-	newest    *newest
-	refusals  chan refusal  // presses of which their people are told
-	lookEvery time.Duration // between two looks whether the API accepts the token
-	doubted   chan struct{} // capacity 1: a message was refused for the token, and Run is to look at it now
+	bot      relay.Bot
+	token    relay.Secret
+	secret   relay.Secret // of the app
+	verify   relay.Secret
+	base     string // of the API, with its version
+	host     string // of the API
+	api      *httpcall.Client
+	turns    *sender.Turns
+	status   *status.Tracker
+	feed     *inbox.Feed
+	log      *slog.Logger
+	newest   *newest
+	refusals chan refusal // presses of which their people are told
+	watch    *inbox.Watch
 
 	mu     sync.Mutex // guards number
 	number string     // as people dial it, digits alone; empty: not known yet
@@ -128,13 +126,18 @@ func open(o platforms.Options) (*Bot, error) {
 		return nil, errors.New("api_base: not a URL")
 	}
 	people := inbox.People{Platform: Name, With: personIn}
-	return &Bot{
+	p := &Bot{
 		People: people, bot: relay.Bot{Platform: Name, ID: relay.BotID(opts[keyNumber])},
 		token: o.Token, secret: o.Secrets[keySecret], verify: o.Secrets[keyVerify],
 		base: base + "/" + opts[keyVersion], host: at.Host, api: httpcall.New(o.Token, o.Transport, maxAnswer),
 		turns: sender.New(rates, explained, people.CheckChat), status: status.New(""), feed: inbox.NewFeed(), log: o.Log,
-		newest: newNewest(), refusals: make(chan refusal, maxRefusals), lookEvery: 10 * time.Minute, doubted: make(chan struct{}, 1),
-	}, nil
+		newest: newNewest(), refusals: make(chan refusal, maxRefusals),
+	}
+	p.watch = inbox.NewWatch(p.status, o.Log, func(ctx context.Context) error {
+		_, err := p.look(ctx)
+		return err
+	}, judge)
+	return p, nil
 }
 
 func checkSecret(s relay.Secret) error {
@@ -206,56 +209,17 @@ func (p *Bot) DeepLink(code string) (string, bool) {
 // Run implements platforms.Bot.
 func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.HTTP.CloseIdleConnections()
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() {
-		p.feed.Run(ctx, in, func(err error) {
-			if err != nil {
-				p.status.SetStuck("what Meta posts cannot be stored")
-				return
-			}
-			p.status.SetStuck("")
-		})
+	return p.watch.Run(ctx, p.tell, func(ctx context.Context) {
+		p.feed.Run(ctx, in, p.status.StuckAfter("what Meta posts cannot be stored"))
 	})
-	wg.Go(func() { p.tell(ctx) })
-	err := p.watch(ctx)
-	if errors.Is(err, relay.ErrBadCredentials) {
-		p.status.Set(platforms.BadCredentials, badCredentials)
-		return err
-	}
-	p.status.Set(platforms.Stopped, "")
-	return nil
 }
 
-// watch looks from time to time whether the API accepts the token. It returns ErrBadCredentials, or nil when ctx ended.
-func (p *Bot) watch(ctx context.Context) error {
-	p.status.Set(platforms.Connecting, "")
-	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
-	for ctx.Err() == nil {
-		pause := p.lookEvery
-		switch _, err := p.look(ctx); {
-		case err == nil:
-			wait.Reset()
-			p.status.Set(platforms.Connected, "")
-		case ctx.Err() != nil:
-			return nil
-		case httpcall.FaultOf(err).Refused(http.StatusUnauthorized):
-			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
-		default:
-			pause = max(wait.Next(), httpcall.FaultOf(err).RetryAfter)
-			p.status.Set(platforms.Degraded, "WhatsApp cannot be reached: "+httpcall.FaultOf(err).Error())
-			p.status.SetRetryAt(time.Now().Add(pause))
-			p.log.Warn("whatsapp number not read; trying again", "in", pause, "err", err)
-		}
-		select {
-		case <-time.After(pause):
-		case <-p.doubted:
-		case <-ctx.Done():
-		}
+// judge is what a look at the number means that failed.
+func judge(f *httpcall.Fault) (platforms.State, string) {
+	if f.Refused(http.StatusUnauthorized) {
+		return platforms.BadCredentials, badCredentials
 	}
-	return nil
+	return platforms.Degraded, "WhatsApp cannot be reached: " + f.Error()
 }
 
 // account is what the API says of the number.

@@ -95,13 +95,7 @@ func (b *Bot) Descriptor() relay.Descriptor {
 // Run implements platforms.Bot.
 func (b *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	b.status.Set(platforms.Connected, "")
-	b.feed.Run(ctx, in, func(err error) {
-		if err != nil {
-			b.status.SetStuck("what programs hand over cannot be stored; they are told to come again")
-			return
-		}
-		b.status.SetStuck("")
-	})
+	b.feed.Run(ctx, in, b.status.StuckAfter("what programs hand over cannot be stored; they are told to come again"))
 	b.status.Set(platforms.Stopped, "")
 	return nil
 }

@@ -160,6 +160,7 @@ func TestManyCopies(t *testing.T) {
 
 // TestNoJoin: deliveries that wait together come one by one.
 func TestNoJoin(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t)
 	r.enroll("home")
 	p := r.add("cron", false, "home")

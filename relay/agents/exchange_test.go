@@ -46,10 +46,13 @@ func TestExchange(t *testing.T) {
 
 // TestExchangeInTime: an agent that says nothing in time, and one that never says that it is done.
 func TestExchangeInTime(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t)
 	r.enroll("home")
 	p := r.add("cron", false, "home")
-	p.call("POST", "/agents/exchange/home", exchangeOf("d1", "c1", "x", member("timeout_ms", 1))).want(t, 504, "no reply")
+	for ms := 1; len(r.texts("home")) == 0; ms *= 2 { // until there is time to store it
+		p.call("POST", "/agents/exchange/home", exchangeOf("d1", "c1", "x", member("timeout_ms", ms))).want(t, 504, "no reply")
+	}
 	g := r.dial("home", local.LoopbackID)
 	ev := g.inbound()
 	g.say(relay.Request{}, ev.Source.ChatID, "late", true) // it is kept
@@ -70,8 +73,10 @@ func TestExchangeInTime(t *testing.T) {
 
 // TestParallelExchanges: those without a session do not mix, and those in one session come one after the other.
 func TestParallelExchanges(t *testing.T) {
+	t.Parallel() // it waits
 	for name, session := range map[string]string{"each a session of its own": "", "in one session": "desk"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.enroll("home")
 			p := r.add("cron", false, "home")
@@ -109,6 +114,7 @@ func TestParallelExchanges(t *testing.T) {
 // TestAnExchangeWaitsForTheTurnBefore: what is handed over in a session while the agent is at something else there comes after
 // that, and the answers do not mix.
 func TestAnExchangeWaitsForTheTurnBefore(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t)
 	r.enroll("home")
 	p := r.add("cron", false, "home")
@@ -137,8 +143,10 @@ func TestAnExchangeWaitsForTheTurnBefore(t *testing.T) {
 // TestATurnOutlivesItsSession: an agent that is at something when the connection or the connector is lost is not given the next
 // message of that session into it.
 func TestATurnOutlivesItsSession(t *testing.T) {
+	t.Parallel() // it waits
 	for name, lose := range map[string]func(*rig){"the connection": func(*rig) {}, "the connector": (*rig).restart} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.enroll("home")
 			p := r.add("cron", false, "home")

@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
 // closedWithin is how long the worst gateway may keep a session.
@@ -177,7 +178,7 @@ func TestHealthyGatewaysMeetNoLimit(t *testing.T) {
 	edit := strings.Repeat("x", 4<<10)
 	for name, f := range map[string]func(t *testing.T, r *rig){
 		"a drain at 5,000 acknowledgements a second": func(t *testing.T, r *rig) {
-			for range 20 {
+			for range long.Pick(5, 20) {
 				for range 5000 {
 					r.send(wire.InboundAck{Buffer: relay.BufferID{Epoch: 1 << 60, Seq: 1 << 40}.String()})
 				}

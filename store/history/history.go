@@ -115,7 +115,9 @@ type Records struct {
 	mu      sync.Mutex // guards waiting
 	waiting []*note    // for a commit
 
-	older total // as the newest commit has it; the writer's
+	// What follows is the writer's.
+	older  total // as the newest commit has it
+	reader decoder
 }
 
 // total is what there is of older notes.
@@ -252,7 +254,7 @@ func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), er
 	}
 	most := min(maxNewest, room-overhead)
 	if len(notes) > 0 || len(w.Bucket([]byte(Newest)).Get(newestKey())) > most+boltfile.EnvelopeSize {
-		if sum, err = add(w, sum, notes, most, now); err != nil {
+		if sum, err = r.add(w, sum, notes, most, now); err != nil {
 			return nil, err
 		}
 	}
@@ -270,9 +272,9 @@ func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), er
 }
 
 // add stores notes behind the newest, which keep so many bytes at most.
-func add(w *table.Writer, sum total, notes []*note, most int, now time.Time) (total, error) {
+func (r *Records) add(w *table.Writer, sum total, notes []*note, most int, now time.Time) (total, error) {
 	k := newestKey()
-	e := resume(w.Bucket([]byte(Newest)).Get(k))
+	e := resume(&r.reader, w.Bucket([]byte(Newest)).Get(k))
 	if now.Sub(time.UnixMilli(e.last)) > Kept {
 		e = encoder{}
 	}

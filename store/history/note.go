@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,13 +33,8 @@ var common = []string{
 	"send_media", "follow_up", "prompt", "sent", "not sent", "queued",
 }
 
-var commonRefs = func() map[string]uint64 {
-	refs := make(map[string]uint64, len(common))
-	for n, w := range common {
-		refs[w] = uint64(n) + 2
-	}
-	return refs
-}()
+// begun are the words of a record without notes.
+var begun = slices.Clip(append([]string{""}, common...))
 
 // kind is what a note says.
 type kind byte
@@ -119,38 +114,32 @@ func eventOf(word, chat string) relay.EventID {
 type encoder struct {
 	payload []byte
 	last    int64
-	known   map[string]uint64 // words that followed before
+	words   []string // as a decoder has them
 }
 
-// resume goes on with a stored record. One that is missing or damaged is begun anew.
-func resume(value []byte) encoder {
-	var d decoder
+// resume goes on with a stored record, which d reads. One that is missing or damaged is begun anew.
+func resume(d *decoder, value []byte) encoder {
 	if d.read(newestKey(), value) != nil || len(d.notes) == 0 {
 		return encoder{}
 	}
-	e := encoder{payload: bytes.Clone(value[boltfile.EnvelopeSize:]), last: d.notes[len(d.notes)-1].at, known: maps.Clone(commonRefs)}
-	for n, w := range d.words[1:] {
-		e.known[w] = uint64(n) + 2
-	}
-	return e
+	return encoder{payload: bytes.Clone(value[boltfile.EnvelopeSize:]), last: d.notes[len(d.notes)-1].at, words: d.words}
 }
 
 // add puts n at the end.
 func (e *encoder) add(n *note) {
 	if e.payload == nil {
-		*e = encoder{payload: make([]byte, headSize, 512), known: maps.Clone(commonRefs)}
+		*e = encoder{payload: make([]byte, headSize, 512), words: begun}
 	}
 	b := append(e.payload, byte(n.kind))
 	b = binary.AppendVarint(b, n.at-e.last)
 	for _, w := range n.words[:shapes[n.kind].words] {
-		ref := e.known[w]
-		switch {
-		case w == "":
+		switch i := slices.Index(e.words, w); {
+		case i == 0: // it is empty
 			b = append(b, 0)
-		case ref != 0:
-			b = binary.AppendUvarint(b, ref)
+		case i > 0:
+			b = binary.AppendUvarint(b, uint64(i)+1)
 		default:
-			e.known[w] = uint64(len(e.known)) + 2
+			e.words = append(e.words, w)
 			b = append(binary.AppendUvarint(append(b, 1), uint64(len(w))), w...)
 		}
 	}
@@ -181,11 +170,7 @@ var errNoNotes = errors.New("it is no record of notes")
 
 // reset forgets what was read.
 func (d *decoder) reset() {
-	if d.words == nil {
-		d.words = append(d.words, "")
-		d.words = append(d.words, common...)
-	}
-	d.words, d.notes = d.words[:1+len(common)], d.notes[:0]
+	d.words, d.notes = append(d.words[:0], begun...), d.notes[:0]
 }
 
 // read reads the record under k. What it read before is gone.

@@ -23,10 +23,8 @@ func Split(text string, limit int) []string {
 			break
 		}
 	}
-	s := splitter{markdown.Splitter[rune]{
-		Text: []rune(text), Limit: limit, Blocks: blocks,
-		Decode: func(letters []rune) string { return string(letters) }, Length: utf8.RuneCountInString,
-	}}
+	s := splitter{markdown.Runes(text, limit)}
+	s.Blocks = blocks
 	var parts []string
 	for start, end := range s.Parts(&s) {
 		parts = append(parts, s.part(start, end))

@@ -24,6 +24,7 @@ func TestRender(t *testing.T) {
 		"![a cat](https://example.net/c.png)":       "a cat (https://example.net/c.png)",
 		"[](https://example.net)":                   "https://example.net",
 		"> quoted\n> twice":                         "> quoted\n> twice",
+		"> [a@example.net](mailto:a@example.net)":   "> a@example.net",
 		"`x := 1` and\n\n```go\nfmt.Println()\n```": "x := 1 and\n\nfmt.Println()",
 		`5 \* 3 &lt; 16`:                            "5 * 3 < 16",
 		"a<br>b":                                    "a<br>b",

@@ -28,10 +28,8 @@ func Split(source string, limit int) (parts []string) {
 		}
 		return []string{source}
 	}
-	s := splitter{markdown.Splitter[rune]{
-		Text: []rune(source), Limit: limit, Blocks: blocks(source, limit),
-		Decode: func(r []rune) string { return string(r) }, Length: utf8.RuneCountInString,
-	}}
+	s := splitter{markdown.Runes(source, limit)}
+	s.Blocks = blocks(source, limit)
 	for start, end := range s.Parts(&s) {
 		if part := s.part(start, end); strings.TrimSpace(part) != "" {
 			parts = append(parts, part)
@@ -100,9 +98,3 @@ func (s *splitter) part(start, end int) string {
 func (s *splitter) Reach(start int) int {
 	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
 }
-
-// Words implements markdown.Cuts.
-func (s *splitter) Words(int, int) func(int) bool { return func(int) bool { return true } }
-
-// Letters implements markdown.Cuts.
-func (s *splitter) Letters(int, int) bool { return true }

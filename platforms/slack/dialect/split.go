@@ -12,10 +12,8 @@ import (
 // Split cuts mrkdwn that Render made into parts of at most limit characters. A code block that is cut ends with its part
 // and begins again with the next; so does a quotation. Only blanks are lost, at the cuts.
 func Split(text string, limit int) []string {
-	s := splitter{markdown.Splitter[rune]{
-		Text: []rune(text), Limit: limit, Blocks: codeBlocks(text),
-		Decode: func(letters []rune) string { return string(letters) }, Length: utf8.RuneCountInString,
-	}}
+	s := splitter{markdown.Runes(text, limit)}
+	s.Blocks = codeBlocks(text)
 	var parts []string
 	for start, end := range s.Parts(&s) {
 		if part := s.part(start, end); strings.Trim(part, joint+" \n") != "" {

@@ -70,7 +70,3 @@ func (s *splitter) Reach(start int) int {
 	}
 	return start + s.Limit
 }
-
-func (s *splitter) Words(int, int) func(int) bool { return func(int) bool { return true } }
-
-func (s *splitter) Letters(int, int) bool { return true }
