@@ -109,7 +109,7 @@ func (n *Node) Close(ctx context.Context) {
 // tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
+	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, lease bigint NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
 		places text NOT NULL, troubles text NOT NULL, p99 bigint NOT NULL, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL,
 		schema bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT clock_timestamp(), why text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
@@ -133,9 +133,13 @@ func now() time.Duration {
 // Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
 func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
 
-const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, troubles, p99, url) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6, $7::bigint, $8)
-	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places, troubles = excluded.troubles, p99 = excluded.p99, url = excluded.url
-	WHERE node.run = excluded.run OR node.until < clock_timestamp()
+// lives is whether a node's lease holds, by the engine's clock. One that ends later than twice its length from now is of before
+// that clock went back, as it may where a copy takes over: it is over, or a node that died since would be waited for so long.
+const lives = `until > clock_timestamp() AND until < clock_timestamp() + lease * interval '2 milliseconds'`
+
+const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, troubles, p99, url, lease) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6, $7::bigint, $8, $4::bigint)
+	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places, troubles = excluded.troubles, p99 = excluded.p99, url = excluded.url, lease = excluded.lease
+	WHERE node.run = excluded.run OR node.until < clock_timestamp() OR node.until > clock_timestamp() + node.lease * interval '2 milliseconds'
 	RETURNING (SELECT count(*) FROM hermes_connector.shard WHERE leader = $1 || '/' || $2)::text`
 
 // errTaken: the node's name is another process's.
