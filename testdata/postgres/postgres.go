@@ -134,14 +134,24 @@ func (b *Server) Copies(s *Server, via int) {
 // Await has whoever commits on s wait for its standby from now on, which then has all.
 func (s *Server) Await() {
 	s.t.Helper()
-	s.configure("synchronous_standby_names = '*'")
-	s.run("pg_ctl", "-D", s.data(), "reload")
+	s.reconfigure("synchronous_standby_names = '*'")
 	for end := time.Now().Add(time.Minute); ; {
 		if s.SQL("SELECT current_setting('synchronous_standby_names') || count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "*1\n" {
 			return
 		}
 		if time.Now().After(end) {
 			s.t.Fatalf("the standby does not follow:\n%s", s.log())
+		}
+	}
+}
+
+// AwaitNobody has nobody wait for s's standby from now on, which follows it as it can.
+func (s *Server) AwaitNobody() {
+	s.t.Helper()
+	s.reconfigure("")
+	for end := time.Now().Add(time.Minute); s.SQL("SELECT current_setting('synchronous_standby_names')") != "\n"; {
+		if time.Now().After(end) {
+			s.t.Fatalf("the standby is waited for:\n%s", s.log())
 		}
 	}
 }
@@ -201,6 +211,12 @@ func (s *Server) data() string { return s.dir + "/data" }
 func (s *Server) configure(more string) {
 	s.t.Helper()
 	s.write("test.conf", fmt.Sprintf("listen_addresses = '127.0.0.1'\nport = %d\nunix_socket_directories = ''\n%s\n%s\n", s.Port, s.settings, more), os.O_CREATE|os.O_TRUNC)
+}
+
+func (s *Server) reconfigure(more string) {
+	s.t.Helper()
+	s.configure(more)
+	s.run("pg_ctl", "-D", s.data(), "reload")
 }
 
 // write writes a file of the server, which reads it.
