@@ -58,13 +58,14 @@ type Options struct {
 // Node is this process among those that share an engine. All methods: any goroutine.
 type Node struct {
 	o    Options
+	now  func() time.Duration // boottime
 	run  string
 	beat *engine // the lease's
 	logs *pool   // Append's
 	file *pool   // of Files
 	look *engine // for everything else
 
-	until   atomic.Int64 // on the clock of now: the node has ended then; 0: it has no lease
+	until   atomic.Int64 // by now: the node has ended then; 0: it has no lease
 	leading atomic.Int32 // how many shards it leads, or is about to
 	led     atomic.Int32 // how many the engine has confirmed
 
@@ -95,7 +96,7 @@ func Join(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{o: o, run: rand.Text(), beat: beat, logs: logs, file: file, look: look, copies: make(map[string]*warmCopy), places: make(map[string]uint64), waits: make(map[string]time.Time), troubles: make(map[string]string)}, nil
+	return &Node{o: o, now: boottime, run: rand.Text(), beat: beat, logs: logs, file: file, look: look, copies: make(map[string]*warmCopy), places: make(map[string]uint64), waits: make(map[string]time.Time), troubles: make(map[string]string)}, nil
 }
 
 // Close lets go of the engine, after Run and Lead.
@@ -121,8 +122,8 @@ var tables = []string{
 // me is this run of this node, as leaders are named.
 func (n *Node) me() string { return n.o.Node + "/" + n.run }
 
-// now is a clock that goes on while the machine sleeps.
-func now() time.Duration {
+// boottime is a clock that goes on while the machine sleeps.
+func boottime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
 		panic(err) // Linux has it since 2.6.39
@@ -131,7 +132,7 @@ func now() time.Duration {
 }
 
 // Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
-func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
+func (n *Node) Alive() bool { return n.now() < time.Duration(n.until.Load()) }
 
 // lives is whether a node's lease holds, by the engine's clock. One that ends later than twice its length from now is of before
 // that clock went back, as it may where a copy takes over: it is over, or a node that died since would be waited for so long.
@@ -147,7 +148,7 @@ var errTaken = errors.New("another process has this node's name, or had it until
 
 // renew renews the lease. Its confirmation proves that whatever was stored before is as safe as the engine makes things.
 func (n *Node) renew(ctx context.Context) error {
-	sent := now()
+	sent := n.now()
 	led := n.led.Load()
 	places, troubles, p99 := n.told()
 	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), places, troubles, p99, n.o.URL)

@@ -36,8 +36,10 @@ const (
 	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
-	keepSQL   = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
-	storedSQL = `SELECT term::text FROM hermes_connector.log WHERE shard = $1 AND n = $2::bigint`
+	keepSQL = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
+	// storedSQL writes if entry n is there, which this leader alone can have stored. So its confirmation is the entry's: what is
+	// seen may not be copied yet, and a barrier before the look, or after it, may be another engine's than the look.
+	storedSQL = `UPDATE hermes_connector.shard SET top = top WHERE shard = $1 AND term = $2::bigint AND top = $3::bigint`
 )
 
 // Lead is the lead of one shard: a boltfile.CommitLog of its file.
@@ -193,15 +195,8 @@ func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 	}
 }
 
-// has reports whether the log has this leader's entry n, for good: the renewal before is the barrier.
+// has reports whether the log has this leader's entry n, for good.
 func (l *Lead) has(ctx context.Context, n uint64) (bool, error) {
-	if err := l.node.renew(ctx); err != nil {
-		return false, err
-	}
-	a, err := l.node.logs.exec(ctx, storedSQL, l.shard, n)
-	if err != nil || len(a.cells) == 0 {
-		return false, err
-	}
-	term, err := number(a.cells[0][0])
-	return term == l.term, err
+	a, err := l.node.logs.exec(ctx, storedSQL, l.shard, l.term, n)
+	return a.rows == 1, err
 }
