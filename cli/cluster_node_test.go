@@ -30,7 +30,8 @@ type node struct {
 	ways    [2]*way // to each PostgreSQL
 	rand    *rand.Rand
 	rig     *clusterRig
-	runs    int // how many processes there were
+	disk    *disk // of its database; nil: it is the machine's
+	runs    int   // how many processes there were
 
 	mu     sync.Mutex // guards the fields below
 	cmd    *exec.Cmd  // nil: it is down
@@ -46,8 +47,9 @@ func (n *node) configure() (run string, err error) {
 	n.runs++
 	run = fmt.Sprintf("%s-%d", n.name, n.runs)
 	updates := []string{"poll", "webhook"}[n.rand.IntN(2)]
+	advertise := []string{"", fmt.Sprintf("advertise = \"http://%s\"\n", n.addr)}[n.rand.IntN(2)]
 	text := fmt.Sprintf("listen = %q\npublic_url = %q\ndata_dir = \"data\"\n[vault]\nkey_file = \"../vault.key\"\n[backup]\nnightly = false\n[cluster]\ndsn_file = \"dsn\"\nnode = %q\nlease = %q\n",
-		n.addr, n.rig.public, n.name, clusterLease) +
+		n.addr, n.rig.public, n.name, clusterLease) + advertise +
 		fmt.Sprintf("[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = \"%s/%s\"\nupdates = %q\n", n.rig.calls.url, run, updates)
 	return run, os.WriteFile(filepath.Join(n.dir, "connector.toml"), []byte(text), 0o600)
 }
@@ -86,6 +88,9 @@ func (n *node) live(ctx context.Context) {
 	n.reads(said, run)
 	err = cmd.Wait()
 	stop()
+	if n.disk != nil {
+		n.disk.begins()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cmd = nil
@@ -118,6 +123,8 @@ func (n *node) reads(said io.Reader, run string) {
 			n.rig.leads(n)
 		case strings.Contains(line, "it is set aside, and filled anew"):
 			n.rig.setAside.Add(1)
+		case strings.Contains(line, "the disk is full"):
+			n.rig.noRoom.Add(1)
 		}
 	}
 }
@@ -148,6 +155,23 @@ func (n *node) failsToWrite() {
 	}
 }
 
+// fills has the disk of n's database be full for a while.
+func (n *node) fills(long time.Duration) {
+	n.disk.fills()
+	n.rig.later(long, n.disk.empties)
+}
+
+// stopsDisk has the disk of n's database stop working, until its process has ended.
+func (n *node) stopsDisk() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cmd == nil {
+		return
+	}
+	n.broken = true
+	n.disk.stops()
+}
+
 func newNode(t *testing.T, rig *clusterRig, i int, dsn string, ways [2]*way) *node {
 	t.Helper()
 	n := &node{name: fmt.Sprintf("node%d", i), ways: ways, rig: rig, rand: rand.New(rand.NewPCG(rig.seed, uint64(10+i)))}
@@ -167,5 +191,6 @@ func newNode(t *testing.T, rig *clusterRig, i int, dsn string, ways [2]*way) *no
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.disk = newDisk(t, n.dir)
 	return n
 }

@@ -40,9 +40,10 @@ const clusterLease = 5 * time.Second
 //
 //   - no message whose update was confirmed is lost, each gateway gets its own in order, and nothing comes again once the next
 //     one has come behind its acknowledgement;
+//   - an upload that was confirmed can be sent whichever node leads then;
 //   - no answer is sent twice, and one that was reported as sent was sent;
 //   - once a node has the network do something, none that led before does; but for a call that had begun when its machine
-//     was stopped;
+//     was stopped, or the engine's clock jumped;
 //   - the server ends when it is killed, told to, or may no longer lead, and never by itself;
 //   - in the end the databases of all nodes, and one that is made from the log, have the same records.
 //
@@ -70,7 +71,7 @@ func TestCluster(t *testing.T) {
 	first := r.nodes[0].victim
 	for i, name := range []string{"home", "kids", "work"} {
 		a := first.enrolled(name, 1001+int64(i), r.seed+uint64(i))
-		a.keepsNoFiles = true
+		a.ofCluster = true
 		agents = append(agents, a)
 	}
 	for _, n := range r.nodes[1:] {
@@ -86,7 +87,7 @@ func TestCluster(t *testing.T) {
 	var deck []fault
 	for n := range *clusterCycles {
 		if len(deck) == 0 {
-			deck = slices.Clone(faults)
+			deck = r.faults()
 			if *clusterCycles > len(deck) {
 				deck = append(deck, all)
 			}
@@ -134,9 +135,10 @@ type clusterRig struct {
 	engine   *postgres.Server // that takes writes
 	standby  *postgres.Server
 	copies   *way // between the two
+	clocked  bool // they have clocks of their own
 	healing  sync.WaitGroup
 
-	setAside atomic.Int64
+	setAside, noRoom atomic.Int64 // how often that was said
 
 	mu       sync.Mutex // guards the fields below
 	leading  *node      // the one that said so last
@@ -145,19 +147,19 @@ type clusterRig struct {
 	stopped  map[string]bool // processes whose machine stood still
 	byItself int             // processes that ended since they might no longer lead
 
-	cancelled, promoted int
-	took                map[string][]time.Duration
+	cancelled, promoted, lagged int
+	took                        map[string][]time.Duration
 }
 
 func newClusterRig(t *testing.T) *clusterRig {
-	engine := postgres.Start(t, "shared_buffers = 16MB\nwal_retrieve_retry_interval = 200ms\nmax_connections = 60\nmax_wal_size = 96MB\nmin_wal_size = 32MB")
+	engine, clocked := postgres.StartClocked(t, "shared_buffers = 16MB\nwal_retrieve_retry_interval = 200ms\nmax_connections = 60\nmax_wal_size = 96MB\nmin_wal_size = 32MB")
 	seed := *clusterSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("-cluster.seed %d", seed)
 	r := &clusterRig{
-		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), bot: newBotAPI(t), balancer: newBalancer(t), engine: engine,
+		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), bot: newBotAPI(t), balancer: newBalancer(t), engine: engine, clocked: clocked,
 		changed: make(chan struct{}), stopped: make(map[string]bool), took: make(map[string][]time.Duration),
 	}
 	r.bot.penalises = 251 // a few answers wait on disk
@@ -228,6 +230,20 @@ type fault struct {
 	to   func(*clusterRig, *node)
 }
 
+// faults are all that can be had here.
+func (r *clusterRig) faults() []fault {
+	all := slices.Clone(faults)
+	if r.nodes[0].disk != nil {
+		all = append(all,
+			fault{"full disk", func(r *clusterRig, n *node) { n.fills(time.Duration(500+r.rand.IntN(5000)) * time.Millisecond) }},
+			fault{"disk that stops", func(_ *clusterRig, n *node) { n.stopsDisk() }})
+	}
+	if r.clocked {
+		all = append(all, fault{"clock jumps", (*clusterRig).jump})
+	}
+	return all
+}
+
 // faults are drawn without repetition until none is left, and then again.
 var faults = []fault{
 	{"kill", (*clusterRig).kill},
@@ -246,6 +262,7 @@ var faults = []fault{
 	{"engine restarts", (*clusterRig).restart},
 	{"cancelled waits", (*clusterRig).cancel},
 	{"promotion", func(r *clusterRig, n *node) { r.promote(r.rand.IntN(2) == 0) }},
+	{"promotion of what lags", (*clusterRig).promoteLagging},
 }
 
 // long is longer than a lease.
@@ -366,6 +383,18 @@ func (r *clusterRig) cancel(*node) {
 	r.copies.holds(false, false)
 }
 
+// jump sets the engine's clock, by up to a day from the machine's.
+func (r *clusterRig) jump(n *node) {
+	n.mu.Lock()
+	run := n.run
+	n.mu.Unlock()
+	r.mu.Lock()
+	r.stopped[run] = true // it may be taken for dead, and hears of it with its next entry
+	r.mu.Unlock()
+	day := int64(24 * time.Hour)
+	r.engine.SetClock(time.Duration(r.rand.Int64N(2*day) - day))
+}
+
 // promote loses the engine, and has its standby take its place; it gets a standby of its own when something was accepted.
 func (r *clusterRig) promote(cancelled bool) {
 	if cancelled {
@@ -377,6 +406,49 @@ func (r *clusterRig) promote(cancelled bool) {
 	r.standby.Promote()
 	r.engine, r.standby = r.standby, r.engine
 	r.promoted++
+}
+
+// promoteLagging loses the engine, and has a standby take its place that lacks what was accepted last. n has that, and is the
+// first that can lead.
+func (r *clusterRig) promoteLagging(n *node) {
+	var others []*node
+	for _, o := range r.nodes {
+		if o != n {
+			others = append(others, o)
+		}
+	}
+	hold := func(is bool) {
+		for _, o := range others {
+			for _, w := range o.ways {
+				w.holds(is, is)
+			}
+		}
+	}
+	r.engine.AwaitNobody()
+	r.copies.holds(true, true)
+	hold(true)
+	from := r.bot.nextUpdate() + 10
+	for end := time.Now().Add(patience); !r.bot.confirmedFrom(from) && time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	}
+	r.mu.Lock()
+	changed, leads := r.changed, r.leading == n
+	r.mu.Unlock()
+	if !leads { // another one has what is to be lost
+		hold(false)
+		r.copies.holds(false, false)
+		r.engine.Await()
+		return
+	}
+	r.promote(false)
+	r.lagged++
+	r.healing.Go(func() {
+		select {
+		case <-changed:
+		case <-time.After(patience):
+			r.t.Error("who has more does not lead")
+		}
+		hold(false)
+	})
 }
 
 // cycle does something to the leader, and waits until something that was said afterwards is accepted.
@@ -439,8 +511,8 @@ func (r *clusterRig) judge(last *node) {
 	for _, f := range r.bot.faults { // nobody asks it any more
 		r.t.Error(f)
 	}
-	r.t.Logf("%d changes of leader, %d processes ended by themselves, %d files set aside, %d waits cancelled, %d promotions, %d calls came late",
-		r.changes, r.byItself, r.setAside.Load(), r.cancelled, r.promoted, len(r.calls.late))
+	r.t.Logf("%d changes of leader, %d processes ended by themselves, %d files set aside, %d times no room, %d waits cancelled, %d promotions, %d of them of what lagged, %d calls came late",
+		r.changes, r.byItself, r.setAside.Load(), r.noRoom.Load(), r.cancelled, r.promoted, r.lagged, len(r.calls.late))
 	for name, took := range r.took {
 		slices.Sort(took)
 		r.t.Logf("%-22s %3d times; accepted again after %5.1f s in the median, %5.1f s at most", name, len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds())

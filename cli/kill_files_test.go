@@ -56,6 +56,9 @@ func (a *agent) request(ctx context.Context, method, address, name string, body 
 		}
 		return 0, nil, false
 	}
+	if a.ofCluster && res.StatusCode == http.StatusServiceUnavailable {
+		return 0, nil, false
+	}
 	return res.StatusCode, answer, true
 }
 
@@ -114,7 +117,7 @@ func (a *agent) upload(ctx context.Context) (id, name string, ok bool) {
 	status, answer, ok := a.request(ctx, http.MethodPost, a.files.base+"/relay/media", "note.txt", content)
 	var is struct{ ID string }
 	switch {
-	case !ok || status == http.StatusTooManyRequests:
+	case !ok || status == http.StatusTooManyRequests, a.ofCluster && status == http.StatusInsufficientStorage: // the disk may be full
 		return "", "", false
 	case status != http.StatusOK || json.Unmarshal(answer, &is) != nil || is.ID == "":
 		a.fault("an upload is answered with %d: %s", status, answer)

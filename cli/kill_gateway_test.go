@@ -88,8 +88,8 @@ type agent struct {
 	// gateway has dialled, and makes one that dials so often wait.
 	calm atomic.Bool
 
-	// It uploads nothing: what was uploaded is only where it was taken.
-	keepsNoFiles bool
+	// Its server is several nodes, none of which may lead.
+	ofCluster bool
 
 	mu        sync.Mutex // guards the fields below
 	said      int
@@ -372,7 +372,7 @@ func (v *visit) bookLocked(what string, isNext, inDoubt bool) {
 // answer sends a text, a file or a question; the first is a file, for a gateway that never took or sent one is given none.
 func (v *visit) answer(ctx context.Context, n, dice int) bool {
 	switch {
-	case !v.keepsNoFiles && (dice == 3 || dice == 4 || v.files.uploads == 0):
+	case dice == 3 || dice == 4 || v.files.uploads == 0:
 		return v.sendFile(ctx, n)
 	case dice == 5:
 		return v.ask(ctx, n)

@@ -61,13 +61,14 @@ type Options struct {
 // Node is this process among those that share an engine. All methods: any goroutine.
 type Node struct {
 	o    Options
+	now  func() time.Duration // boottime
 	run  string
 	beat *engine // the lease's
 	logs *pool   // Append's
 	file *pool   // of Files
 	look *engine // for everything else
 
-	until   atomic.Int64 // on the clock of now: the node has ended then; 0: it has no lease
+	until   atomic.Int64 // by now: the node has ended then; 0: it has no lease
 	leading atomic.Int32 // how many shards it leads, or is about to
 	led     atomic.Int32 // how many the engine has confirmed
 
@@ -98,7 +99,7 @@ func Join(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{o: o, run: rand.Text(), beat: beat, logs: logs, file: file, look: look, copies: make(map[string]*warmCopy), places: make(map[string]uint64), waits: make(map[string]time.Time), troubles: make(map[string]string)}, nil
+	return &Node{o: o, now: boottime, run: rand.Text(), beat: beat, logs: logs, file: file, look: look, copies: make(map[string]*warmCopy), places: make(map[string]uint64), waits: make(map[string]time.Time), troubles: make(map[string]string)}, nil
 }
 
 // Close lets go of the engine, after Run and Lead.
@@ -112,7 +113,7 @@ func (n *Node) Close(ctx context.Context) {
 // tables are what a fresh engine gets: the last one is there when all are. A later version adds columns, and takes none away while an older one may run.
 var tables = []string{
 	`CREATE SCHEMA IF NOT EXISTS hermes_connector`,
-	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
+	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, lease bigint NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
 		places text NOT NULL, troubles text NOT NULL, p99 bigint NOT NULL, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL,
 		schema bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT clock_timestamp(), why text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
@@ -124,8 +125,8 @@ var tables = []string{
 // me is this run of this node, as leaders are named.
 func (n *Node) me() string { return n.o.Node + "/" + n.run }
 
-// now is a clock that goes on while the machine sleeps.
-func now() time.Duration {
+// boottime is a clock that goes on while the machine sleeps.
+func boottime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
 		panic(err) // Linux has it since 2.6.39
@@ -134,11 +135,15 @@ func now() time.Duration {
 }
 
 // Alive reports whether the node's lease holds. What is done on behalf of a shard asks this first.
-func (n *Node) Alive() bool { return now() < time.Duration(n.until.Load()) }
+func (n *Node) Alive() bool { return n.now() < time.Duration(n.until.Load()) }
 
-const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, troubles, p99, url) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6, $7::bigint, $8)
-	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places, troubles = excluded.troubles, p99 = excluded.p99, url = excluded.url
-	WHERE node.run = excluded.run OR node.until < clock_timestamp()
+// lives is whether a node's lease holds, by the engine's clock. One that ends later than twice its length from now is of before
+// that clock went back, as it may where a copy takes over: it is over, or a node that died since would be waited for so long.
+const lives = `until > clock_timestamp() AND until < clock_timestamp() + lease * interval '2 milliseconds'`
+
+const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, troubles, p99, url, lease) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6, $7::bigint, $8, $4::bigint)
+	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places, troubles = excluded.troubles, p99 = excluded.p99, url = excluded.url, lease = excluded.lease
+	WHERE node.run = excluded.run OR node.until < clock_timestamp() OR node.until > clock_timestamp() + node.lease * interval '2 milliseconds'
 	RETURNING (SELECT count(*) FROM hermes_connector.shard WHERE leader = $1 || '/' || $2)::text`
 
 // errTaken: the node's name is another process's.
@@ -146,7 +151,7 @@ var errTaken = errors.New("another process has this node's name, or had it until
 
 // renew renews the lease. Its confirmation proves that whatever was stored before is as safe as the engine makes things.
 func (n *Node) renew(ctx context.Context) error {
-	sent := now()
+	sent := n.now()
 	led := n.led.Load()
 	places, troubles, p99 := n.told()
 	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), places, troubles, p99, n.o.URL)

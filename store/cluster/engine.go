@@ -22,8 +22,8 @@ const dialTime = 5 * time.Second
 // engine is a connection to PostgreSQL that is made anew after it broke. One statement runs at a time.
 type engine struct {
 	config *pgconn.Config
+	turn   chan struct{} // holds one value while a statement runs; it guards the fields below
 
-	mu     sync.Mutex
 	conn   *pgconn.PgConn // nil: none yet, or it broke
 	warned string         // by the server, during the statement that runs
 }
@@ -31,7 +31,7 @@ type engine struct {
 // newEngine reads dsn; it does not connect. A peer that confirms nothing for half a lease is taken for gone, whether
 // something was sent to it or not.
 func newEngine(dsn relay.Secret, lease time.Duration) (*engine, error) {
-	e := &engine{}
+	e := &engine{turn: make(chan struct{}, 1)}
 	config, err := pgconn.ParseConfig(string(dsn.Reveal()))
 	if err != nil {
 		return nil, errors.New("the engine's DSN cannot be read; it is as libpq's: postgres://USER:PASSWORD@HOST/DATABASE") // that error may quote it
@@ -66,8 +66,12 @@ type answer struct {
 // exec runs one statement; []byte arguments are bytea, all others text. After an error nobody knows whether it was carried
 // out. A warning is such an error.
 func (e *engine) exec(ctx context.Context, sql string, args ...any) (a answer, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	select {
+	case e.turn <- struct{}{}:
+	case <-ctx.Done():
+		return a, ctx.Err()
+	}
+	defer func() { <-e.turn }()
 	if e.conn == nil || e.conn.IsClosed() {
 		if e.conn, err = pgconn.ConnectConfig(ctx, e.config); err != nil {
 			e.conn = nil
@@ -98,8 +102,8 @@ func (e *engine) exec(ctx context.Context, sql string, args ...any) (a answer, e
 
 // close lets go of the connection, in order if the engine answers within a second.
 func (e *engine) close(ctx context.Context) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.turn <- struct{}{}
+	defer func() { <-e.turn }()
 	if e.conn != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()

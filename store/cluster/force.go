@@ -12,7 +12,7 @@ import (
 const (
 	forceSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(), why = 'a ' || $5 || ' took the lead'
 	WHERE shard = $1 AND term = $3::bigint RETURNING term::text, top::text, chain`
-	livesSQL = `SELECT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = $1 AND until > clock_timestamp())::text`
+	livesSQL = `SELECT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = $1 AND ` + lives + `)::text`
 )
 
 // Force takes the lead of s, whose Opens and Run are not asked, from whoever has it, and makes its file, which is not there
@@ -46,7 +46,7 @@ func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err er
 		return nil, err
 	}
 	n.led.Add(1)
-	for lives := row.alive; lives; {
+	for waits := row.alive; waits; {
 		if err := sleep(ctx, 200*time.Millisecond); err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err er
 		if err != nil {
 			return nil, err
 		}
-		lives = string(a.cells[0][0]) == "true"
+		waits = string(a.cells[0][0]) == "true"
 	}
 	_, err = n.fill(ctx, s, shard{term: term, top: top, chain: chain, schema: row.schema})
 	if err == nil {

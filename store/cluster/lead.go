@@ -23,21 +23,23 @@ type shard struct {
 
 const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault, wanted) VALUES ($1, 0, '', 0, '', '', '') ON CONFLICT DO NOTHING`
-	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp())::text
+	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `)::text
 	FROM hermes_connector.shard WHERE shard = $1`
 	// leadSQL keeps the word of who let go. It adds to the term what chance gives: an engine that went back may give another leader the same term otherwise.
 	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, wanted = '', since = clock_timestamp(),
 		why = CASE WHEN leader = '' THEN CASE why WHEN '' THEN 'nobody led before' ELSE why END ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
-	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()))
+	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `))
 	RETURNING term::text, top::text, chain`
 	// nodesSQL leaves commands out, which are nodes for a while and have a slash in their name.
-	nodesSQL  = `SELECT node FROM hermes_connector.node WHERE until > clock_timestamp() AND drained <> run AND node NOT LIKE '%/%'`
-	shardsSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()), ''), wanted FROM hermes_connector.shard`
+	nodesSQL  = `SELECT node FROM hermes_connector.node WHERE ` + lives + ` AND drained <> run AND node NOT LIKE '%/%'`
+	shardsSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `), ''), wanted FROM hermes_connector.shard`
 	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
-	keepSQL   = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
-	storedSQL = `SELECT term::text FROM hermes_connector.log WHERE shard = $1 AND n = $2::bigint`
+	keepSQL = `UPDATE hermes_connector.shard SET vault = $3::bytea WHERE shard = $1 AND term = $2::bigint`
+	// storedSQL writes if entry n is there, which this leader alone can have stored. So its confirmation is the entry's: what is
+	// seen may not be copied yet, and a barrier before the look, or after it, may be another engine's than the look.
+	storedSQL = `UPDATE hermes_connector.shard SET top = top WHERE shard = $1 AND term = $2::bigint AND top = $3::bigint`
 )
 
 // Lead is the lead of one shard: a boltfile.CommitLog of its file.
@@ -71,7 +73,7 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 	return s.vault, err
 }
 
-const leaderSQL = `SELECT node, run, url FROM hermes_connector.shard, hermes_connector.node WHERE shard = $1 AND node || '/' || run = leader AND until > clock_timestamp()`
+const leaderSQL = `SELECT node, run, url FROM hermes_connector.shard, hermes_connector.node WHERE shard = $1 AND node || '/' || run = leader AND ` + lives
 
 // Leader is who leads the shard: the name of the node, which run of it, and where other nodes reach it (empty: nowhere). An
 // empty name: nobody does.
@@ -193,15 +195,8 @@ func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 	}
 }
 
-// has reports whether the log has this leader's entry n, for good: the renewal before is the barrier.
+// has reports whether the log has this leader's entry n, for good.
 func (l *Lead) has(ctx context.Context, n uint64) (bool, error) {
-	if err := l.node.renew(ctx); err != nil {
-		return false, err
-	}
-	a, err := l.node.logs.exec(ctx, storedSQL, l.shard, n)
-	if err != nil || len(a.cells) == 0 {
-		return false, err
-	}
-	term, err := number(a.cells[0][0])
-	return term == l.term, err
+	a, err := l.node.logs.exec(ctx, storedSQL, l.shard, l.term, n)
+	return a.rows == 1, err
 }

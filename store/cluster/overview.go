@@ -53,9 +53,9 @@ type ShardState struct {
 const (
 	engineSQL = `SELECT current_setting('server_version_num'), current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
 	current_setting('synchronous_standby_names'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text, to_regclass('hermes_connector.part')::text`
-	nodeStatesSQL = `SELECT node, version, (until > clock_timestamp())::text, (extract(epoch FROM until) * 1000000)::bigint::text, places, troubles, p99::text, gone::text, url,
+	nodeStatesSQL = `SELECT node, version, (` + lives + `)::text, (extract(epoch FROM until) * 1000000)::bigint::text, places, troubles, p99::text, gone::text, url,
 	(extract(epoch FROM coalesce(gone_at, 'epoch')) * 1000000)::bigint::text FROM hermes_connector.node ORDER BY node.node`
-	shardStatesSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND until > clock_timestamp()), ''),
+	shardStatesSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `), ''),
 	(extract(epoch FROM since) * 1000000)::bigint::text, why, top::text, schema::text FROM hermes_connector.shard ORDER BY shard.shard`
 )
 

@@ -115,9 +115,9 @@ func (p *process) serves(ctx context.Context, l *Lead) error {
 // dies ends p as kill -9 does: the engine is told of nothing.
 func (p *process) dies() {
 	p.node.look.close(p.t.Context())
-	p.node.look.mu.Lock()
+	p.node.look.turn <- struct{}{}
 	p.node.look.config.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("dead") }
-	p.node.look.mu.Unlock()
+	<-p.node.look.turn
 	p.stop()
 	p.end()
 	p.running.Wait()

@@ -27,17 +27,35 @@ type Server struct {
 	bin, dir string
 	as       *syscall.SysProcAttr
 	settings string
+	faketime string // the library that gives it a clock of its own; empty: it has the machine's
 }
 
 // Start makes a server and starts it; settings are lines of its configuration. The test is skipped in the quick form, and
 // where there is no PostgreSQL.
 func Start(t testing.TB, settings string) *Server {
 	t.Helper()
+	return start(t, settings, "")
+}
+
+// StartClocked is Start of a server with a clock of its own, which can be set; so have its copies. ok is false where there is no
+// library for that, and the clock is the machine's.
+func StartClocked(t testing.TB, settings string) (s *Server, ok bool) {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	if len(found) == 0 {
+		t.Log("no clock is set: apt-get install libfaketime")
+		return start(t, settings, ""), false
+	}
+	return start(t, settings, found[0]), true
+}
+
+func start(t testing.TB, settings, faketime string) *Server {
+	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if !long.Pick(false, true) || len(found) == 0 {
 		t.Skip("it wants go test -tags long, and a PostgreSQL: apt-get install postgresql")
 	}
-	s := made(t, filepath.Dir(found[len(found)-1]), settings)
+	s := made(t, Server{bin: filepath.Dir(found[len(found)-1]), settings: settings, faketime: faketime})
 	s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "--no-sync")
 	s.write("postgresql.conf", "include 'test.conf'\n", os.O_APPEND)
 	s.configure("")
@@ -45,9 +63,10 @@ func Start(t testing.TB, settings string) *Server {
 	return s
 }
 
-func made(t testing.TB, bin, settings string) *Server {
+// made makes a server's folder, and finds it a port. like has the rest.
+func made(t testing.TB, like Server) *Server {
 	t.Helper()
-	s := &Server{t: t, bin: bin, settings: settings}
+	s := &Server{t: t, bin: like.bin, settings: like.settings, faketime: like.faketime}
 	dir, err := os.MkdirTemp("", "hermes-connector-postgres-") // t.TempDir is closed to others
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +85,7 @@ func made(t testing.TB, bin, settings string) *Server {
 			t.Fatal(err)
 		}
 	}
+	s.SetClock(0)
 	port, release, err := platformtest.HoldPort() // nobody else is given it while it restarts
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +99,7 @@ func made(t testing.TB, bin, settings string) *Server {
 // Standby makes a standby of s, which follows it through the port via, and is not waited for: see Await.
 func (s *Server) Standby(via int) *Server {
 	s.t.Helper()
-	b := made(s.t, s.bin, s.settings)
+	b := made(s.t, *s)
 	b.Copies(s, via)
 	return b
 }
@@ -87,7 +107,7 @@ func (s *Server) Standby(via int) *Server {
 // Copy is a copy of s as it is now, which is not started, and follows nobody.
 func (s *Server) Copy() *Server {
 	s.t.Helper()
-	c := made(s.t, s.bin, s.settings)
+	c := made(s.t, *s)
 	c.takes(s)
 	c.configure("")
 	return c
@@ -114,14 +134,24 @@ func (b *Server) Copies(s *Server, via int) {
 // Await has whoever commits on s wait for its standby from now on, which then has all.
 func (s *Server) Await() {
 	s.t.Helper()
-	s.configure("synchronous_standby_names = '*'")
-	s.run("pg_ctl", "-D", s.data(), "reload")
+	s.reconfigure("synchronous_standby_names = '*'")
 	for end := time.Now().Add(time.Minute); ; {
 		if s.SQL("SELECT current_setting('synchronous_standby_names') || count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "*1\n" {
 			return
 		}
 		if time.Now().After(end) {
 			s.t.Fatalf("the standby does not follow:\n%s", s.log())
+		}
+	}
+}
+
+// AwaitNobody has nobody wait for s's standby from now on, which follows it as it can.
+func (s *Server) AwaitNobody() {
+	s.t.Helper()
+	s.reconfigure("")
+	for end := time.Now().Add(time.Minute); s.SQL("SELECT current_setting('synchronous_standby_names')") != "\n"; {
+		if time.Now().After(end) {
+			s.t.Fatalf("the standby is waited for:\n%s", s.log())
 		}
 	}
 }
@@ -143,6 +173,20 @@ func (s *Server) Stop() {
 	s.t.Helper()
 	s.run("pg_ctl", "-D", s.data(), "-m", "immediate", "-w", "stop")
 }
+
+// SetClock has s's clock be ahead of the machine's by that, within a second.
+func (s *Server) SetClock(ahead time.Duration) {
+	s.t.Helper()
+	if s.faketime == "" {
+		return
+	}
+	next := s.clock() + ".next" // who reads it finds all of it
+	if err := errors.Join(os.WriteFile(next, fmt.Appendf(nil, "%+d\n", int(ahead.Seconds())), 0o644), os.Rename(next, s.clock())); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *Server) clock() string { return s.dir + "/clock" }
 
 // DSN is s's address for a client, on another port if something stands between.
 func (s *Server) DSN(port int) string {
@@ -169,6 +213,12 @@ func (s *Server) configure(more string) {
 	s.write("test.conf", fmt.Sprintf("listen_addresses = '127.0.0.1'\nport = %d\nunix_socket_directories = ''\n%s\n%s\n", s.Port, s.settings, more), os.O_CREATE|os.O_TRUNC)
 }
 
+func (s *Server) reconfigure(more string) {
+	s.t.Helper()
+	s.configure(more)
+	s.run("pg_ctl", "-D", s.data(), "reload")
+}
+
 // write writes a file of the server, which reads it.
 func (s *Server) write(name, text string, how int) {
 	s.t.Helper()
@@ -191,6 +241,9 @@ func (s *Server) log() string {
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.SysProcAttr, cmd.Dir = s.as, s.dir
+	if s.faketime != "" {
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+s.faketime, "FAKETIME_TIMESTAMP_FILE="+s.clock(), "FAKETIME_CACHE_DURATION=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1")
+	}
 	return cmd
 }
 
