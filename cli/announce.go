@@ -61,14 +61,11 @@ func connectedOf(bots []platforms.Bot) string {
 	return fmt.Sprintf("running, %d of %d bots connected", n, len(bots))
 }
 
-// watch tells the service manager that the server is alive, as long as the hub and the database answer: everything else
-// waits for these.
-func (s *serving) watch(c *core) func(context.Context) error {
-	return func(ctx context.Context) error {
-		s.manager.Watch(ctx, func(ctx context.Context) {
-			c.hub.Ready()
-			_, _ = c.db.Gateways(ctx) // an error is the findings' matter: a restart fixes no disk
-		})
-		return nil
+// alive returns when what must not hang answered, of all cores that serve: the hub and the database, for which everything
+// else waits.
+func (s *serving) alive(ctx context.Context) {
+	for _, c := range s.serve() {
+		c.hub.Ready()
+		_, _ = c.db.Gateways(ctx) // an error is the findings' matter: a restart fixes no disk
 	}
 }

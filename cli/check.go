@@ -48,15 +48,8 @@ func newCheckCmd(a *app) *cobra.Command {
 		return a.print(*asJSON, out, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "✓ %s\n", cmp.Or(cfg.File, "there is no configuration file: the defaults apply"))
 			_, _ = fmt.Fprintf(w, "  data in %s, listening on %s\n", cfg.DataDir, cfg.Listen)
-			for _, b := range cfg.Bots {
-				called := ""
-				if b.HookPath != "" {
-					called = ", called at " + cfg.URL(cfg.Listen) + b.HookPath
-				}
-				_, _ = fmt.Fprintf(w, "  %s bot%s\n", b.Network.Name, called)
-			}
-			if len(cfg.Bots) == 0 {
-				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector setup adds one")
+			for _, s := range cfg.Led() {
+				tellBots(w, s.Config)
 			}
 			for _, doubt := range out.Warnings {
 				_, _ = fmt.Fprintln(w, "!", doubt)
@@ -64,4 +57,21 @@ func newCheckCmd(a *app) *cobra.Command {
 		})
 	}
 	return c
+}
+
+// tellBots writes which bots a shard hosts.
+func tellBots(w io.Writer, cfg *config.Config) {
+	if cfg.Prefix != "" {
+		_, _ = fmt.Fprintf(w, "  shard %s, gateways connect to %s\n", cfg.Shard, cfg.URL(cfg.Listen))
+	}
+	for _, b := range cfg.Bots {
+		called := ""
+		if b.HookPath != "" {
+			called = ", called at " + cfg.URL(cfg.Listen) + b.HookPath
+		}
+		_, _ = fmt.Fprintf(w, "  %s bot%s\n", b.Network.Name, called)
+	}
+	if len(cfg.Bots) == 0 {
+		_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector setup adds one")
+	}
 }

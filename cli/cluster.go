@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,48 +19,98 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// shardName is the only shard's.
-const shardName = "main"
-
 // membership is what a server that leads has of its cluster; nil: this process is alone.
 type membership struct {
 	node *cluster.Node
 	lead *cluster.Lead
-	// stopWaiting ends what this process did while it did not lead, before it listens as the server.
-	stopWaiting func() error
 }
 
-// runNode has this process be a node of a cluster until ctx ends: it serves while it leads, and answers in the place of the
-// server else. When the lead may be lost later, the process ends at once, as in a crash: another one may be leading.
+// runNode has this process be a node of a cluster until ctx ends: it serves the shards that it leads, and hands what comes
+// for the others through to who leads them. When its lease ends, the process ends at once, as in a crash: others may lead.
 func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
-	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	nodes := make(map[string]*cluster.Node) // by shard
+	var leads []func() error
+	var f *front
+	for _, all := range engines(cfg) {
+		node, leave, err := joined(ctx, clusterOptions(all[0].Config, log))
+		if err != nil {
+			return err
+		}
+		defer leave()
+		var shards []cluster.Shard
+		for _, shard := range all {
+			c := shard.Config
+			if err := errors.Join(ownData(c), os.MkdirAll(c.DataDir, 0o700)); err != nil {
+				return err
+			}
+			nodes[c.Shard] = node
+			shards = append(shards, clusterShard(c, shard.Weight, log))
+			shards[len(shards)-1].Run = func(lead context.Context, l *cluster.Lead) error {
+				d := f.doorsOf(f.sites[slices.IndexFunc(f.sites, func(t *site) bool { return t.Shard == c.Shard })])
+				err := s.lead(lead, hurry, c, func() (*doors, error) { return d, nil }, &membership{node, l}, shardLog(c, log))
+				if ctx.Err() == nil {
+					s.manager.Ready(waits)
+				}
+				return err
+			}
+		}
+		leads = append(leads, func() error { return node.Lead(ctx, shards) })
+	}
+	if f, err = s.openFront(ctx, cfg, nodes, log); err != nil {
 		return err
 	}
-	node, leave, err := joined(ctx, clusterOptions(cfg, log))
-	if err != nil {
-		return err
+	running, end := context.WithCancel(context.WithoutCancel(ctx)) // it answers until all that is led has ended
+	var fronts, wg sync.WaitGroup
+	fronts.Go(func() { cancel(f.run(running)) })
+	fronts.Go(func() { s.manager.Watch(running, s.alive) })
+	s.manager.Ready(waits)
+	if err := s.sayListening(cfg, f.doors.addr); err != nil {
+		cancel(err)
 	}
-	defer leave()
-	waits := &waiting{s: s, node: node, cfg: cfg, log: log}
-	if err := waits.begin(); err != nil {
-		return err
+	failed := make(chan error, len(leads))
+	for _, lead := range leads {
+		wg.Go(func() { failed <- lead() })
 	}
-	defer func() { err = errors.Join(err, waits.end()) }()
-	stopped := func() bool { return ctx.Err() != nil }
-	return node.Lead(ctx, []cluster.Shard{{
-		Name: shardName, Weight: 1, Path: cfg.Database(), File: storeOptions(cfg, true, log).File(),
+	wg.Wait()
+	close(failed)
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	end()
+	fronts.Wait()
+	for one := range failed {
+		err = errors.Join(err, one)
+	}
+	return err
+}
+
+// waits is what the service manager hears of a node that leads nothing.
+const waits = "waits: another node leads, or none yet"
+
+// engines are cfg's shards, those together that have their log in one PostgreSQL.
+func engines(cfg *config.Config) (all [][]config.Shard) {
+	for _, s := range cfg.Led() {
+		at := slices.IndexFunc(all, func(of []config.Shard) bool { return of[0].Config.Cluster.DSN.Same(s.Config.Cluster.DSN) })
+		if at < 0 {
+			all = append(all, nil)
+			at = len(all) - 1
+		}
+		all[at] = append(all[at], s)
+	}
+	return all
+}
+
+// clusterShard is cfg's shard, as its engine knows it.
+func clusterShard(cfg *config.Config, weight float64, log *slog.Logger) cluster.Shard {
+	return cluster.Shard{
+		Name: cfg.Shard, Weight: weight, Path: cfg.Database(), File: storeOptions(cfg, true, log).File(),
 		Opens: func(ctx context.Context, wrapped []byte) error {
 			_, err := vault.Existing(ctx, wrappedKey(wrapped), cfg.Vault.Key())
 			return err
 		},
-		Run: func(ctx context.Context, l *cluster.Lead) error {
-			err := s.lead(ctx, hurry, cfg, &membership{node, l, waits.end}, log)
-			if err == nil && !stopped() {
-				err = waits.begin()
-			}
-			return err
-		},
-	}})
+	}
 }
 
 func clusterOptions(cfg *config.Config, log *slog.Logger) cluster.Options {
@@ -112,7 +163,7 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 	defer leave()
 	database := filepath.Join(dir, filepath.Base(cfg.Database()))
 	a.say("taking the lead from the node that has it, and waiting until that has ended")
-	lead, err := node.Force(ctx, cluster.Shard{Name: shardName, Path: database, File: storeOptions(cfg, true, a.warnings()).File()}, why)
+	lead, err := node.Force(ctx, cluster.Shard{Name: cfg.Shard, Path: database, File: storeOptions(cfg, true, a.warnings()).File()}, why)
 	if err != nil {
 		return err
 	}

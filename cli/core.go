@@ -32,6 +32,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
 	"github.com/hermes-connector/hermes-connector/relay/server"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/server/through"
 	"github.com/hermes-connector/hermes-connector/relay/sniff"
@@ -84,7 +85,12 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		door = agents.NewBot(db.Callers, c.count, log)
 		bots, programs = append(slices.Clone(bots), door), door
 	}
+	shared := "" // unless the listener is this core's alone
+	if cfg.Prefix != "" {
+		shared = cfg.Shard
+	}
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
+		Shard:    shared,
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
@@ -133,13 +139,6 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	if err != nil {
 		return nil, err
 	}
-	var certificates *tls.Config
-	if cfg.TLS.On() {
-		if certificates, err = server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, log); err != nil {
-			return nil, err
-		}
-	}
-	c.tls = certificates
 	failures := new(limits.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	own := slices.Concat(transfers.Routes(), api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Routes())
@@ -150,7 +149,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	}
 	o := server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures, Run: set.Run,
-		TLS: certificates, Hooks: c.hooks.Route, Routes: own, Leads: m.leads,
+		Hooks: c.hooks.Route, Routes: own, Leads: m.leads,
 	}
 	if c.others != nil {
 		o.Front = c.others.Front
@@ -168,8 +167,8 @@ type shelf struct {
 	*transfer.Finder
 }
 
-// run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
-func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
+// run serves at d until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
+func (c *core) run(ctx, hurry context.Context, d door.Door) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
 		switch n := n.(type) {
 		case bus.LaneGrew:
@@ -193,39 +192,30 @@ func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 			}
 		})
 	}
-	return c.server.Run(ctx, hurry, l)
+	return c.server.Run(ctx, hurry, d)
 }
 
-// openOperator opens the admin sockets, and lets run serve them.
-func (c *core) openOperator(ctx context.Context, self admin.Server, own, known string, log *slog.Logger) error {
-	sockets, err := listenOperator(ctx, own, known, log)
-	if err != nil {
-		return err
-	}
+// serveOperator lets run serve the operator's commands.
+func (c *core) serveOperator(self admin.Server, at []door.Door, log *slog.Logger) {
 	h := admin.Handler(c.service, c.db, self)
 	if c.others != nil {
 		c.others.Admin = func(w http.ResponseWriter, r *http.Request, by through.Claim) {
 			h.ServeHTTP(w, admin.WithUser(r, by.Caller+" at "+by.Node))
 		}
 	}
-	srv := operatorServer(h, log)
-	for _, l := range sockets {
+	for _, d := range at {
 		c.beside = append(c.beside, func(ctx context.Context) error {
-			stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
-			defer stop()
-			if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := door.Run(ctx, d, h, func() {}); err != nil {
 				log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
 			}
 			return nil
 		})
 	}
-	return nil
 }
 
-// operatorServer serves h at admin sockets.
-func operatorServer(h http.Handler, log *slog.Logger) *http.Server {
+// operatorServer is how the admin sockets are served.
+func operatorServer(log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           h,
 		ConnContext:       admin.WithPeer,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -265,9 +255,8 @@ func listenKnown(ctx context.Context, path string) (net.Listener, error) {
 	return admin.ListenShared(ctx, path)
 }
 
-// serveMetrics lets run serve the metrics on l.
-func (c *core) serveMetrics(l net.Listener, log *slog.Logger) {
-	log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
+// serveMetrics lets run serve the metrics at d.
+func (c *core) serveMetrics(d door.Door, log *slog.Logger) {
 	m := metrics.New(c.hub, c.service, c.db, log)
-	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, l) })
+	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, d) })
 }

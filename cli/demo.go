@@ -24,6 +24,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/local"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -94,12 +95,14 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	}
 	network := local.NewNetwork()
 	bots := []platforms.Bot{local.NewLoopback(network, quiet)}
-	var pages net.Listener
+	var pages door.Door
 	if !once {
 		cfg.Web.Listen = "127.0.0.1:0"
-		if pages, err = listenWeb(cfg); err != nil {
+		pagesAt, err := listenWeb(cfg)
+		if err != nil {
 			return errors.Join(err, l.Close())
 		}
+		pages = door.Strangers(pagesAt, nil, nil, quiet)
 		defer func() { _ = pages.Close() }() // closed already when it was served
 		bots = append(bots, local.NewWeb(local.NewRooms(), quiet))
 	}
@@ -108,16 +111,14 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 		return errors.Join(err, l.Close())
 	}
 	if pages != nil {
-		if err := core.serveWeb(cfg, pages, v, quiet); err != nil {
-			return errors.Join(err, l.Close())
-		}
+		core.serveWeb(cfg, pages, nil, v, quiet)
 	}
 
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel(nil) // before the wait
 	wg.Go(func() {
-		if err := core.run(ctx, hurry, l); err != nil {
+		if err := core.run(ctx, hurry, door.Strangers(l, nil, nil, quiet)); err != nil {
 			cancel(err)
 		}
 	})

@@ -48,6 +48,9 @@ Exits with 0 when nothing is wrong, with 1 when something is, and with 2 when th
 
 func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 	cfg, faults := config.Glimpse(a.source())
+	if cfg != nil && len(faults) == 0 && len(cfg.Shards) > 0 {
+		return cfg.WhichShard()
+	}
 	if cfg != nil && os.Geteuid() == 0 { // others are refused by what they may not read
 		if err := ownData(cfg); err != nil {
 			return err

@@ -22,6 +22,7 @@ type where struct {
 	env        []string // as from os.Environ
 	configPath string   // --config; empty: search
 	dataDir    string   // --data-dir; empty: as the configuration says
+	shard      string   // --shard; empty: there is one only
 }
 
 // getenv is the variable of the environment that this run has.
@@ -46,11 +47,11 @@ type found struct {
 // else of the user and of the system. A server listens on the first; it is empty for a user without such a folder. The
 // user's folder that is another's, as su leaves it behind, is not taken: root would ask whatever server that user runs.
 func (w where) knownSockets() []string {
-	const name = "admin.sock"
+	name := cmp.Or(w.shard, "admin") + ".sock"
 	if own, _, _ := strings.Cut(w.getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(own) {
 		return []string{filepath.Join(own, name)}
 	}
-	const system = "/run/hermes-connector/" + name
+	system := "/run/hermes-connector/" + name
 	if user := w.getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(user) && files.Anothers(user) == "" {
 		return []string{filepath.Join(user, "hermes-connector", name), system}
 	}
@@ -72,6 +73,9 @@ func (a *app) find(ctx context.Context) (found, error) {
 // find looks for the running server: at the socket in the command's own data folder first, else at those that are known.
 func (w where) find(ctx context.Context) (f found, err error) {
 	cfg, faults := config.Glimpse(w.source())
+	if cfg != nil && len(cfg.Shards) > 0 {
+		return f, cfg.WhichShard()
+	}
 	var denied error // why this user may not use the data folder; as one of a service's group they may use its known socket
 	asked := target{file: abs(config.File(w.source())), decided: w.configGiven()}
 	if cfg != nil {
@@ -105,7 +109,11 @@ func (w where) find(ctx context.Context) (f found, err error) {
 	if o.server.Config == "" || o.server.Config != asked.file {
 		f.note = terminal.Sprintf("the server with the data folder %s answers", o.server.DataDir)
 	}
-	theirs, fault := config.Load(config.Source{Path: o.server.Config, Found: o.server.Config != asked.file, DataDir: o.server.DataDir, Env: w.env, Networks: configurable()})
+	dataDir := o.server.DataDir
+	if w.shard != "" { // it lies in the node's
+		dataDir = ""
+	}
+	theirs, fault := config.Load(config.Source{Path: o.server.Config, Found: o.server.Config != asked.file, DataDir: dataDir, Env: w.env, Networks: configurable(), Shard: w.shard})
 	if f.cfg = theirs; fault != nil {
 		f.cfg = nil
 	}

@@ -80,9 +80,9 @@ func TestHangupDuringTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { s.hangup(ctx); close(done) }()
-	s.reloader.Store(&reloader{log: slog.New(slog.DiscardHandler), load: func() (*config.Config, error) {
+	s.serve(&core{reload: func(context.Context, string) (manage.Reloaded, error) {
 		reloads++
-		return nil, errors.New("a fault")
+		return manage.Reloaded{}, errors.New("a fault")
 	}})
 	close(s.began)
 	<-done

@@ -27,6 +27,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/metrics"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -102,11 +104,11 @@ func (h *house) start() {
 	h.db, h.door, h.metrics = db, newPipes(), newPipes()
 	h.core, err = newCore(cfg, db, v, bots, cfg.Guard("192.0.2.1:8080"), log, "192.0.2.1:8080", nil)
 	h.must(err)
-	h.core.serveMetrics(h.metrics, log)
+	h.core.serveMetrics(metrics.Door(h.metrics, log), log)
 	ctx, cancel := context.WithCancel(h.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := h.core.run(ctx, ctx, h.door); err != nil {
+		if err := h.core.run(ctx, ctx, door.Strangers(h.door, nil, nil, log)); err != nil {
 			h.t.Errorf("run: %v", err)
 		}
 	})

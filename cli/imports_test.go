@@ -88,6 +88,7 @@ var mayImport = map[string]string{
 	"relay/media":          "relay relay/count relay/fair relay/filename platforms store store/files store/media",
 	"relay/server/limits":  "",
 	"relay/server/routes":  "relay relay/server/limits",
+	"relay/server/door":    "relay/server/limits relay/server/routes",
 	"relay/server/through": "relay/server/limits relay/server/routes",
 	"relay/guard":          "",
 	"relay/transfer":       "relay relay/count relay/server/routes relay/fair relay/filename relay/guard relay/server/limits relay/media relay/sniff relay/token",
@@ -99,10 +100,10 @@ var mayImport = map[string]string{
 	"relay/agents":         "relay relay/count relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
 	"relay/ops":            "relay/manage store/audit",                                                                                                            // a table
 	"relay/api":            "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
-	"relay/metrics":        "relay/count relay/server/limits relay/manage platforms store",
+	"relay/metrics":        "relay/count relay/server/door relay/server/limits relay/manage platforms store",
 	"store/restore":        "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others
 	"store/backup":         "store store/files relay/count",
-	"relay/server":         "platforms relay/count relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
+	"relay/server":         "platforms relay/count relay/server/door relay/server/routes relay/delivery relay/hub relay/server/limits relay/session relay/token store/files", // certificates
 	"cli/config":           "relay relay/identity relay/guard relay/notify platforms store/backup store/files vault cli/netaddr",
 	"cli":                  "relay relay/* relay/server/* platforms platforms/* store store/* vault cli/* cli/mcp/spool cli/web/*",
 	"cli/words":            "platforms relay relay/finding relay/gate relay/manage relay/ops relay/outbound relay/token store store/outbox store/history",
@@ -115,7 +116,7 @@ var mayImport = map[string]string{
 	"cli/qr":               "",
 	"cli/web/page":         "relay relay/finding relay/login store/audit",
 	"cli/web/status":       "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
-	"cli/web":              "relay relay/server/routes relay/server/limits relay/login store/files cli/web/page cli/web/* cli/netaddr",
+	"cli/web":              "relay relay/server/door relay/server/routes relay/server/limits relay/login store/files cli/web/page cli/web/* cli/netaddr",
 	"cli/service":          "", // the unit, and where it is
 	".":                    "cli",
 	"cli/web/chat":         "cli/words cli/web/page platforms/local platforms/markdown relay relay/finding relay/manage store/audit",

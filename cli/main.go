@@ -120,6 +120,7 @@ func newRoot(a *app) *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
 	root.PersistentFlags().StringVar(&a.dataDir, "data-dir", "", "`folder` of the database and of the server's socket, in place of data_dir in the configuration")
+	root.PersistentFlags().StringVar(&a.shard, "shard", "", "the `shard` that is meant, of several in the configuration")
 	section := func(title string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
 		for _, c := range commands {

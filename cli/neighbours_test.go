@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -169,7 +170,7 @@ func (w *street) live(ctx context.Context, living *sync.WaitGroup) {
 	closed := make(chan struct{})
 	living.Go(func() {
 		defer close(closed)
-		if err := w.core.run(ctx, ctx, w.door); err != nil {
+		if err := w.core.run(ctx, ctx, door.Strangers(w.door, nil, nil, slog.New(slog.DiscardHandler))); err != nil {
 			w.t.Errorf("run: %v", err)
 		}
 	})

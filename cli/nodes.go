@@ -33,7 +33,15 @@ func newClusterCmd(a *app) *cobra.Command {
 again, and nothing is lost, as when the server restarts.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.asNode(cmd.Context(), handoverTime, func(ctx context.Context, n *cluster.Node) error {
+			cfg, err := a.config()
+			if err != nil {
+				return err
+			}
+			one := slices.IndexFunc(cfg.Led(), func(s config.Shard) bool { return s.Config.Shard == args[0] })
+			if one < 0 {
+				return fmt.Errorf("there is no shard %q here", args[0])
+			}
+			return a.asNode(cmd.Context(), cfg.Led()[one].Config, handoverTime, func(ctx context.Context, n *cluster.Node) error {
 				if err := n.Move(ctx, args[0], args[1]); err != nil {
 					return err
 				}
@@ -49,13 +57,11 @@ again, and nothing is lost, as when the server restarts.`,
 do this before you update or restart its machine.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.asNode(cmd.Context(), handoverTime, func(ctx context.Context, n *cluster.Node) error {
-				if err := n.Drain(ctx, args[0]); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(a.stdout, "✓ %s leads nothing now, until its server is started again\n", args[0])
+			if err := a.asNodes(cmd.Context(), handoverTime, func(ctx context.Context, n *cluster.Node, _ []config.Shard) error { return n.Drain(ctx, args[0]) }); err != nil {
 				return err
-			})
+			}
+			_, err := fmt.Fprintf(a.stdout, "✓ %s leads nothing now, until its server is started again\n", args[0])
+			return err
 		},
 	}
 	check := &cobra.Command{
@@ -68,30 +74,30 @@ open. It changes nothing, and takes as long as reading all of it. Exits with 1 i
 	}
 	asJSON := jsonFlag(check)
 	check.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.asNode(cmd.Context(), checkTime, func(ctx context.Context, n *cluster.Node) error {
-			cfg, err := a.config()
-			if err != nil {
-				return err
+		wrong := false
+		err := a.asNodes(cmd.Context(), checkTime, func(ctx context.Context, n *cluster.Node, shards []config.Shard) error {
+			for _, s := range shards {
+				got, err := n.Check(ctx, clusterShard(s.Config, s.Weight, a.warnings()))
+				if err == nil {
+					err = a.print(*asJSON, got, func(w io.Writer) { tellChecked(w, s.Config, got) })
+				}
+				if err != nil {
+					return err
+				}
+				wrong = wrong || len(got.Wrong) > 0
 			}
-			got, err := n.Check(ctx, cluster.Shard{Name: shardName, Path: cfg.Database(), File: storeOptions(cfg, true, a.warnings()).File()})
-			if err == nil {
-				err = a.print(*asJSON, got, func(w io.Writer) { tellChecked(w, got) })
-			}
-			if err == nil && len(got.Wrong) > 0 {
-				err = errFinding
-			}
-			return err
+			return nil
 		})
+		if err == nil && wrong {
+			err = errFinding
+		}
+		return err
 	}
 	return group("cluster", "Say which machine of a cluster leads, and check what they share", move, drain, check)
 }
 
-// asNode calls do with what reaches the engine of the configured cluster, without being one of its nodes.
-func (a *app) asNode(ctx context.Context, within time.Duration, do func(context.Context, *cluster.Node) error) error {
-	cfg, err := a.config()
-	if err != nil {
-		return err
-	}
+// asNode calls do with what reaches the engine of cfg's shard, without being one of its nodes.
+func (a *app) asNode(ctx context.Context, cfg *config.Config, within time.Duration, do func(context.Context, *cluster.Node) error) error {
 	if !cfg.Cluster.On() {
 		return errors.New("this machine belongs to no cluster: see hermes-connector help cluster")
 	}
@@ -105,7 +111,25 @@ func (a *app) asNode(ctx context.Context, within time.Duration, do func(context.
 	return do(ctx, n)
 }
 
-func tellChecked(w io.Writer, c cluster.Checked) {
+// asNodes is asNode for each of the engines, with the shards that have their log there.
+func (a *app) asNodes(ctx context.Context, within time.Duration, do func(context.Context, *cluster.Node, []config.Shard) error) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	for _, shards := range engines(cfg) {
+		err := a.asNode(ctx, shards[0].Config, within, func(ctx context.Context, n *cluster.Node) error { return do(ctx, n, shards) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tellChecked(w io.Writer, cfg *config.Config, c cluster.Checked) {
+	if cfg.Prefix != "" {
+		_, _ = fmt.Fprintf(w, "%s:\n", cfg.Shard)
+	}
 	for _, wrong := range c.Wrong {
 		_, _ = fmt.Fprintf(w, "✗ %s\n", terminal.Plain(wrong))
 	}
@@ -118,16 +142,39 @@ func tellChecked(w io.Writer, c cluster.Checked) {
 	}
 }
 
-// overview is what the engine of the configured cluster says.
+// overview is what the engine of cfg's shard says.
 func (a *app) overview(ctx context.Context, cfg *config.Config) (o cluster.Overview, err error) {
-	n, err := cluster.Join(clusterOptions(cfg, a.warnings()))
-	if err != nil {
-		return o, err
+	err = a.asNode(ctx, cfg, 3*time.Second, func(ctx context.Context, n *cluster.Node) (err error) {
+		o, err = n.Overview(ctx)
+		return err
+	})
+	return o, err
+}
+
+// shardsStatus shows who leads which of several shards.
+func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool) error {
+	var all []cluster.Overview
+	led := true
+	for _, shards := range engines(cfg) {
+		o, err := a.overview(ctx, shards[0].Config)
+		if err != nil {
+			return fmt.Errorf("PostgreSQL cannot be asked: %w", err)
+		}
+		for _, s := range shards {
+			led = led && slices.ContainsFunc(o.Shards, func(is cluster.ShardState) bool { return is.Name == s.Config.Shard && is.Leader != "" })
+		}
+		all = append(all, o)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	defer n.Close(ctx)
-	return n.Overview(ctx)
+	err := a.print(asJSON, all, func(w io.Writer) {
+		for _, o := range all {
+			nodesTable(w, o)
+		}
+		_, _ = fmt.Fprintln(w, "Bots, gateways and messages of one shard: hermes-connector status --shard NAME")
+	})
+	if err == nil && !led {
+		err = errFinding
+	}
+	return err
 }
 
 // nodesTable writes who there is, and who leads what since when and why.

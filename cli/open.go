@@ -34,7 +34,7 @@ func (w where) config() (*config.Config, error) {
 
 // source is where this run has its configuration from.
 func (w where) source() config.Source {
-	return config.Source{Path: w.configPath, DataDir: w.dataDir, Env: w.env, Networks: configurable()}
+	return config.Source{Path: w.configPath, DataDir: w.dataDir, Env: w.env, Networks: configurable(), Shard: w.shard}
 }
 
 // openStore opens the database and the vault in it, and makes them at the first start. A server

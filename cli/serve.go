@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -52,9 +50,11 @@ type serving struct {
 	manager service.Manager
 	level   slog.LevelVar
 
-	began    chan struct{} // closed when the server serves for the first time: there is nothing to reload before
-	begins   sync.Once
-	reloader atomic.Pointer[reloader] // nil: another node leads
+	began  chan struct{} // closed when the server serves for the first time: there is nothing to reload before
+	begins sync.Once
+
+	mu    sync.Mutex
+	cores []*core // those that serve
 }
 
 // served reports whether the server ever served.
@@ -71,11 +71,26 @@ func (s *serving) served() bool {
 func (s *serving) hangup(ctx context.Context) {
 	select {
 	case <-s.began:
-		if r := s.reloader.Load(); r != nil {
-			_, _ = r.reload(ctx, "SIGHUP")
+		for _, c := range s.serve() {
+			_, _ = c.reload(ctx, "SIGHUP")
 		}
 	case <-ctx.Done():
 	}
+}
+
+// serve has those among the cores that serve, and says which do. What it returns is nobody else's.
+func (s *serving) serve(more ...*core) []*core {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cores = append(s.cores, more...)
+	return slices.Clone(s.cores)
+}
+
+// ended takes c from those that serve.
+func (s *serving) ended(c *core) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cores = slices.DeleteFunc(s.cores, func(one *core) bool { return one == c })
 }
 
 // run runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
@@ -88,11 +103,18 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	if cfg.Cluster.On() {
 		return s.runNode(ctx, hurry, cfg, log)
 	}
-	return s.lead(ctx, hurry, cfg, nil, log)
+	return s.lead(ctx, hurry, cfg, func() (*doors, error) {
+		d, err := s.openDoors(cfg, log)
+		if err == nil {
+			d.operator, err = s.app.operatorDoors(ctx, cfg, log)
+		}
+		return d, err
+	}, nil, log)
 }
 
-// lead serves what this process leads until ctx ends.
-func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, member *membership, log *slog.Logger) (err error) {
+// lead serves cfg's shard, which is reached at the doors that open opens, until ctx ends. member is nil if this process is
+// alone.
+func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func() (*doors, error), member *membership, log *slog.Logger) (err error) {
 	db, v, err := openStore(ctx, cfg, true, member.log(), log)
 	if err != nil {
 		return err
@@ -102,40 +124,18 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, member *m
 		if err := member.keepVault(ctx, db); err != nil {
 			return err
 		}
-		if err := member.stopWaiting(); err != nil {
-			return err
-		}
 	}
-
-	l, err := netaddr.Listen(cfg.Listen)
+	d, err := open()
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
-	defer func() { _ = l.Close() }() // closed already when it was served
-	var metrics net.Listener         // nil: none are wanted
-	addr := netaddr.Bound(cfg.Listen, l)
-	listeners := []string{addr}
-	if cfg.MetricsListen != "" {
-		if metrics, err = netaddr.Listen(cfg.MetricsListen); err != nil {
-			return fmt.Errorf("listen for metrics: %w", err)
-		}
-		defer func() { _ = metrics.Close() }() // as l
-		listeners = append(listeners, metrics.Addr().String())
-	}
-	var pages net.Listener // nil: none are wanted
-	if cfg.Web.Listen != "" {
-		if pages, err = listenWeb(cfg); err != nil {
-			return err
-		}
-		defer func() { _ = pages.Close() }() // as l
-		listeners = append(listeners, pages.Addr().String())
-	}
-	g := cfg.Guard(listeners...)
+	defer d.close() // closed already when they were served
+	g := cfg.Guard(d.own...)
 	bots, err := openBots(cfg, g, log)
 	if err != nil {
 		return err
 	}
-	core, err := newCore(cfg, db, v, bots, g, log, addr, member)
+	core, err := newCore(cfg, db, v, bots, g, log, d.addr, member)
 	if err != nil {
 		return err
 	}
@@ -145,35 +145,56 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, member *m
 	}
 	r := newReloader(cfg, bots, core, g, log)
 	r.stopping = ctx.Done()
-	r.load, r.level, r.manager = s.app.config, &s.level, s.manager
-	core.reload = r.reload
-	if metrics != nil {
-		core.serveMetrics(metrics, log)
+	r.load, r.level, r.manager = s.loads(cfg), &s.level, s.manager
+	core.reload, core.tls = r.reload, d.tls
+	if d.metrics != nil {
+		core.serveMetrics(d.metrics, log)
 	}
-	if pages != nil {
-		if err := core.serveWeb(cfg, pages, v, log); err != nil {
+	if d.pages != nil {
+		core.serveWeb(cfg, d.pages, d.pagesTLS, v, log)
+	}
+	if d.renew != nil {
+		core.beside = append(core.beside, d.renew)
+	}
+	core.serveOperator(admin.Server{DataDir: cfg.DataDir, Config: s.app.file(cfg)}, d.operator, log)
+	if member == nil {
+		if err := s.sayListening(cfg, d.addr); err != nil {
 			return err
 		}
-	}
-	self := admin.Server{DataDir: cfg.DataDir, Config: s.app.file(cfg)}
-	if err := core.openOperator(ctx, self, cfg.Socket(), s.app.knownSockets()[0], log); err != nil {
-		return err
-	}
-	for _, at := range netaddr.Dialable(addr) { // the first line is for scripts: that address can be dialled from here
-		if _, err := fmt.Fprintf(s.app.stdout, "listening on %s://%s\n", cfg.Scheme(), at); err != nil {
-			return fmt.Errorf("stdout: %w", err)
-		}
+		core.beside = append(core.beside, func(ctx context.Context) error {
+			s.manager.Watch(ctx, s.alive)
+			return nil
+		})
 	}
 	if s.app.makes == nil { // setup gives the advice itself
 		advise(ctx, cfg, db, log)
 	}
 	debug.FreeOSMemory() // what only the start needed would otherwise stay with an idle process
-	s.reloader.Store(r)
-	defer s.reloader.Store(nil)
+	s.serve(core)
+	defer s.ended(core)
 	s.begins.Do(func() { close(s.began) })
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()
-	core.beside = append(core.beside, s.announce(ctx, core), s.watch(core))
-	return core.run(ctx, hurry, l)
+	core.beside = append(core.beside, s.announce(ctx, core))
+	return core.run(ctx, hurry, d.listen)
+}
+
+// loads is what reads the configuration of cfg's shard anew.
+func (s *serving) loads(cfg *config.Config) func() (*config.Config, error) {
+	w := s.app.where
+	if cfg.Prefix != "" {
+		w.shard = cfg.Shard
+	}
+	return w.config
+}
+
+// sayListening is the first line on stdout, for scripts: that address can be dialled from here.
+func (s *serving) sayListening(cfg *config.Config, addr string) error {
+	for _, at := range netaddr.Dialable(addr) {
+		if _, err := fmt.Fprintf(s.app.stdout, "listening on %s://%s\n", cfg.Scheme(), at); err != nil {
+			return fmt.Errorf("stdout: %w", err)
+		}
+	}
+	return nil
 }
 
 // logStopped says that a server has ended, and why.

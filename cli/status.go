@@ -28,6 +28,9 @@ func newStatusCmd(a *app) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		var nodes *cluster.Overview
 		cfg, unread := a.config()
+		if unread == nil && len(cfg.Shards) > 0 {
+			return a.shardsStatus(cmd.Context(), cfg, *c.asJSON)
+		}
 		if unread == nil && cfg.Cluster.On() && !*all {
 			seen, err := a.overview(cmd.Context(), cfg)
 			if err == nil {

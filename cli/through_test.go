@@ -38,7 +38,8 @@ type door struct {
 	said   strings.Builder
 }
 
-func newDoor(t *testing.T, root, name, dsn string, secret []byte) *door {
+// newDoor makes a node, with these shards if there are several.
+func newDoor(t *testing.T, root, name, dsn string, secret []byte, shards ...string) *door {
 	port, release, err := platformtest.HoldPort()
 	if err != nil {
 		t.Fatal(err)
@@ -48,13 +49,21 @@ func newDoor(t *testing.T, root, name, dsn string, secret []byte) *door {
 	if err := os.Mkdir(d.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for file, text := range map[string]string{
+	const bots = "[backup]\nnightly = false\n[[bots]]\nplatform = \"webhook\"\nname = \"door\"\nsecret_file = \"secret\"\n"
+	texts := map[string]string{
 		"dsn":    dsn,
 		"secret": "whsec_" + base64.StdEncoding.EncodeToString(secret),
-		"connector.toml": fmt.Sprintf("listen = %q\ndata_dir = \"data\"\n[vault]\nkey_file = \"../vault.key\"\n[backup]\nnightly = false\n"+
-			"[cluster]\ndsn_file = \"dsn\"\nnode = %q\nlease = \"5s\"\nadvertise = \"http://%[1]s\"\n"+
-			"[[bots]]\nplatform = \"webhook\"\nname = \"door\"\nsecret_file = \"secret\"\n", d.addr, name),
-	} {
+		"connector.toml": fmt.Sprintf("listen = %q\ndata_dir = \"data\"\n[vault]\nkey_file = \"../vault.key\"\n"+
+			"[cluster]\ndsn_file = \"dsn\"\nnode = %q\nlease = \"5s\"\nadvertise = \"http://%[1]s\"\n", d.addr, name),
+	}
+	for _, shard := range shards {
+		texts["connector.toml"] += fmt.Sprintf("[[shard]]\nname = %q\nconfig = \"%[1]s.toml\"\n", shard)
+		texts[shard+".toml"] = bots
+	}
+	if len(shards) == 0 {
+		texts["connector.toml"] += bots
+	}
+	for file, text := range texts {
 		if err := os.WriteFile(filepath.Join(d.dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -118,13 +127,13 @@ func (d *door) says(args ...string) []byte {
 	return out
 }
 
-// rings calls the bot at the node, and reports whether the call was accepted.
-func (d *door) rings(id, text string) bool {
+// rings calls the bot at the node, below a prefix, and reports whether the call was accepted.
+func (d *door) rings(prefix, id, text string) bool {
 	d.t.Helper()
 	body, now := fmt.Sprintf(`{"text":%q}`, text), strconv.FormatInt(time.Now().Unix(), 10)
 	mac := hmac.New(sha256.New, d.secret)
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, now, body)
-	r, err := http.NewRequest(http.MethodPost, "http://"+d.addr+"/webhooks/webhook/door", strings.NewReader(body))
+	r, err := http.NewRequest(http.MethodPost, "http://"+d.addr+prefix+"/webhooks/webhook/door", strings.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -140,6 +149,57 @@ func (d *door) rings(id, text string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
+// hosts has a gateway dial the node for a shard (empty: there is one only), linked to its bot. What it returns waits until
+// the gateway hears a text that begins as prefix says and ends with want.
+func (d *door) hosts(shard string) (hears func(want string)) {
+	d.t.Helper()
+	var flags []string
+	prefix := ""
+	if shard != "" {
+		flags, prefix = []string{"--shard", shard}, "/s/"+shard
+	}
+	var cred struct {
+		GatewayID, Secret string
+	}
+	if err := json.Unmarshal(d.says(append(flags, "enroll", "home", "--json")...), &cred); err != nil {
+		d.t.Fatal(err)
+	}
+	d.says(append(flags, "link", "home", "--user", "webhook:door")...)
+	heard := make(chan string, 64)
+	g := &echo.Gateway{}
+	g.URL, g.ID, g.Secret, g.Pause = "ws://"+d.addr+prefix+"/relay", relay.GatewayID(cred.GatewayID), relay.NewSecret([]byte(cred.Secret)), 200*time.Millisecond
+	g.Identities = []relay.Bot{{Platform: "webhook", ID: "door"}}
+	g.Observe = func(_ bool, f wire.Frame) {
+		if in, ok := f.(wire.Inbound); ok {
+			heard <- in.Event.Text
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	d.t.Cleanup(func() { cancel(); wg.Wait() })
+	wg.Go(func() {
+		if err := g.Run(ctx); err != nil {
+			d.t.Errorf("the gateway: %v", err)
+		}
+	})
+	return func(want string) { // what was heard before comes again if its acknowledgement was not stored
+		d.t.Helper()
+		for late := time.After(patience); ; {
+			select {
+			case got := <-heard:
+				if !strings.Contains(got, shard) {
+					d.t.Errorf("the gateway of shard %s hears %q", shard, got)
+				}
+				if strings.HasSuffix(got, want) {
+					return
+				}
+			case <-late:
+				d.t.Fatalf("it does not hear %q", want)
+			}
+		}
+	}
+}
+
 // TestAnyNodeAnswers: a gateway, a network and the operator know one node, which does not lead, and then does.
 func TestAnyNodeAnswers(t *testing.T) {
 	t.Parallel()
@@ -149,13 +209,7 @@ func TestAnyNodeAnswers(t *testing.T) {
 	first.starts()
 	second.starts()
 
-	var cred struct {
-		GatewayID, Secret string
-	}
-	if err := json.Unmarshal(second.says("enroll", "home", "--json"), &cred); err != nil {
-		t.Fatal(err)
-	}
-	second.says("link", "home", "--user", "webhook:door")
+	hears := second.hosts("")
 	for _, args := range [][]string{{"explain"}, {"doctor"}, {"status"}} {
 		_ = second.command(args...).Run() // whose status says that the gateway was never there
 	}
@@ -164,40 +218,46 @@ func TestAnyNodeAnswers(t *testing.T) {
 		t.Errorf("who asked where:\n%s", list)
 	}
 
-	heard := make(chan string, 8)
-	g := &echo.Gateway{}
-	g.URL, g.ID, g.Secret, g.Pause = "ws://"+second.addr+"/relay", relay.GatewayID(cred.GatewayID), relay.NewSecret([]byte(cred.Secret)), 200*time.Millisecond
-	g.Identities = []relay.Bot{{Platform: "webhook", ID: "door"}}
-	g.Observe = func(_ bool, f wire.Frame) {
-		if in, ok := f.(wire.Inbound); ok {
-			heard <- in.Event.Text
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() {
-		if err := g.Run(ctx); err != nil {
-			t.Errorf("the gateway: %v", err)
-		}
-	})
-	hears := func(want string) { // what was heard before comes again if its acknowledgement was not stored
-		t.Helper()
-		for late := time.After(patience); ; {
-			select {
-			case got := <-heard:
-				if strings.HasSuffix(got, want) {
-					return
-				}
-			case <-late:
-				t.Fatalf("it does not hear %q", want)
-			}
-		}
-	}
-	second.until("answer to a call", func() bool { return second.rings("msg_1", "one") })
+	second.until("answer to a call", func() bool { return second.rings("", "msg_1", "one") })
 	hears("one")
 	_ = first.cmd.Process.Signal(syscall.SIGKILL)
-	second.until("answer to a call", func() bool { return second.rings("msg_2", "two") })
+	second.until("answer to a call", func() bool { return second.rings("", "msg_2", "two") })
 	hears("two")
+}
+
+// TestShards: two shards have bots, people and gateways of the same names, and nothing of each other's; a node leads both
+// when the other one is gone.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	pg, root, secret := postgres.Start(t, ""), t.TempDir(), make([]byte, 32)
+	_, _ = rand.Read(secret)
+	shards := []string{"team-a", "team-b"}
+	first, second := newDoor(t, root, "first", pg.DSN(pg.Port), secret, shards...), newDoor(t, root, "second", pg.DSN(pg.Port), secret, shards...)
+	first.starts()
+	second.starts()
+	second.says("cluster", "move", "team-a", "first")
+	second.says("cluster", "move", "team-b", "second")
+	hears := make(map[string]func(string))
+	for _, shard := range shards {
+		hears[shard] = second.hosts(shard)
+	}
+	said := 0
+	all := func() {
+		t.Helper()
+		for _, shard := range shards {
+			said++
+			id := fmt.Sprint("msg_", said)
+			second.until("answer to a call", func() bool { return second.rings("/s/"+shard, id, shard+" "+id) })
+			hears[shard](id)
+		}
+	}
+	all()
+	if res, err := http.Get("http://" + second.addr + "/s/team-c/readyz"); err != nil || res.StatusCode != http.StatusNotFound {
+		t.Errorf("a shard that there is not: %v, %v", res, err)
+	}
+	if out, err := second.command("gateway", "list").CombinedOutput(); err == nil || !strings.Contains(string(out), "team-a, team-b") {
+		t.Errorf("a command that names no shard: %v\n%s", err, out)
+	}
+	_ = first.cmd.Process.Signal(syscall.SIGKILL)
+	all()
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 	"github.com/hermes-connector/hermes-connector/relay/server"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -141,14 +142,9 @@ func webTLS(cfg *config.Config, listener *tls.Config, log *slog.Logger) (pages *
 	}, err
 }
 
-// serveWeb lets run serve the web pages on l.
-func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) error {
-	pages, renew, err := webTLS(cfg, c.tls, log)
-	if err != nil {
-		return err
-	}
-	c.pages = pages
-	c.beside = append(c.beside, renew)
+// serveWeb lets run serve the web pages at d, where certificates are shown.
+func (c *core) serveWeb(cfg *config.Config, d door.Door, certificates *tls.Config, v *vault.Vault, log *slog.Logger) {
+	c.pages = certificates
 	about := []any{"url", webURL(cfg), "login", "run hermes-connector web"}
 	if f := webFingerprint(cfg); f != "" {
 		about = append(about, "certificate_sha256", f)
@@ -160,14 +156,13 @@ func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log 
 	}
 	look := status.New(status.Options{Service: c.service, Machine: c.machine, Labels: labels})
 	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
-		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: pages, Login: cfg.Web.Login, TrustHeader: cfg.Web.TrustHeader,
+		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: certificates, Login: cfg.Web.Login, TrustHeader: cfg.Web.TrustHeader,
 		Refused: func() { c.count(count.CallerRefused) }, Ignored: func() { c.count(count.HeaderIgnored) },
 	}, append(c.chatSection(), look)...)
 	if c.others != nil {
 		c.others.Pages = site
 	}
-	c.beside = append(c.beside, look.Run, func(ctx context.Context) error { return site.Run(ctx, l) })
-	return nil
+	c.beside = append(c.beside, look.Run, func(ctx context.Context) error { return site.Run(ctx, d) })
 }
 
 // machine is what the connector stands on, for the status page.

@@ -93,3 +93,7 @@ type File struct {
 	// Name has an extension that fits the bytes, no path and no control characters, and at most 255 characters.
 	Name string
 }
+
+// ShardQuery is what names the shard in the query of a file's address, where a listener has several: gateways send their
+// credential to paths that begin with MediaPath only.
+const ShardQuery = "s"

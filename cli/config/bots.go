@@ -17,7 +17,7 @@ import (
 )
 
 // bots judges the [[bots]] tables, completed by the environment.
-func (l *loader) bots(raws []*rawBot) {
+func (l *loader) bots(raws []*rawTable) {
 	count := make(map[relay.PlatformID]int)
 	opened := make(map[relay.Bot]Place)
 	for _, raw := range raws {
@@ -29,12 +29,15 @@ func (l *loader) bots(raws []*rawBot) {
 		if network.Name == "" {
 			continue
 		}
-		if count[network.Name] == 1 {
+		if count[network.Name] == 1 && l.node == nil {
 			override(network, values, l.envValues(network))
 		}
 		l.bot(network, values, raw.at, opened)
 	}
 	for _, network := range l.networks {
+		if l.node != nil { // the variables are the node's
+			break
+		}
 		env := l.envValues(network)
 		names := slices.Sorted(maps.Keys(env))
 		switch {
@@ -48,7 +51,7 @@ func (l *loader) bots(raws []*rawBot) {
 }
 
 // networkOf is the network a table names; its name is empty when the network is none of ours.
-func (l *loader) networkOf(raw *rawBot) platforms.Network {
+func (l *loader) networkOf(raw *rawTable) platforms.Network {
 	for _, it := range raw.items {
 		for _, k := range l.networks {
 			if it.path[len(it.path)-1] == "platform" && it.kind == text && it.text == string(k.Name) {
@@ -60,7 +63,7 @@ func (l *loader) networkOf(raw *rawBot) platforms.Network {
 }
 
 // fileKeys judges the keys of one table of the network, which may be none of ours.
-func (l *loader) fileKeys(raw *rawBot, network platforms.Network) map[string]item {
+func (l *loader) fileKeys(raw *rawTable, network platforms.Network) map[string]item {
 	common := append(keyNames(botKeys()), credentialKeys(network)...)
 	names := append(common, keyNames(network.Keys)...)
 	ours := strings.Join(l.networkNames(), ", ")

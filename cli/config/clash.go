@@ -13,6 +13,9 @@ import (
 
 // clashes refuses settings that are fine each for itself, and cannot hold together.
 func (l *loader) clashes() {
+	if l.node != nil { // they are the node's
+		return
+	}
 	listeners := []struct{ path, addr string }{{"listen", l.cfg.Listen}, {"metrics.listen", l.cfg.MetricsListen}, {"web.listen", l.cfg.Web.Listen}}
 	for n, later := range listeners {
 		for _, first := range listeners[:n] {
@@ -38,6 +41,8 @@ func (l *loader) web() {
 			continue
 		}
 		switch {
+		case l.node != nil && l.cfg.Web.URL == "":
+			l.faults.add(at, "does nothing without public_url under [web]: the pages of each shard have a name of their own")
 		case l.cfg.Web.Listen == "":
 			l.faults.add(at, "does nothing without listen under [web]")
 		case key == "public_url" && strings.Count(l.cfg.Web.URL, "/") > 2:
@@ -45,6 +50,9 @@ func (l *loader) web() {
 		case key == "trust_header" && len(l.cfg.TrustedProxies) == 0:
 			l.faults.add(at, "nobody's header is believed: name the proxy that writes it in trusted_proxies")
 		}
+	}
+	if l.node != nil && l.cfg.Web.URL == "" {
+		l.cfg.Web.Listen = ""
 	}
 }
 

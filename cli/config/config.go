@@ -57,6 +57,10 @@ type Config struct {
 	Vault          Vault
 	Cluster        Cluster
 	Log            Log
+	Shard          string // the shard's name, of which this is the configuration
+	Prefix         string // below which path of the listener it is reached: /s/NAME; empty: it has the listener alone
+	// Shards are those that this file names: it has no bots then, and is no shard itself.
+	Shards []Shard
 	// DataDirGiven: somebody wrote DataDir, or gave it as a flag; otherwise it is the default.
 	DataDirGiven bool
 
@@ -184,7 +188,11 @@ func (c *Config) OwnWebCertificate() bool {
 
 // WebCertificate are the files of that certificate and its key.
 func (c *Config) WebCertificate() TLS {
-	return TLS{CertFile: filepath.Join(c.DataDir, "web.crt"), KeyFile: filepath.Join(c.DataDir, "web.key")}
+	dir := c.DataDir
+	if c.Prefix != "" { // the listener is the node's
+		dir = filepath.Dir(filepath.Dir(dir))
+	}
+	return TLS{CertFile: filepath.Join(dir, "web.crt"), KeyFile: filepath.Join(dir, "web.key")}
 }
 
 // Key opens the vault.
@@ -221,7 +229,7 @@ func (c *Config) URL(addr string) string {
 	if netaddr.Everywhere(host) {
 		host = "127.0.0.1"
 	}
-	return c.Scheme() + "://" + net.JoinHostPort(host, port)
+	return c.Scheme() + "://" + net.JoinHostPort(host, port) + c.Prefix
 }
 
 // Scheme is what the listener speaks: http or https.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,13 +71,20 @@ func (f Faults) err() error {
 	if len(f) == 0 {
 		return nil
 	}
+	files := make(map[string]int) // in the order in which they were read
 	rank := func(one Fault) int {
-		if one.File == environment {
-			return math.MaxInt
+		if _, known := files[one.File]; !known {
+			files[one.File] = len(files)
 		}
-		return one.Line
+		return files[one.File]
 	}
-	sort.SliceStable(f, func(i, j int) bool { return rank(f[i]) < rank(f[j]) })
+	for _, one := range f {
+		rank(one)
+	}
+	files[environment] = math.MaxInt
+	sort.SliceStable(f, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(rank(f[i]), rank(f[j])), cmp.Compare(f[i].Line, f[j].Line)) < 0
+	})
 	return f
 }
 

@@ -54,6 +54,8 @@ type Source struct {
 	Env []string
 	// Networks are the platforms a bot may be of.
 	Networks []platforms.Network
+	// Shard is the one that is meant, of those in the file; empty: the file itself.
+	Shard string
 }
 
 // Load reads and judges the configuration. Its error is a Faults with everything that is wrong.
@@ -77,14 +79,33 @@ func Glimpse(src Source) (*Config, Faults) {
 	} else {
 		l.file = path
 	}
+	if !l.load(path, data, src) {
+		return nil, l.faults
+	}
+	if src.Shard == "" {
+		return &l.cfg, l.faults
+	}
+	for _, s := range l.cfg.Led() {
+		if s.Config.Shard == src.Shard {
+			return s.Config, l.faults
+		}
+	}
+	l.faults.add(Place{File: l.file}, "there is no shard %q: it has %s", src.Shard, l.cfg.shardNames())
+	return nil, l.faults
+}
+
+// load makes l.cfg of data, the text of the file at path. It reports false if there is nothing of use in it.
+func (l *loader) load(path string, data []byte, src Source) bool {
 	file := parser{file: l.file, faults: &l.faults, seen: make(map[string]Place)}
 	if path != "" && len(l.faults) == 0 {
 		l.cfg.File, l.folderOfFile = path, filepath.Dir(path)
 		if !file.parse(data) {
-			return nil, l.faults
+			return false
 		}
 	}
-	l.cfg.values = make(map[string]string)
+	if l.node != nil && slices.ContainsFunc(file.items, func(it item) bool { return len(it.path) == 2 && it.path[0] == "vault" }) {
+		l.cfg.Vault = Vault{} // it has its own
+	}
 	l.assign(file.items)
 	l.flag(src.DataDir)
 	l.defaults()
@@ -96,13 +117,16 @@ func Glimpse(src Source) (*Config, Faults) {
 	l.alone()
 	l.plainHTTP()
 	l.oneKeySource()
-	l.bots(file.bots)
-	l.unknownEnv()
-	if path != "" && l.cfg.File == "" || l.cfg.DataDir == "" { // it cannot be read, or says nothing of use
-		return nil, l.faults
+	l.shards(file.named(shardSection), src)
+	l.bots(file.named(botsSection))
+	if len(l.cfg.Shards) > 0 && len(l.cfg.Bots) > 0 {
+		l.faults.add(Place{File: l.file}, "bots belong in the files of the shards, since there are [[shard]] tables")
+	}
+	if l.node == nil {
+		l.unknownEnv()
 	}
 	l.cfg.places = l.places
-	return &l.cfg, l.faults
+	return path == "" || l.cfg.File != "" && l.cfg.DataDir != "" // else it cannot be read, or says nothing of use
 }
 
 // File is the path that Load would read; empty: there is no file.
@@ -128,13 +152,15 @@ type loader struct {
 	base string
 	// lent are variables the file names (token_env), which may have our prefix.
 	lent []string
+	// node is what all shards have in common, in a shard's loader.
+	node *Config
 }
 
 func newLoader(src Source) *loader {
 	l := &loader{
 		file: fileName, networks: src.Networks, pending: src.Pending, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
 	}
-	l.settings = l.declare()
+	l.settings, l.cfg.Shard, l.cfg.values = l.declare(), mainShard, make(map[string]string)
 	for _, kv := range src.Env {
 		if name, value, ok := strings.Cut(kv, "="); ok && value != "" {
 			l.env[name] = value
@@ -152,20 +178,9 @@ func (l *loader) read(src Source) (path string, data []byte) {
 		candidates = []string{fileName, home, systemFile}
 	}
 	for _, c := range candidates {
-		st, err := os.Stat(c)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && given == "":
+		data, err := regular(c, (given == "" || src.Found) && c != systemFile) // whoever may write there, root let in
+		if errors.Is(err, fs.ErrNotExist) && given == "" {
 			continue
-		case err != nil:
-		case !st.Mode().IsRegular():
-			err = errors.New("is no ordinary file")
-		case st.Size() > maxFile:
-			err = errors.New("is too large for a configuration")
-		case (given == "" || src.Found) && c != systemFile: // whoever may write there, root let in
-			err = notTaken(c)
-		}
-		if err == nil {
-			data, err = os.ReadFile(c)
 		}
 		l.file = c
 		if err != nil {
@@ -207,7 +222,7 @@ func (l *loader) assign(items []item) {
 	vaultReplaced := false
 	for _, s := range l.settings {
 		v, ok := l.env[s.env()]
-		if !ok {
+		if !ok || l.node != nil { // the variables are the node's
 			continue
 		}
 		if s.section == "vault" && !vaultReplaced { // one source replaces another, whichever key it has
@@ -226,6 +241,9 @@ func (l *loader) set(s setting, value string, at Place) {
 
 // flag sets data_dir as a flag gives it.
 func (l *loader) flag(dataDir string) {
+	if l.node != nil {
+		return
+	}
 	i := slices.IndexFunc(l.settings, func(s setting) bool { return s.path() == dataDirKey })
 	if dataDir != "" {
 		l.set(l.settings[i], dataDir, Place{File: "command line", Path: "--data-dir"})
@@ -243,13 +261,13 @@ func (l *loader) from(at Place) {
 
 func (l *loader) section(s item) {
 	switch known := len(s.path) == 1 && slices.Contains(sections(), s.path[0]); {
-	case isBots(s.path):
-		l.faults.add(s.at, "write [[bots]] with double brackets: one table per bot")
+	case isTables(s.path):
+		l.faults.add(s.at, "write [[%s]] with double brackets: one table per %s", s.path[0], strings.TrimSuffix(s.path[0], "s"))
 	case known && s.kind == unstable.ArrayTable:
 		l.faults.add(s.at, "write [%s] with single brackets", s.path[0])
 	case known || l.unknown[s.path[0]]:
 	default:
-		l.faults.add(s.at, "unknown section%s", hint(s.path[0], append(sections(), botsSection)))
+		l.faults.add(s.at, "unknown section%s", hint(s.path[0], append(sections(), manyTables...)))
 		l.unknown[s.path[0]] = true
 	}
 }
@@ -263,9 +281,11 @@ func (l *loader) unknownKey(it item) {
 		}
 	}
 	switch known := slices.Contains(sections(), head); {
-	case isBots(it.path):
-		l.faults.add(it.at, "write [[bots]]: one table per bot")
-	case head == botsSection: // the header was reported
+	case isTables(it.path):
+		l.faults.add(it.at, "write [[%s]]: one table per %s", head, strings.TrimSuffix(head, "s"))
+	case slices.Contains(manyTables, head): // the header was reported
+	case l.node != nil && slices.ContainsFunc(l.declare(), func(s setting) bool { return s.common() && s.path() == strings.Join(it.path, ".") }):
+		l.faults.add(it.at, "is the same for all shards: write it in %s", l.node.File)
 	case known && len(it.path) == 1:
 		l.faults.add(it.at, "is a section: write [%s]", head)
 	case head == "vault" && last == "passphrase":
@@ -273,7 +293,7 @@ func (l *loader) unknownKey(it item) {
 	case known || len(it.path) == 1:
 		l.faults.add(it.at, "unknown key%s", l.belongs(last, here))
 	case !l.unknown[head]:
-		l.faults.add(it.at, "unknown section %s%s", spell(head), hint(head, append(sections(), botsSection)))
+		l.faults.add(it.at, "unknown section %s%s", spell(head), hint(head, append(sections(), manyTables...)))
 		l.unknown[head] = true
 	}
 }
@@ -290,6 +310,14 @@ func (l *loader) defaults() {
 		if s.def != "" && (s.mode == "" || s.mode == l.cfg.Identity.Mode) {
 			fill(s.path(), s.set, s.def)
 		}
+	}
+	if l.node != nil {
+		if l.node.PublicURL != "" {
+			fill("public_url", into(&l.cfg.PublicURL, parsePublicURL), l.node.PublicURL+l.cfg.Prefix)
+		}
+		fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
+		l.closed()
+		return
 	}
 	fill(dataDirKey, func(dir string) error {
 		dir, _, _ = strings.Cut(dir, ":")

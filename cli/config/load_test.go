@@ -114,6 +114,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 		Backup:   Backup{Nightly: true, Keep: 3, Dir: filepath.Join(dir, ".local/share/hermes-connector/snapshots")},
 		Vault:    Vault{KeyFile: filepath.Join(dir, ".local/share/hermes-connector/vault.key")},
 		Cluster:  Cluster{Node: name, Lease: 10 * time.Second},
+		Shard:    "main",
 	}
 	if diff := cmp.Diff(want, got, comparers); diff != "" {
 		t.Errorf("Load() (-want +got):\n%s", diff)
@@ -260,6 +261,7 @@ lease = "20s"
 		Vault:   Vault{Passphrase: secret("open sesame")},
 		Cluster: Cluster{DSN: secret("open sesame"), Node: "pi1", Advertise: "https://10.0.0.5:8790", Lease: 20 * time.Second},
 		Log:     Log{Level: slog.LevelDebug, JSON: true},
+		Shard:   "main",
 	}
 	if diff := cmp.Diff(want, got, comparers); diff != "" {
 		t.Errorf("Load() (-want +got):\n%s", diff)

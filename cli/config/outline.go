@@ -14,7 +14,7 @@ type Line struct {
 	Text   string // the value, as a variable would spell it
 }
 
-// Outline is where everything stands in a file, the [[bots]] last, each with its header; nil for a file with a fault.
+// Outline is where everything stands in a file, [[bots]] and [[shard]] last, each with its header; nil for a file with a fault.
 func Outline(data []byte) (all []Line) {
 	var faults Faults
 	p := parser{faults: &faults, seen: make(map[string]Place)}
@@ -28,9 +28,9 @@ func Outline(data []byte) (all []Line) {
 	for _, it := range p.items {
 		add(it)
 	}
-	for _, b := range p.bots {
-		all = append(all, Line{botsSection, true, b.at.Line, ""})
-		for _, it := range b.items {
+	for _, t := range p.tables {
+		all = append(all, Line{t.name, true, t.at.Line, ""})
+		for _, it := range t.items {
 			add(it)
 		}
 	}

@@ -17,8 +17,9 @@ type item struct {
 	text string        // the value as a variable would spell it
 }
 
-// rawBot is one [[bots]] table.
-type rawBot struct {
+// rawTable is one of several tables with one name, such as [[bots]].
+type rawTable struct {
+	name  string
 	at    Place // its header
 	items []item
 }
@@ -29,11 +30,21 @@ type parser struct {
 	faults *Faults
 	ast    unstable.Parser
 	prefix []string         // the section the next keys belong to
-	bot    *rawBot          // the bot the next keys belong to, or nil
+	table  *rawTable        // what the next keys belong to; nil: a section
 	seen   map[string]Place // of a key or section, where it stands first
 
-	items []item // all but those of bots
-	bots  []*rawBot
+	items  []item // all but those of tables
+	tables []*rawTable
+}
+
+// named are the tables with that name.
+func (p *parser) named(name string) (all []*rawTable) {
+	for _, t := range p.tables {
+		if t.name == name {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // parse reads a TOML file. What breaks the file's own grammar is a fault here: a key or a section
@@ -47,10 +58,10 @@ func (p *parser) parse(data []byte) bool {
 			continue
 		}
 		header := p.item(nil, n)
-		p.prefix, p.bot = header.path, nil
+		p.prefix, p.table = header.path, nil
 		switch {
-		case n.Kind == unstable.ArrayTable && isBots(header.path):
-			p.startBot(header.at)
+		case n.Kind == unstable.ArrayTable && isTables(header.path):
+			p.start(header.path[0], header.at)
 			continue
 		case n.Kind == unstable.Table:
 			p.once("section", header)
@@ -102,9 +113,9 @@ func (p *parser) item(prefix []string, n *unstable.Node) item {
 	return it
 }
 
-func (p *parser) startBot(at Place) {
-	p.bot = &rawBot{at: at}
-	p.bots = append(p.bots, p.bot)
+func (p *parser) start(name string, at Place) {
+	p.table = &rawTable{name: name, at: at}
+	p.tables = append(p.tables, p.table)
 }
 
 func (p *parser) keyValue(prefix []string, n *unstable.Node) {
@@ -116,16 +127,16 @@ func (p *parser) keyValue(prefix []string, n *unstable.Node) {
 		}
 	}
 	switch {
-	case value.Kind == unstable.InlineTable && !isBots(it.path):
+	case value.Kind == unstable.InlineTable && !isTables(it.path):
 		p.once("section", it)
 		p.inline(it.path, value)
 		return
-	case value.Kind == unstable.Array && isBots(it.path) && all(value, unstable.InlineTable):
+	case value.Kind == unstable.Array && isTables(it.path) && all(value, unstable.InlineTable):
 		for c := value.Children(); c.Next(); {
-			p.startBot(it.at)
+			p.start(it.path[0], it.at)
 			p.inline(it.path, c.Node())
 		}
-		p.bot = nil
+		p.table = nil
 		return
 	}
 	p.once("key", it)
@@ -145,8 +156,8 @@ func (p *parser) keyValue(prefix []string, n *unstable.Node) {
 		it.text = strings.Join(list, ",")
 	default: // dates and floats: the wrong type for every key
 	}
-	if p.bot != nil {
-		p.bot.items = append(p.bot.items, it)
+	if p.table != nil {
+		p.table.items = append(p.table.items, it)
 	} else {
 		p.items = append(p.items, it)
 	}
@@ -158,7 +169,7 @@ func (p *parser) inline(path []string, table *unstable.Node) {
 	}
 }
 
-// once reports a key or section that was there before. Keys of different bots are different.
+// once reports a key or section that was there before. Keys of different tables are different.
 func (p *parser) once(what string, it item) {
 	id := p.id(what, it.path)
 	if first, ok := p.seen[id]; ok {
@@ -169,10 +180,11 @@ func (p *parser) once(what string, it item) {
 }
 
 func (p *parser) id(what string, path []string) string {
-	return fmt.Sprintf("%p %s %q", p.bot, what, path)
+	return fmt.Sprintf("%p %s %q", p.table, what, path)
 }
 
-func isBots(path []string) bool { return len(path) == 1 && path[0] == botsSection }
+// isTables reports whether there are several tables with that name.
+func isTables(path []string) bool { return len(path) == 1 && slices.Contains(manyTables, path[0]) }
 
 // all reports whether the array holds nothing but values of the kind.
 func all(array *unstable.Node, kind unstable.Kind) bool {

@@ -20,7 +20,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/notify"
 )
 
-const botsSection = "bots"
+const botsSection, shardSection = "bots", "shard"
+
+// manyTables are what a file may have several of.
+var manyTables = []string{botsSection, shardSection}
 
 // unbound is what strangers are told unless the operator has other words.
 const unbound = "I do not know you yet. Whoever runs me gets a code for you with `hermes-connector link NAME`. Send it to me like this: `/link CODE`"
@@ -223,6 +226,11 @@ func Reference(networks []platforms.Network) string {
 			_, _ = fmt.Fprintf(&b, "\n[%s]\n", section)
 		}
 		row(s.key, s.def, s.help)
+	}
+	_ = rows.Flush()
+	_, _ = fmt.Fprintf(&b, "\n[[%s]]\n", shardSection)
+	for _, k := range shardKeys() {
+		row(k.Name, k.Default, k.Help)
 	}
 	_ = rows.Flush()
 	_, _ = fmt.Fprintf(&b, "\n[[%s]]\n", botsSection)

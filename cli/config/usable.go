@@ -45,6 +45,10 @@ func (c *Config) Unusable() error {
 		}
 		note("vault.key_file", err)
 	}
+	for _, s := range c.Shards {
+		more, _ := errors.AsType[Faults](s.Config.Unusable())
+		faults = append(faults, more...)
+	}
 	if len(faults) == 0 {
 		return nil
 	}
@@ -74,9 +78,12 @@ func (c *Config) Outdated(now time.Time) error {
 
 // Doubts are faults with which the server starts, each with what then does not work.
 func (c *Config) Doubts() (doubts Faults) {
-	if u, err := url.Parse(c.PublicURL); err == nil && u.Path != "" {
+	if u, err := url.Parse(c.PublicURL); err == nil && strings.TrimSuffix(u.Path, c.Prefix) != "" && len(c.Shards) == 0 {
 		doubts.add(c.Place("public_url"), "it has a path, but gateways fetch files from %s://%s%s/, without that path: "+
 			"let the proxy pass that address to this server, too, or use a name without a path", u.Scheme, u.Host, relay.MediaPath)
+	}
+	for _, s := range c.Shards {
+		doubts = append(doubts, s.Config.Doubts()...)
 	}
 	return doubts
 }

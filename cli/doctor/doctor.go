@@ -142,7 +142,7 @@ func look(ctx context.Context, o Options) Report {
 			return public(ctx, o.Config.PublicURL, server != nil, run, o.Now(), nil)
 		}})
 	}
-	if base := o.Config.Cluster.Advertise; base != "" && server != nil && !o.Offline {
+	if base := o.Config.Cluster.Advertise + o.Config.Prefix; o.Config.Cluster.Advertise != "" && server != nil && !o.Offline {
 		checks = append(checks, check{"advertise", 3500 * time.Millisecond, func(ctx context.Context) finding.List {
 			return advertised(ctx, base, server.first.Run, o.Nodes)
 		}})

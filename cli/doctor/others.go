@@ -22,17 +22,13 @@ import (
 func foldersOfOthers(proc, database string) map[string]string {
 	out := make(map[string]string)
 	for _, p := range processes(proc, serves) {
-		db := ""
-		for _, path := range p.open {
-			if filepath.Base(path) == filepath.Base(database) {
-				db = path
-			}
+		if slices.Contains(p.open, database) { // which may have others: those of further shards
+			continue
 		}
-		switch folder := filepath.Dir(db); {
-		case db == "":
-			continue // another user's, or one that has just begun: whose data it has is not known
-		case db != database:
-			out[folder] = ": " + p.String()
+		for _, path := range p.open { // none of another user's, or of one that has just begun: whose data it has is not known
+			if filepath.Base(path) == filepath.Base(database) {
+				out[filepath.Dir(path)] = ": " + p.String()
+			}
 		}
 	}
 	return out

@@ -23,25 +23,16 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay/login"
-	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
-)
-
-const (
-	headerTime = 10 * time.Second
-	stopWithin = 2 * time.Second
 )
 
 // Section is a part of the site with pages of its own.
@@ -88,37 +79,9 @@ func nothing(w http.ResponseWriter, _ *http.Request) {
 // ServeHTTP answers a request as Run's listener does.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Run answers on l until ctx ends, and returns nil then; an error of the listener ends it too. l is closed when it
-// returns, and every request has ended.
-func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	ctx, endRequests := context.WithCancel(ctx)
-	defer endRequests()
-	srv := &http.Server{
-		Handler:           s,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       limits.ConnContext,
-		ReadHeaderTimeout: headerTime,
-		IdleTimeout:       headerTime,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
-	}
-	l = limits.NewListener(l, s.o.TrustedProxies.Trust, s.o.Refused)
-	if s.o.TLS != nil {
-		l = tls.NewListener(l, s.o.TLS)
-	}
-	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
-	go func() { ended <- srv.Serve(l) }()
-	select {
-	case <-ctx.Done():
-	case err := <-ended:
-		_ = srv.Close()
-		return fmt.Errorf("serve the web pages: %w", err)
-	}
-	stop, giveUp := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer giveUp()
-	_ = srv.Shutdown(stop) // streams end: their contexts ended with ctx
-	_ = srv.Close()
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+// Run answers at d until ctx ends, and returns nil then; an error of the door ends it too.
+func (s *Server) Run(ctx context.Context, d door.Door) error {
+	if err := door.Run(ctx, d, s, s.o.Refused); err != nil {
 		return fmt.Errorf("serve the web pages: %w", err)
 	}
 	return nil

@@ -47,6 +47,8 @@ type Options struct {
 	Seal outbound.Sealer
 	// Files keeps what comes with events. Nil: nobody does, and events are delivered as if they had none.
 	Files Files
+	// Shard is what the addresses of files name, of a hub that shares a listener with others; empty: it shares none.
+	Shard string
 	// Outbox is how long a final answer waits that no network takes now; 0: none does.
 	Outbox time.Duration
 	// Leads is asked before a network is called for a gateway: whether this process may, still; nil: it always may.

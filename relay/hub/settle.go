@@ -72,5 +72,9 @@ func (s *attachment) url(b relay.Bot, held relay.Held, old bool) string {
 	if s.peer.Origin == "" {
 		return ""
 	}
-	return s.peer.Origin + relay.MediaPath + "/" + string(held.ID)
+	address := s.peer.Origin + relay.MediaPath + "/" + string(held.ID)
+	if shard := s.hub.opts.Shard; shard != "" {
+		address += "?" + relay.ShardQuery + "=" + shard
+	}
+	return address
 }

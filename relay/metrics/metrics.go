@@ -23,6 +23,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -30,7 +31,6 @@ import (
 const (
 	maxScrapes = 2               // at once; more are turned away
 	readWithin = 3 * time.Second // a scrape does not wait longer for a store that does not answer
-	stopWithin = 2 * time.Second // bounds how long a stop waits for scrapes
 )
 
 // Live is the running server, in memory. *hub.Hub satisfies it.
@@ -67,32 +67,22 @@ func New(live Live, service Service, db Store, log *slog.Logger) *Metrics {
 	}
 }
 
-// Run answers on l until ctx ends, and returns nil then; an error of the listener ends it too. l
-// is closed when it returns.
-func (m *Metrics) Run(ctx context.Context, l net.Listener) error {
-	srv := &http.Server{
-		Handler:        m,
-		BaseContext:    func(net.Listener) context.Context { return ctx },
+// Door is the door at l, which it closes, for scrapers.
+func Door(l net.Listener, log *slog.Logger) door.Door {
+	return door.Own(limits.NewListener(l, nil, func() {}), &http.Server{ // it shares the server's file descriptors
 		ReadTimeout:    10 * time.Second,
 		WriteTimeout:   30 * time.Second,
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 16 << 10,
-		ErrorLog:       slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
-	}
-	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
-	// It shares the server's file descriptors.
-	go func() { ended <- srv.Serve(limits.NewListener(l, nil, func() {})) }()
-	select {
-	case <-ctx.Done():
-	case err := <-ended:
-		_ = srv.Close()
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	})
+}
+
+// Run answers at d until ctx ends, and returns nil then; an error of the door ends it too.
+func (m *Metrics) Run(ctx context.Context, d door.Door) error {
+	if err := door.Run(ctx, d, m, func() {}); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
-	stop, giveUp := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer giveUp()
-	_ = srv.Shutdown(stop) // scrapes under way end soon: their contexts ended with ctx
-	_ = srv.Close()
-	<-ended
 	return nil
 }
 

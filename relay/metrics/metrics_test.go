@@ -429,7 +429,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- metrics.New(s, s, s, nil).Run(ctx, l) }()
+	go func() { ended <- metrics.New(s, s, s, nil).Run(ctx, metrics.Door(l, slog.New(slog.DiscardHandler))) }()
 
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func() (int, string, error) {
@@ -498,7 +498,9 @@ func TestSilentConnectionsAreFew(t *testing.T) {
 		l := piped{make(chan net.Conn), new(sync.Once)}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- metrics.New(full(), full(), full(), nil).Run(ctx, l) }()
+		go func() {
+			ended <- metrics.New(full(), full(), full(), nil).Run(ctx, metrics.Door(l, slog.New(slog.DiscardHandler)))
+		}()
 		start := time.Now()
 		var last net.Conn
 		for range limits.MaxStrangers + 1 {
@@ -525,7 +527,7 @@ func TestRunWithoutAListener(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := metrics.New(full(), full(), full(), nil).Run(t.Context(), l); err == nil {
+	if err := metrics.New(full(), full(), full(), nil).Run(t.Context(), metrics.Door(l, slog.New(slog.DiscardHandler))); err == nil {
 		t.Error("Run = nil, want the listener's error")
 	}
 }

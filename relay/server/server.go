@@ -14,11 +14,9 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -28,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -39,8 +38,6 @@ const (
 	patienceTime = 5 * time.Second
 	// plainRequests bounds how long a stop waits for requests that are no sessions.
 	plainRequests = 2 * time.Second
-	// headerTime is how long a caller may take to send the header of a request.
-	headerTime = 10 * time.Second
 )
 
 // Options are the server's settings; the zero value means the defaults.
@@ -54,8 +51,6 @@ type Options struct {
 	Routes []routes.Route
 	// Hooks finds what is served at the path of a bot that its network calls; nil: nobody is called.
 	Hooks func(path string) (routes.Route, bool)
-	// TLS is nil when there is none.
-	TLS *tls.Config
 	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
 	Failures *limits.Failures
 	Now      func() time.Time // the clock they are counted by; nil means time.Now
@@ -90,9 +85,9 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	return &Server{hub: h, auth: auth, o: o}
 }
 
-// Run serves on l, and runs the hub, until ctx ends; then it stops in order: actions that wait are soon answered, those that
-// are at their network come to their end, unless hurry ends. A failed database or listener ends it with its error. It closes l.
-func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
+// Run serves at d, and runs the hub, until ctx ends; then it stops in order: actions that wait are soon answered, those that
+// are at their network come to their end, unless hurry ends. A failed database or door ends it with its error. It closes d.
+func (s *Server) Run(ctx, hurry context.Context, d door.Door) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// Sessions and hub outlive ctx: the stop is in order, not at once.
@@ -104,14 +99,10 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	defer lose()
 	hurry = platforms.Patient(hurry, patience)
 
-	l = limits.NewListener(l, s.o.TrustedProxies.Trust, func() { s.hub.Count(count.CallerRefused) })
-	if s.o.TLS != nil {
-		l = tls.NewListener(l, s.o.TLS)
-	}
-	srv := s.http(s.table(sessions, hurry))
+	h := s.handler(s.table(sessions, hurry))
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := d.Serve(h, func() { s.hub.Count(count.CallerRefused) }); !errors.Is(err, http.ErrServerClosed) {
 			cancel(fmt.Errorf("serve: %w", err))
 		}
 	})
@@ -134,9 +125,9 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	defer time.AfterFunc(patienceTime, lose).Stop()
 	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)
 	defer giveUp()
-	_ = srv.Shutdown(plain) // closes the listener first; does not know of sessions
+	_ = d.Shutdown(plain) // lets nothing in any more
 	s.sessions.Wait()
-	_ = srv.Close()
+	_ = d.Close()
 	if errors.Is(cause, context.Canceled) { // otherwise the hub may run no more
 		s.hub.Farewell(hurry)
 	}
@@ -148,20 +139,12 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	return cause
 }
 
-// http is the HTTP server. It bounds the header; the table of routes bounds the rest of a request, the session its socket.
-func (s *Server) http(h http.Handler) *http.Server {
+// handler is what answers: the table bounds each request but for its header, the session its socket.
+func (s *Server) handler(table http.Handler) http.Handler {
 	if s.o.Front != nil {
-		h = s.o.Front(h)
+		table = s.o.Front(table)
 	}
-	return &http.Server{
-		Handler:           routes.Loud(h, s.o.Log),
-		ReadHeaderTimeout: headerTime,
-		IdleTimeout:       headerTime,
-		WriteTimeout:      routes.AnswerTime,
-		MaxHeaderBytes:    32 << 10,
-		ConnContext:       limits.ConnContext,
-		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
-	}
+	return routes.Loud(table, s.o.Log)
 }
 
 // refuse turns upgrades away from now on.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
@@ -27,9 +28,10 @@ func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 func TestAnswersThatNobodyReadsAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, nil, Options{Log: slog.New(slog.DiscardHandler)})
-		srv, l := s.http(s.table(t.Context(), t.Context())), make(oneConn, 1)
+		l := make(oneConn, 1)
+		d := door.Strangers(l, nil, nil, s.o.Log)
 		served := make(chan error, 1)
-		go func() { served <- srv.Serve(l) }()
+		go func() { served <- d.Serve(s.handler(s.table(t.Context(), t.Context())), func() {}) }()
 		near, far := net.Pipe()
 		l <- far
 		if _, err := io.WriteString(near, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -40,7 +42,7 @@ func TestAnswersThatNobodyReadsAreGivenUp(t *testing.T) {
 			t.Errorf("a minute later: %q, %v; want the connection closed", b, err)
 		}
 		close(l)
-		_ = srv.Close()
+		_ = d.Close()
 		<-served
 	})
 }

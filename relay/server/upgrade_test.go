@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -25,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -103,7 +105,9 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	r.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- New(h, r.auth, o).Run(ctx, t.Context(), l) }()
+	go func() {
+		done <- New(h, r.auth, o).Run(ctx, t.Context(), door.Strangers(l, o.TrustedProxies, nil, slog.New(slog.DiscardHandler)))
+	}()
 	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() {
 		if err := r.stop(); err != nil {

@@ -77,6 +77,9 @@ type Node struct {
 	places map[string]uint64    // by shard: the entry its file is at; other nodes see it
 	waits  map[string]time.Time // by shard: until then for a node that has more; see back.go
 
+	leaders  map[string]leader // by shard
+	lookedAt time.Duration     // on the clock of now
+
 	troubles map[string]string // by shard: why it cannot be led
 	appends  appends
 }

@@ -31,8 +31,10 @@ const (
 	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `))
 	RETURNING term::text, top::text, chain`
 	// nodesSQL leaves commands out, which are nodes for a while and have a slash in their name.
-	nodesSQL  = `SELECT node FROM hermes_connector.node WHERE ` + lives + ` AND drained <> run AND node NOT LIKE '%/%'`
-	shardsSQL = `SELECT shard, coalesce((SELECT node FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `), ''), wanted FROM hermes_connector.shard`
+	nodesSQL = `SELECT node FROM hermes_connector.node WHERE ` + lives + ` AND drained <> run AND node NOT LIKE '%/%'`
+	// shardsSQL has the empty text for a leader who lives no more.
+	shardsSQL = `SELECT shard, coalesce(node, ''), wanted, coalesce(run, ''), coalesce(url, '') FROM hermes_connector.shard
+	LEFT JOIN hermes_connector.node ON node || '/' || run = leader AND ` + lives
 	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
 	INSERT INTO hermes_connector.log (shard, n, term, entry) SELECT shard, $2::bigint, $3::bigint, $4::bytea FROM ok`
@@ -73,17 +75,21 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 	return s.vault, err
 }
 
-const leaderSQL = `SELECT node, run, url FROM hermes_connector.shard, hermes_connector.node WHERE shard = $1 AND node || '/' || run = leader AND ` + lives
+// leader is who leads a shard, as this node saw it last.
+type leader struct {
+	name, run, url string
+}
 
-// Leader is who leads the shard: the name of the node, which run of it, and where other nodes reach it (empty: nowhere). An
-// empty name: nobody does.
-func (n *Node) Leader(ctx context.Context, shard string) (name, run, url string, err error) {
-	a, err := n.look.exec(ctx, leaderSQL, shard)
-	if err != nil || len(a.cells) == 0 {
-		return "", "", "", err
+// Leader is who leads the shard, as Lead saw it last: the name of the node, which run of it, and where other nodes reach it
+// (empty: nowhere). An empty name: nobody does. The error says that this is not known.
+func (n *Node) Leader(shard string) (name, run, url string, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if since := n.now() - n.lookedAt; n.leaders == nil || since > 3*lookEvery {
+		return "", "", "", errors.New("PostgreSQL does not answer")
 	}
-	c := a.cells[0]
-	return string(c[0]), string(c[1]), string(c[2]), nil
+	l := n.leaders[shard]
+	return l.name, l.run, l.url, nil
 }
 
 // Log is the log of the shard's file.

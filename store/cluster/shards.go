@@ -14,6 +14,8 @@ import (
 const (
 	// surplusAfter is how long a node leads more than its share before it gives some of it up.
 	surplusAfter = 10 * time.Minute
+	// restsFor is how long a node does not lead a shard whose Run failed there.
+	restsFor = 30 * time.Second
 	// fillsAtOnce is how many files a node brings to the end of their logs side by side.
 	fillsAtOnce = 4
 )
@@ -26,8 +28,8 @@ type Shard struct {
 	File   boltfile.Options
 	// Opens is why this node cannot open the shard's vault, and does not lead it; see Lead.KeepVault.
 	Opens func(ctx context.Context, wrapped []byte) error
-	// Run serves the shard until ctx ends, and returns when its file is closed. context.Cause(ctx) says why it is to end. An
-	// error ends the node.
+	// Run serves the shard until ctx ends, and returns when its file is closed. context.Cause(ctx) says why it is to end. After
+	// an error the node gives the shard up, and does not lead it for some time.
 	Run func(ctx context.Context, l *Lead) error
 }
 
@@ -52,17 +54,15 @@ type leads struct {
 	freeSince map[string]time.Time // when it was first seen without a leader
 	overSince time.Time            // zero: it leads no more than its share
 
-	mu   sync.Mutex
-	held map[string]context.CancelCauseFunc // those that are taken, or led; it ends that
-	said map[string]string                  // the last word of the log on each
-	err  error                              // of a Run
+	mu    sync.Mutex
+	held  map[string]context.CancelCauseFunc // those that are taken, or led; it ends that
+	rests map[string]time.Time               // until then those whose Run failed
+	said  map[string]string                  // the last word of the log on each
 }
 
-// Lead leads those of shards that fall to this node, until ctx ends: then it returns as soon as all it led are closed. The
-// error is the first of a Run. What goes wrong with the engine is tried again.
+// Lead leads those of shards that fall to this node, until ctx ends: then it returns as soon as all it led are closed. What
+// goes wrong, with the engine or with one of them, is tried again.
 func (n *Node) Lead(ctx context.Context, shards []Shard) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	for _, s := range shards { // before the first renewal: others look for who has most
 		if h, err := boltfile.HistoryAt(s.Path, s.File); err == nil {
 			n.isAt(s.Name, h.N)
@@ -70,11 +70,11 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	}
 	ls := &leads{
 		n: n, shards: shards, filling: make(chan struct{}, fillsAtOnce),
-		held: make(map[string]context.CancelCauseFunc), freeSince: make(map[string]time.Time), said: make(map[string]string),
+		held: make(map[string]context.CancelCauseFunc), rests: make(map[string]time.Time), freeSince: make(map[string]time.Time), said: make(map[string]string),
 	}
 	for {
 		if n.Alive() { // else Run has a word about it
-			if err := ls.look(ctx, cancel); err != nil && ctx.Err() == nil {
+			if err := ls.look(ctx); err != nil && ctx.Err() == nil {
 				ls.say("", ls.n.o.Log.Warn, "who leads cannot be seen", "err", err)
 			}
 		}
@@ -83,11 +83,11 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 		}
 	}
 	ls.wg.Wait()
-	return errors.Join(ls.err, n.shutCopies())
+	return n.shutCopies()
 }
 
 // look sees what nodes there are and who leads what, begins to take what falls to this node, and gives up what does not.
-func (ls *leads) look(ctx context.Context, failed func()) error {
+func (ls *leads) look(ctx context.Context) error {
 	nodes, pieces, err := ls.view(ctx)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (ls *leads) look(ctx context.Context, failed func()) error {
 				ls.freeSince[s.Name] = now
 			}
 			if now.Sub(since) >= time.Duration(turn)*lookEvery {
-				ls.take(ctx, s, failed)
+				ls.take(ctx, s)
 			}
 		}
 	}
@@ -165,6 +165,7 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 
 // view is the living nodes that lead shards, and all shards. A shard that the engine does not know yet is made.
 func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, err error) {
+	asked := ls.n.now()
 	a, err := ls.n.look.exec(ctx, nodesSQL)
 	if err != nil {
 		return nil, nil, err
@@ -175,6 +176,13 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, err 
 	if a, err = ls.n.look.exec(ctx, shardsSQL); err != nil {
 		return nil, nil, err
 	}
+	leaders := make(map[string]leader, len(a.cells))
+	for _, row := range a.cells {
+		leaders[string(row[0])] = leader{string(row[1]), string(row[3]), string(row[4])}
+	}
+	ls.n.mu.Lock()
+	ls.n.leaders, ls.n.lookedAt = leaders, asked
+	ls.n.mu.Unlock()
 	for _, s := range ls.shards {
 		p := piece{shard: s.Name, weight: s.Weight}
 		at := slices.IndexFunc(a.cells, func(row [][]byte) bool { return string(row[0]) == s.Name })
@@ -190,11 +198,11 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, err 
 	return nodes, pieces, nil
 }
 
-// take begins to lead s, unless that has begun. failed is called when its Run fails.
-func (ls *leads) take(ctx context.Context, s Shard, failed func()) {
+// take begins to lead s, unless that has begun.
+func (ls *leads) take(ctx context.Context, s Shard) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.held[s.Name] != nil {
+	if ls.held[s.Name] != nil || time.Now().Before(ls.rests[s.Name]) {
 		return
 	}
 	ctx, end := context.WithCancelCause(ctx)
@@ -217,10 +225,11 @@ func (ls *leads) take(ctx context.Context, s Shard, failed func()) {
 			ls.say(s.Name, ls.n.o.Log.Warn, "the shard cannot be led yet", "err", err)
 		case l != nil:
 			if err := l.serve(ctx, s); err != nil {
+				ls.n.trouble(s.Name, err)
+				ls.n.o.Log.Error("this node no longer leads, because its server failed", "shard", s.Name, "again_in", restsFor, "err", err)
 				ls.mu.Lock()
 				defer ls.mu.Unlock()
-				ls.err = errors.Join(ls.err, fmt.Errorf("shard %s: %w", s.Name, err))
-				failed()
+				ls.rests[s.Name] = time.Now().Add(restsFor)
 			}
 		}
 	})

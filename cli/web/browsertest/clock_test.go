@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
@@ -60,7 +62,7 @@ func TestTimesThatAreOver(t *testing.T) {
 		status.New(status.Options{Service: idle{}, Machine: func() status.Machine { return status.Machine{} }, Now: now}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- pages.Run(ctx, l) }()
+	go func() { ended <- pages.Run(ctx, door.Strangers(l, nil, nil, slog.New(slog.DiscardHandler))) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

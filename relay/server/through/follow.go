@@ -24,8 +24,10 @@ import (
 
 const (
 	// lookEvery is the pause between two looks for the leader.
-	lookEvery = 2 * time.Second
-	// lookTime bounds each look, and each question to the leader.
+	lookEvery = 500 * time.Millisecond
+	// longSince is how long nothing can be handed through before the log says why: in a change of leader it is so for a moment.
+	longSince = 5 * time.Second
+	// lookTime bounds each question to the leader.
 	lookTime = 2 * time.Second
 	// dialTime bounds the making of a connection to the leader.
 	dialTime = 3 * time.Second
@@ -46,10 +48,13 @@ type Leader struct {
 // Options of a follower.
 type Options struct {
 	Node string // its name
+	// Prefix is where a leader's listener has what this is about: /s/NAME; empty: all of it is.
+	Prefix string
 	// Find is who leads. A leader that nothing can be handed to comes with an error that says why.
 	Find  func(context.Context) (Leader, error)
 	TLS   func(host string) *tls.Config // by which a leader's certificate is judged
 	Bound []string                      // further headers that say who calls
+	Here  func() bool                   // this node leads itself, and hands nothing through; nil: it never does
 	Log   *slog.Logger
 }
 
@@ -57,8 +62,8 @@ type Options struct {
 type Follower struct {
 	o      Options
 	leader atomic.Pointer[target] // nil: there is none
-	why    atomic.Value           // string: why not
-	ready  atomic.Bool
+	why    atomic.Value           // string: why nothing can be handed through; empty: it can
+	unable unable
 
 	mu       sync.Mutex // guards stopping, and requests.Add against it
 	stopping bool
@@ -105,7 +110,6 @@ func (f *Follower) Run(ctx context.Context) error {
 // leave forgets a leader.
 func (f *Follower) leave(t *target) {
 	f.leader.Store(nil)
-	f.ready.Store(false)
 	if t != nil {
 		t.end()
 	}
@@ -114,6 +118,11 @@ func (f *Follower) leave(t *target) {
 // look finds the leader, or asks the one there was whether it is there. Who cannot be asked about it changes nothing: a
 // leader that leads no more refuses by itself.
 func (f *Follower) look(ctx context.Context, t *target) *target {
+	if f.o.Here != nil && f.o.Here() {
+		f.leave(t)
+		f.able()
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, 3*lookTime)
 	defer cancel()
 	l, err := f.o.Find(ctx)
@@ -138,23 +147,39 @@ func (f *Follower) look(ctx context.Context, t *target) *target {
 			return t
 		}
 		f.leader.Store(t)
+		f.able()
 		f.o.Log.Info("requests go through to the leader", "node", t.Name, "url", t.URL)
-	}
-	status, _, err := f.ask(ctx, t, "/readyz")
-	f.ready.Store(err == nil && status == http.StatusOK)
-	if err != nil {
-		f.say(fmt.Errorf("node %s leads, and does not answer at %s: %w", t.Name, t.URL, err))
-	} else {
-		f.why.Store("")
 	}
 	return t
 }
 
-// say notes why nothing is handed through, and logs it once.
+// unable is for how long nothing could be handed through.
+type unable struct {
+	sync.Mutex
+	since time.Time // zero: it can
+	said  bool
+}
+
+// say notes why nothing is handed through. The log says it once.
 func (f *Follower) say(err error) {
-	if text := err.Error(); f.why.Swap(text) != text {
+	f.why.Store(err.Error())
+	f.unable.Lock()
+	defer f.unable.Unlock()
+	if f.unable.since.IsZero() {
+		f.unable.since = time.Now()
+	}
+	if !f.unable.said && time.Since(f.unable.since) >= longSince {
+		f.unable.said = true
 		f.o.Log.Warn("requests cannot be handed through", "err", err)
 	}
+}
+
+// able ends that.
+func (f *Follower) able() {
+	f.why.Store("")
+	f.unable.Lock()
+	defer f.unable.Unlock()
+	f.unable.since, f.unable.said = time.Time{}, false
 }
 
 // aim makes l a target, until its end is called.
@@ -203,7 +228,9 @@ func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			f.o.Log.Debug("a request was not handed through", "err", err)
+			if r.Context().Err() == nil {
+				f.say(fmt.Errorf("node %s leads, and does not answer at %s: %w", t.Name, t.URL, err))
+			}
 			unavailable(w, "the leader does not answer")
 		},
 		Transport: &http.Transport{
@@ -221,46 +248,42 @@ func (f *Follower) proxy(t *target, readBuffer int) *httputil.ReverseProxy {
 	}
 }
 
-// sign has r say c.
+// sign has r say c, and go to where the leader's listener has what it is for.
 func (f *Follower) sign(t *target, r *http.Request, c Claim) (said string) {
 	c.Node, c.At = f.o.Node, time.Now()
 	said = t.Key.sign(c, r.Method, r.URL.RequestURI(), cmp.Or(r.Host, r.URL.Host), r.Header, binding(f.o.Bound))
 	r.Header.Set(claimHeader, said)
+	r.URL.Path = f.o.Prefix + r.URL.Path
+	if r.URL.RawPath != "" {
+		r.URL.RawPath = f.o.Prefix + r.URL.RawPath
+	}
 	return said
 }
 
-// ask is what the leader answers at a path, if it proves that it has the key.
-func (f *Follower) ask(ctx context.Context, t *target, path string) (status int, body []byte, err error) {
+// prove asks t whether it is the leader: whoever answers proves that it has the key.
+func (f *Follower) prove(ctx context.Context, t *target) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL+"/healthz", nil)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	said := f.sign(t, r, Claim{Door: Listener, Caller: "127.0.0.1:1"})
 	res, err := t.proxy.Transport.RoundTrip(r)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if body, err = io.ReadAll(io.LimitReader(res.Body, 4<<10)); err != nil {
-		return 0, nil, err
+	body, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
+	if err != nil {
+		return err
 	}
 	if res.Header.Get(leadsHeader) != t.Key.leads(said) {
 		var refused struct {
 			Error string `json:"error"`
 		}
 		_ = json.Unmarshal(body, &refused)
-		return 0, nil, fmt.Errorf("who answers there does not lead this cluster (status %d %.300q)", res.StatusCode, refused.Error)
-	}
-	return res.StatusCode, body, nil
-}
-
-// prove asks t whether it is the leader.
-func (f *Follower) prove(ctx context.Context, t *target) error {
-	_, body, err := f.ask(ctx, t, "/healthz")
-	if err != nil {
-		return err
+		return fmt.Errorf("who answers there does not lead this cluster (status %d %.300q)", res.StatusCode, refused.Error)
 	}
 	var health struct {
 		Run string `json:"run"`
@@ -274,10 +297,14 @@ func (f *Follower) prove(ctx context.Context, t *target) error {
 
 type claimKey struct{}
 
+// Led reports whether there is a leader to whom requests go.
+func (f *Follower) Led() bool { return f.leader.Load() != nil }
+
 // Handler serves what comes at the listener, or at that of the pages, of a node that does not lead.
 func (f *Follower) Handler(d Door) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := f.leader.Load()
+		w.Header().Set("Connection", "close") // connections are bounded, and so are requests
 		switch {
 		case r.Header.Get(claimHeader) != "":
 			unavailable(w, "this node does not lead")
@@ -288,14 +315,6 @@ func (f *Follower) Handler(d Door) http.Handler {
 				health["run"] = t.run // whom one reaches here
 			}
 			routes.Answer(w, http.StatusOK, health)
-			return
-		case d == Listener && r.URL.Path == "/readyz":
-			status := http.StatusOK
-			ready := f.ready.Load()
-			if !ready {
-				status = http.StatusServiceUnavailable
-			}
-			routes.Answer(w, status, map[string]bool{"ready": ready})
 			return
 		case t == nil:
 			unavailable(w, "this node does not lead, and reaches no leader")

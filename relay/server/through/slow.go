@@ -57,6 +57,7 @@ func (a answer) Write(p []byte) (int, error) {
 // Hijack is the caller's connection for a socket. It has no way to close one direction alone: when either end goes, the
 // other one is to know.
 func (a answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	a.Header().Del("Connection") // it goes on, as a socket
 	conn, rw, err := a.conn.Hijack()
 	if err != nil {
 		return nil, nil, err

@@ -45,6 +45,7 @@ func newPair(t *testing.T, h http.Handler) *pair {
 		case "/healthz":
 			routes.Answer(w, 200, map[string]string{"run": "R"})
 		case "/readyz":
+			routes.Answer(w, 200, map[string]bool{"ready": true})
 		default:
 			h.ServeHTTP(w, r)
 		}

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/netaddr"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/metrics"
+	"github.com/hermes-connector/hermes-connector/relay/server"
+	"github.com/hermes-connector/hermes-connector/relay/server/door"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
+	"github.com/hermes-connector/hermes-connector/relay/server/through"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
+)
+
+// doors are where a server is reached.
+type doors struct {
+	addr           string // HOST:PORT of listen
+	own            []string
+	listen         door.Door
+	operator       []door.Door
+	metrics, pages door.Door   // nil: none are wanted
+	tls, pagesTLS  *tls.Config // what listen and pages show; nil: plain http
+	renew          func(context.Context) error
+}
+
+// openDoors opens those of a server that is alone. The caller closes them, unless it has them served.
+func (s *serving) openDoors(cfg *config.Config, log *slog.Logger) (d *doors, err error) {
+	d = new(doors)
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if cfg.TLS.On() {
+		if d.tls, err = server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, log); err != nil {
+			return nil, err
+		}
+	}
+	l, err := netaddr.Listen(cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	d.listen, d.addr = door.Strangers(l, cfg.TrustedProxies, d.tls, log), netaddr.Bound(cfg.Listen, l)
+	d.own = append(d.own, d.addr)
+	if cfg.MetricsListen != "" {
+		l, err := netaddr.Listen(cfg.MetricsListen)
+		if err != nil {
+			return nil, fmt.Errorf("listen for metrics: %w", err)
+		}
+		log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
+		d.metrics = metrics.Door(l, log)
+		d.own = append(d.own, l.Addr().String())
+	}
+	if cfg.Web.Listen != "" {
+		l, err := listenWeb(cfg)
+		if err != nil {
+			return nil, err
+		}
+		d.own = append(d.own, l.Addr().String())
+		if d.pagesTLS, d.renew, err = webTLS(cfg, d.tls, log); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		d.pages = door.Strangers(l, cfg.TrustedProxies, d.pagesTLS, log)
+	}
+	return d, nil
+}
+
+// operatorDoors opens the admin sockets of the server whose own is cfg's.
+func (w where) operatorDoors(ctx context.Context, cfg *config.Config, log *slog.Logger) (all []door.Door, err error) {
+	if cfg.Prefix != "" {
+		w.shard = cfg.Shard
+	}
+	sockets, err := listenOperator(ctx, cfg.Socket(), w.knownSockets()[0], log)
+	for _, l := range sockets {
+		all = append(all, door.Own(l, operatorServer(log)))
+	}
+	return all, err
+}
+
+// close ends doors that nobody serves.
+func (d *doors) close() {
+	for _, one := range append(slices.Clone(d.operator), d.listen, d.metrics, d.pages) {
+		if one != nil {
+			_ = one.Close()
+		}
+	}
+}
+
+// site is what one shard has of its node's doors: whoever leads it answers, this process or another one.
+type site struct {
+	*config.Config
+	follower                         *through.Follower
+	listen, pages, metrics, operator *door.Share
+	sockets                          []door.Door
+}
+
+// front is where a node is reached, whoever leads its shards.
+type front struct {
+	doors *doors
+	sites []*site
+	log   *slog.Logger
+}
+
+// openFront opens a node's doors. nodes are what it is at each shard's engine.
+func (s *serving) openFront(ctx context.Context, cfg *config.Config, nodes map[string]*cluster.Node, log *slog.Logger) (f *front, err error) {
+	f = &front{log: log}
+	if f.doors, err = s.openDoors(cfg, log); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	for _, shard := range cfg.Led() {
+		c := shard.Config
+		c.Listen = cfg.Listen // of which the port is known now
+		if c.Web.Listen != "" {
+			c.Web.Listen = cfg.Web.Listen
+		}
+		t := &site{Config: c}
+		t.follower = through.Follow(through.Options{
+			Node: c.Cluster.Node, Prefix: c.Prefix, Find: finder(nodes[c.Shard], c), TLS: func(host string) *tls.Config { return nodeTLS(f.doors.tls, host) },
+			Bound: bound(c), Here: func() bool { return t.listen.Served() }, Log: shardLog(c, log),
+		})
+		t.listen, t.pages = door.NewShare(t.follower.Handler(through.Listener)), door.NewShare(t.follower.Handler(through.Pages))
+		t.metrics = door.NewShare(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			routes.Refuse(w, http.StatusServiceUnavailable, "this node does not lead")
+		}))
+		t.operator = door.NewShare(admin.Elsewhere(admin.Server{DataDir: c.DataDir, Config: s.app.file(cfg)}, t.follower.Command))
+		f.sites = append(f.sites, t)
+		if _, err := admin.Dial(ctx, c.Socket()); err == nil {
+			return nil, fmt.Errorf("another server has %s: each node has a data folder of its own", c.Socket())
+		}
+		if t.sockets, err = s.app.operatorDoors(ctx, c, log); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *front) close() {
+	f.doors.close()
+	for _, t := range f.sites {
+		(&doors{operator: t.sockets}).close()
+	}
+}
+
+// doorsOf are those of the server that leads t for a while.
+func (f *front) doorsOf(t *site) *doors {
+	d := &doors{addr: f.doors.addr, own: f.doors.own, tls: f.doors.tls, pagesTLS: f.doors.pagesTLS, listen: t.listen.Turn(), operator: []door.Door{t.operator.Turn()}}
+	if f.doors.metrics != nil {
+		d.metrics = t.metrics.Turn()
+	}
+	if t.Web.Listen != "" {
+		d.pages = t.pages.Turn()
+	}
+	return d
+}
+
+// run answers until ctx ends. An error of a door ends it.
+func (f *front) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	serve := func(d door.Door, h http.Handler, refused func()) {
+		wg.Go(func() {
+			if err := door.Run(ctx, d, routes.Loud(h, f.log), refused); err != nil {
+				cancel(fmt.Errorf("serve: %w", err))
+			}
+		})
+	}
+	refused := func(share func(*site) *door.Share) func() {
+		return func() {
+			for _, t := range f.sites {
+				share(t).Refused()
+			}
+		}
+	}
+	serve(f.doors.listen, f.at(func(t *site) http.Handler { return t.listen }, func(c *config.Config) string { return c.PublicURL }), refused(func(t *site) *door.Share { return t.listen }))
+	if f.doors.pages != nil {
+		serve(f.doors.pages, f.at(func(t *site) http.Handler { return t.pages }, func(c *config.Config) string { return c.Web.URL }), refused(func(t *site) *door.Share { return t.pages }))
+		wg.Go(func() { _ = f.doors.renew(ctx) })
+	}
+	if f.doors.metrics != nil {
+		serve(f.doors.metrics, f.at(func(t *site) http.Handler { return t.metrics }, func(*config.Config) string { return "" }), func() {})
+	}
+	for _, t := range f.sites {
+		for _, d := range t.sockets {
+			serve(d, t.operator, func() {})
+		}
+		wg.Go(func() { _ = t.follower.Run(ctx) })
+	}
+	<-ctx.Done()
+	wg.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// at gives a request to what its shard has at a door. address is under which name of its own people reach the shard there.
+func (f *front) at(share func(*site) http.Handler, address func(*config.Config) string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t, r := f.find(r, address)
+		switch {
+		case t != nil:
+			share(t).ServeHTTP(w, r)
+		case r.URL.Path == "/healthz":
+			routes.Answer(w, http.StatusOK, map[string]bool{"ok": true})
+		case r.URL.Path == "/readyz":
+			f.ready(w)
+		default:
+			w.Header().Set("Connection", "close")
+			routes.Refuse(w, http.StatusNotFound, "not found")
+		}
+	})
+}
+
+// ready says whether there is somebody for each shard.
+func (f *front) ready(w http.ResponseWriter) {
+	for _, t := range f.sites {
+		if !t.listen.Served() && !t.follower.Led() {
+			routes.Answer(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "shard": t.Shard})
+			return
+		}
+	}
+	routes.Answer(w, http.StatusOK, map[string]bool{"ready": true})
+}
+
+// find is the shard that r is for, and r as its server reads it. In this order: it has the listener alone; the path begins
+// as the shard's do; the path is that of a file, whose address names its shard; r calls the shard by a name of its own.
+func (f *front) find(r *http.Request, address func(*config.Config) string) (*site, *http.Request) {
+	var named *site
+	below := ""
+	for _, t := range f.sites {
+		if t.Prefix == "" || strings.HasPrefix(r.URL.Path, relay.MediaPath+"/") && r.URL.Query().Get(relay.ShardQuery) == t.Shard {
+			return t, r
+		}
+		if in := stripped(r, t.Prefix); in != nil {
+			return t, in
+		}
+		host, path := config.At(address(t.Config))
+		if host != "" && strings.EqualFold(host, hostOf(r.Host)) && len(path) >= len(below) && (path == "" || stripped(r, path) != nil) {
+			named, below = t, path
+		}
+	}
+	if named == nil {
+		return nil, r
+	}
+	return named, stripped(r, below)
+}
+
+// hostOf is the host of a Host header, without its port.
+func hostOf(header string) string {
+	if host, _, err := net.SplitHostPort(header); err == nil {
+		return host
+	}
+	return header
+}
+
+// stripped is r without prefix in front of its path; nil: it does not stand there.
+func stripped(r *http.Request, prefix string) *http.Request {
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
+	if !ok || rest != "" && rest[0] != '/' {
+		return nil
+	}
+	in, at := *r, *r.URL
+	at.Path, at.RawPath = cmp.Or(strings.TrimPrefix(r.URL.Path, prefix), "/"), strings.TrimPrefix(r.URL.RawPath, prefix)
+	in.URL, in.RequestURI = &at, strings.TrimPrefix(r.RequestURI, prefix)
+	if !strings.HasPrefix(in.RequestURI, "/") {
+		in.RequestURI = "/" + in.RequestURI
+	}
+	return &in
+}
+
+// shardLog is log of what is about one of several shards.
+func shardLog(cfg *config.Config, log *slog.Logger) *slog.Logger {
+	if cfg.Prefix == "" {
+		return log
+	}
+	return log.With("shard", cfg.Shard)
+}

@@ -1,0 +1,98 @@
+// Package door is where the requests of a server come from: a listener of its own, or a share of one behind which several
+// servers stand, which come and go while it listens.
+package door
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/server/limits"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
+)
+
+const (
+	// headerTime is how long a caller may take to send the header of a request.
+	headerTime = 10 * time.Second
+	// stopWithin bounds how long Run waits for requests under way.
+	stopWithin = 2 * time.Second
+)
+
+// Door lets requests in to one handler at a time.
+type Door interface {
+	// Serve has h answer until Shutdown or Close, and returns http.ErrServerClosed then. refused is called for each connection
+	// that was turned away.
+	Serve(h http.Handler, refused func()) error
+	// Shutdown lets nothing further in, and waits for the requests under way until ctx ends.
+	Shutdown(ctx context.Context) error
+	// Close ends what is under way.
+	Close() error
+}
+
+// Run has h answer at d until ctx ends, and returns nil then; an error of the door ends it too. All requests end with ctx.
+func Run(ctx context.Context, d Door, h http.Handler, refused func()) error {
+	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
+	go func() {
+		ended <- d.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			h.ServeHTTP(w, r.WithContext(requests))
+		}), refused)
+	}()
+	select {
+	case <-ctx.Done():
+	case err := <-ended:
+		return errors.Join(err, d.Close())
+	}
+	stop, giveUp := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer giveUp()
+	_ = d.Shutdown(stop)
+	_ = d.Close()
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// own is a listener that nobody else serves.
+type own struct {
+	*http.Server
+	over func(refused func()) net.Listener
+}
+
+// Own is the door at l, which it closes, for srv's settings.
+func Own(l net.Listener, srv *http.Server) Door {
+	return own{srv, func(func()) net.Listener { return l }}
+}
+
+// Strangers is the door at l, which it closes, for whoever calls: it bounds their connections and headers. certificates is
+// nil for plain http.
+func Strangers(l net.Listener, proxies routes.Proxies, certificates *tls.Config, log *slog.Logger) Door {
+	return own{
+		&http.Server{
+			ReadHeaderTimeout: headerTime,
+			IdleTimeout:       headerTime,
+			WriteTimeout:      routes.AnswerTime, // unless the handler has another
+			MaxHeaderBytes:    32 << 10,
+			ConnContext:       limits.ConnContext,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		},
+		func(refused func()) net.Listener {
+			l := net.Listener(limits.NewListener(l, proxies.Trust, refused))
+			if certificates != nil {
+				l = tls.NewListener(l, certificates)
+			}
+			return l
+		},
+	}
+}
+
+func (o own) Serve(h http.Handler, refused func()) error {
+	o.Handler = h
+	return o.Server.Serve(o.over(refused))
+}
