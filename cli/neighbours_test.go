@@ -164,13 +164,18 @@ func newStreet(t *testing.T, change ...func(*config.Config)) *street {
 	return w
 }
 
+// front is where its server is reached.
+func (w *street) front() door.Door {
+	return door.Strangers(w.door, nil, nil, slog.New(slog.DiscardHandler))
+}
+
 // live starts everything, and lets it end with ctx.
 func (w *street) live(ctx context.Context, living *sync.WaitGroup) {
 	living.Go(func() { w.dc.run(ctx) })
 	closed := make(chan struct{})
 	living.Go(func() {
 		defer close(closed)
-		if err := w.core.run(ctx, ctx, door.Strangers(w.door, nil, nil, slog.New(slog.DiscardHandler))); err != nil {
+		if err := w.core.run(ctx, ctx, w.front()); err != nil {
 			w.t.Errorf("run: %v", err)
 		}
 	})

@@ -41,7 +41,7 @@ func TestAStopIsNotHeldUpByWaits(t *testing.T) {
 				var living sync.WaitGroup
 				living.Go(func() { w.dc.run(ctx) })
 				stopped := make(chan error, 1)
-				go func() { stopped <- errors.Join(w.core.run(ctx, t.Context(), w.door), w.db.Close()) }()
+				go func() { stopped <- errors.Join(w.core.run(ctx, t.Context(), w.front()), w.db.Close()) }()
 
 				dialled, hangUp := context.WithCancel(t.Context())
 				type answered struct {
