@@ -7,7 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"flag"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -16,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,14 +28,22 @@ import (
 	"github.com/hermes-connector/hermes-connector/testdata/postgres"
 )
 
+var (
+	shardCount = flag.Int("shards.count", 2, "how many shards TestShards has")
+	shardNodes = flag.Int("shards.nodes", 2, "how many nodes TestShards has")
+	shardKills = flag.Int("shards.kills", 1, "how often TestShards kills a node")
+	shardPause = flag.Duration("shards.pause", 0, "how long TestShards lets a node live at most before it kills one")
+)
+
 // door is a node of a cluster, and its bot that is called.
 type door struct {
 	t      *testing.T
 	name   string
 	dir    string
 	addr   string
+	at     *way // for those who know this node; it goes to another one while this one is dead
 	secret []byte
-	cmd    *exec.Cmd
+	cmd    *exec.Cmd // nil: it is dead
 	said   strings.Builder
 }
 
@@ -45,7 +54,13 @@ func newDoor(t *testing.T, root, name, dsn string, secret []byte, shards ...stri
 		t.Fatal(err)
 	}
 	t.Cleanup(release)
-	d := &door{t: t, name: name, dir: filepath.Join(root, name), addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), secret: secret}
+	d := &door{t: t, name: name, dir: filepath.Join(root, name), addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), at: newWay(t, port), secret: secret}
+	t.Cleanup(func() {
+		d.ends()
+		if t.Failed() {
+			t.Logf("node %s:\n%s", name, &d.said)
+		}
+	})
 	if err := os.Mkdir(d.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -87,21 +102,37 @@ func (d *door) starts() {
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	d.t.Cleanup(func() {
-		_ = d.cmd.Process.Kill()
-		_ = d.cmd.Wait()
-		if d.t.Failed() {
-			d.t.Logf("node %s:\n%s", d.name, &d.said)
-		}
-	})
-	d.until("a leader", func() bool {
-		res, err := http.Get("http://" + d.addr + "/readyz")
+	d.isReady("")
+	d.leadsTo(d)
+}
+
+// isReady waits until a leader can be reached at the node, or that of the shard below prefix.
+func (d *door) isReady(prefix string) {
+	d.t.Helper()
+	d.until("leader", func() bool {
+		res, err := http.Get("http://" + d.addr + prefix + "/readyz")
 		if err != nil {
 			return false
 		}
 		_ = res.Body.Close()
 		return res.StatusCode == http.StatusOK
 	})
+}
+
+// ends kills the node, if it lives.
+func (d *door) ends() {
+	if d.cmd != nil {
+		_ = d.cmd.Process.Kill()
+		_ = d.cmd.Wait()
+		d.cmd = nil
+	}
+}
+
+// leadsTo has those who know the node reach another one, or the node itself again.
+func (d *door) leadsTo(other *door) {
+	_, port, _ := net.SplitHostPort(other.addr)
+	d.at.set(func() { d.at.to, _ = strconv.Atoi(port) })
+	d.at.breaks()
 }
 
 // until asks again and again.
@@ -113,6 +144,9 @@ func (d *door) until(what string, is func() bool) {
 		}
 	}
 }
+
+// url is how those who know the node reach it.
+func (d *door) url() string { return fmt.Sprintf("http://127.0.0.1:%d", d.at.port) }
 
 // says runs a command at the node.
 func (d *door) says(args ...string) []byte {
@@ -133,7 +167,7 @@ func (d *door) rings(prefix, id, text string) bool {
 	body, now := fmt.Sprintf(`{"text":%q}`, text), strconv.FormatInt(time.Now().Unix(), 10)
 	mac := hmac.New(sha256.New, d.secret)
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, now, body)
-	r, err := http.NewRequest(http.MethodPost, "http://"+d.addr+prefix+"/webhooks/webhook/door", strings.NewReader(body))
+	r, err := http.NewRequest(http.MethodPost, d.url()+prefix+"/webhooks/webhook/door", strings.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -158,6 +192,7 @@ func (d *door) hosts(shard string) (hears func(want string)) {
 	if shard != "" {
 		flags, prefix = []string{"--shard", shard}, "/s/"+shard
 	}
+	d.isReady(prefix)
 	var cred struct {
 		GatewayID, Secret string
 	}
@@ -167,7 +202,7 @@ func (d *door) hosts(shard string) (hears func(want string)) {
 	d.says(append(flags, "link", "home", "--user", "webhook:door")...)
 	heard := make(chan string, 64)
 	g := &echo.Gateway{}
-	g.URL, g.ID, g.Secret, g.Pause = "ws://"+d.addr+prefix+"/relay", relay.GatewayID(cred.GatewayID), relay.NewSecret([]byte(cred.Secret)), 200*time.Millisecond
+	g.URL, g.ID, g.Secret, g.Pause = strings.Replace(d.url(), "http", "ws", 1)+prefix+"/relay", relay.GatewayID(cred.GatewayID), relay.NewSecret([]byte(cred.Secret)), 200*time.Millisecond
 	g.Identities = []relay.Bot{{Platform: "webhook", ID: "door"}}
 	g.Observe = func(_ bool, f wire.Frame) {
 		if in, ok := f.(wire.Inbound); ok {
@@ -220,44 +255,70 @@ func TestAnyNodeAnswers(t *testing.T) {
 
 	second.until("answer to a call", func() bool { return second.rings("", "msg_1", "one") })
 	hears("one")
-	_ = first.cmd.Process.Signal(syscall.SIGKILL)
+	first.ends()
 	second.until("answer to a call", func() bool { return second.rings("", "msg_2", "two") })
 	hears("two")
 }
 
-// TestShards: two shards have bots, people and gateways of the same names, and nothing of each other's; a node leads both
-// when the other one is gone.
+// TestShards: shards have bots, people and gateways of the same names, and nothing of each other's; others lead those of a
+// node that is killed. Two hundred shards on five nodes, of which one is killed a minute for an hour, are
+//
+//	go test -tags long ./cli -run TestShards -shards.count 200 -shards.nodes 5 -shards.kills 60 -shards.pause 1m -timeout 3h -v
 func TestShards(t *testing.T) {
 	t.Parallel()
 	pg, root, secret := postgres.Start(t, ""), t.TempDir(), make([]byte, 32)
 	_, _ = rand.Read(secret)
-	shards := []string{"team-a", "team-b"}
-	first, second := newDoor(t, root, "first", pg.DSN(pg.Port), secret, shards...), newDoor(t, root, "second", pg.DSN(pg.Port), secret, shards...)
-	first.starts()
-	second.starts()
-	second.says("cluster", "move", "team-a", "first")
-	second.says("cluster", "move", "team-b", "second")
-	hears := make(map[string]func(string))
-	for _, shard := range shards {
-		hears[shard] = second.hosts(shard)
+	var shards []string
+	for n := range *shardCount {
+		shards = append(shards, fmt.Sprintf("team-%d-", n))
+	}
+	var doors []*door
+	for n := range *shardNodes {
+		doors = append(doors, newDoor(t, root, fmt.Sprint("node", n), pg.DSN(pg.Port), secret, shards...))
+		doors[n].starts()
+	}
+	of := func(n int) *door { return doors[n%len(doors)] }
+	for n, d := range doors[:min(2, len(shards))] {
+		d.says("cluster", "move", shards[n], d.name)
+	}
+	var hears []func(string)
+	for n, shard := range shards {
+		hears = append(hears, of(n+1).hosts(shard))
 	}
 	said := 0
 	all := func() {
 		t.Helper()
-		for _, shard := range shards {
-			said++
-			id := fmt.Sprint("msg_", said)
-			second.until("answer to a call", func() bool { return second.rings("/s/"+shard, id, shard+" "+id) })
-			hears[shard](id)
+		began := time.Now()
+		said++
+		id := fmt.Sprint("msg_", said)
+		for n, shard := range shards {
+			of(n+1).until("answer to a call for "+shard, func() bool { return of(n+1).rings("/s/"+shard, id, shard+" "+id) })
 		}
+		for n := range shards {
+			hears[n](" " + id)
+		}
+		t.Logf("%s was heard in all shards after %v", id, time.Since(began))
 	}
 	all()
-	if res, err := http.Get("http://" + second.addr + "/s/team-c/readyz"); err != nil || res.StatusCode != http.StatusNotFound {
+	if res, err := http.Get(doors[1].url() + "/s/team-c/readyz"); err != nil || res.StatusCode != http.StatusNotFound {
 		t.Errorf("a shard that there is not: %v, %v", res, err)
 	}
-	if out, err := second.command("gateway", "list").CombinedOutput(); err == nil || !strings.Contains(string(out), "team-a, team-b") {
+	if out, err := doors[1].command("gateway", "list").CombinedOutput(); err == nil || !strings.Contains(string(out), shards[0]+", "+shards[1]) {
 		t.Errorf("a command that names no shard: %v\n%s", err, out)
 	}
-	_ = first.cmd.Process.Signal(syscall.SIGKILL)
-	all()
+	for n := range *shardKills {
+		began := time.Now()
+		var killed sync.WaitGroup
+		killed.Go(func() {
+			<-time.After(time.Duration(mathrand.Int64N(int64(*shardPause) + 1)))
+			of(n).ends()
+			of(n).leadsTo(of(n + 1))
+		})
+		for first := true; first || time.Since(began) < *shardPause; first = false {
+			all()
+		}
+		killed.Wait()
+		all()
+		of(n).starts()
+	}
 }

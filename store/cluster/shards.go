@@ -288,5 +288,10 @@ func (l *Lead) serve(ctx context.Context, s Shard) error {
 // giveUp lets another node lead the shard. why is what is said of the next change of leader; empty: what was said of the last.
 func (n *Node) giveUp(ctx context.Context, shard, why string) error {
 	_, err := n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '', why = CASE $3 WHEN '' THEN why ELSE $3 END WHERE shard = $1 AND leader = $2`, shard, n.me(), why)
+	if err == nil {
+		n.mu.Lock()
+		delete(n.leaders, shard) // until it is seen who leads now
+		n.mu.Unlock()
+	}
 	return err
 }
