@@ -70,7 +70,7 @@ var mayImport = map[string]string{
 	"platforms/matrix":           "relay relay/finding platforms " + kit + " platforms/matrix/*",
 	"platforms/matrix/dialect":   "platforms/markdown",
 	"platforms/signal":           "relay relay/finding platforms " + kit,
-	"platforms/whatsapp":         "relay relay/finding platforms " + kit + " platforms/inbox",
+	"platforms/whatsapp":         "relay relay/finding platforms platforms/status platforms/httpcall platforms/sender platforms/ratelimit platforms/markdown platforms/inbox",
 	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket platforms/discord/*", // parts of one network
 	"relay/link":                 "relay relay/gate store store/audit store/callers",
 	"relay/login":                "relay store store/audit",

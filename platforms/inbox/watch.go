@@ -67,7 +67,7 @@ func (w *Watch) Run(ctx context.Context, beside ...func(context.Context)) error 
 			}
 			pause = max(wait.Next(), f.RetryAfter)
 			w.status.SetRetryAt(time.Now().Add(pause))
-			w.log.Warn("credential not checked; trying again", "in", pause, "err", err)
+			w.log.Warn("credential not checked; trying again", "in", pause, "reason", reason, "err", err)
 		}
 		select {
 		case <-time.After(pause):
