@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+)
+
+func TestWhichShardARequestIsFor(t *testing.T) {
+	of := func(name, address string) *site {
+		c := &config.Config{Shard: name, PublicURL: address}
+		if name != "main" {
+			c.Prefix = "/s/" + name
+		}
+		return &site{Config: c}
+	}
+	alone := &front{sites: []*site{of("main", "https://relay.example.net/x")}}
+	several := &front{sites: []*site{
+		of("a", "https://relay.example.net/s/a"), of("b", "https://B.example.net"), of("c", "https://relay.example.net/team/c"), of("c-d", ""),
+	}}
+	for _, tc := range []struct {
+		front       *front
+		url         string
+		shard, path string // empty: none
+	}{
+		{alone, "http://relay.example.net/relay", "main", "/relay"},
+		{alone, "http://relay.example.net/s/main/relay", "main", "/s/main/relay"},
+		{several, "http://10.0.0.5:8790/s/a/relay", "a", "/relay"},
+		{several, "http://10.0.0.5:8790/s/a", "a", "/"},
+		{several, "http://10.0.0.5:8790/s/ab/relay", "", ""},
+		{several, "http://10.0.0.5:8790/s/c-d/webhooks/x%2Fy?z=1", "c-d", "/webhooks/x%2Fy?z=1"},
+		{several, "http://10.0.0.5:8790/relay", "", ""},
+		{several, "http://b.example.net:8443/relay", "b", "/relay"},
+		{several, "http://b.example.net/s/a/relay", "a", "/relay"},
+		{several, "http://relay.example.net/team/c/relay", "c", "/relay"},
+		{several, "http://relay.example.net/team/cd/relay", "", ""},
+		{several, "http://relay.example.net/relay/media/xyz?s=c-d", "c-d", "/relay/media/xyz?s=c-d"},
+		{several, "http://relay.example.net/relay/media/xyz?s=e", "", ""},
+		{several, "http://relay.example.net/elsewhere?s=a", "", ""},
+	} {
+		r := httptest.NewRequest("GET", tc.url, nil)
+		at, in := tc.front.find(r, func(c *config.Config) string { return c.PublicURL })
+		switch {
+		case at == nil:
+			if tc.shard != "" {
+				t.Errorf("%s is for none, want %s", tc.url, tc.shard)
+			}
+		case at.Shard != tc.shard || in.URL.RequestURI() != tc.path:
+			t.Errorf("%s is for %s as %s, want %s as %s", tc.url, at.Shard, in.URL.RequestURI(), tc.shard, tc.path)
+		}
+	}
+}
