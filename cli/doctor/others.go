@@ -48,6 +48,7 @@ func (o *Options) others(ctx context.Context) (out finding.List) {
 			ours = all[:min(len(all), len(o.Config.Bots))] // without that of the pages, which every server has
 		}
 	}
+	said := make(map[string]bool) // by the process, which may have a folder for each of many shards
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		runs := "another server runs with the data folder " + folder + folders[folder]
 		if both := shared(ctx, folder, ours); len(both) > 0 {
@@ -55,7 +56,10 @@ func (o *Options) others(ctx context.Context) (out finding.List) {
 				"remove the bot from one of the two configurations, or stop that server")
 			continue
 		}
-		out.Add(finding.OtherServer, folder, runs, "commands for that server need --data-dir "+folder)
+		if process := folders[folder]; process == "" || !said[process] {
+			said[process] = true
+			out.Add(finding.OtherServer, folder, runs, "commands for that server need --data-dir "+folder)
+		}
 	}
 	return out
 }
@@ -65,7 +69,7 @@ func shared(ctx context.Context, folder string, ours []platforms.Bot) (both []st
 	if len(ours) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c, err := admin.Dial(ctx, (&config.Config{DataDir: folder}).Socket())
 	if err != nil {
