@@ -87,7 +87,7 @@ func (l *machineLook) shared(afresh bool, look func() (finding.List, int64)) (fi
 func (l *machineLook) database() (out finding.List) {
 	file, db := l.cfg.Database(), l.core.db
 	if err := db.Probe(); err != nil {
-		out.Add(finding.DatabaseStopped, file, "no message is accepted: "+err.Error(), "make room on its disk; if there is room, restart the server: its start says more")
+		out.Add(finding.DatabaseStopped, file, "no message is accepted: "+err.Error(), "make room on its disk; if there is room, restart the server: its start says more"+doctor.Meanwhile(l.cfg))
 	}
 	st := db.Stats()
 	if st.FellBack {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
@@ -60,5 +62,19 @@ func TestOfCluster(t *testing.T) {
 	away := Options{Cluster: func(context.Context) (o cluster.Overview, err error) { return o, errors.New("refused") }}
 	if got := away.cluster(t.Context()); len(got) != 1 || got[0].Code != finding.EngineAway.Code {
 		t.Errorf("an engine that is away: %+v", got)
+	}
+}
+
+// TestAFullDiskOfANode: another node can lead meanwhile, of which a machine that is alone has none.
+func TestAFullDiskOfANode(t *testing.T) {
+	m := machine{disk: func(string) (disk, error) { return disk{free: 1 << 20}, nil }}
+	cfg := &config.Config{DataDir: "/data", Shard: "team-a"}
+	const move = "hermes-connector cluster move team-a NODE"
+	if got := space(cfg, m); len(got) != 1 || strings.Contains(got[0].Fix, "cluster") {
+		t.Errorf("alone: %+v", got)
+	}
+	cfg.Cluster.DSN = relay.NewSecret([]byte("postgres://nas/one"))
+	if got := space(cfg, m); len(got) != 1 || !strings.Contains(got[0].Fix, move) {
+		t.Errorf("in a cluster: %+v", got)
 	}
 }

@@ -63,7 +63,7 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 		out.Add(finding.DataUnwritable, dir, "the user "+self()+" cannot write to the data folder: "+reason(err),
 			"if the server runs as "+self()+", `sudo chown -R "+self()+" "+dir+"` gives the folder to that user")
 	}
-	out = append(out, space(dir, m)...)
+	out = append(out, space(cfg, m)...)
 	db, err := os.Stat(cfg.Database())
 	if err != nil {
 		return out
@@ -95,8 +95,17 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// Meanwhile is how another node leads until a disk has room again, in the words of a fix; empty: this machine is alone.
+func Meanwhile(cfg *config.Config) string {
+	if !cfg.Cluster.On() {
+		return ""
+	}
+	return "; until then another node can lead: `hermes-connector cluster move " + cfg.Shard + " NODE`"
+}
+
 // space judges the file system that the data folder lies in.
-func space(dir string, m machine) (out finding.List) {
+func space(cfg *config.Config, m machine) (out finding.List) {
+	dir := cfg.DataDir
 	d, err := m.disk(dir)
 	if err != nil {
 		return finding.NotLookedAt.Alone(dir, "the free space on its disk is not known: "+err.Error(), "look with `df "+dir+"`")
@@ -108,7 +117,7 @@ func space(dir string, m machine) (out finding.List) {
 		out.Add(finding.DataRemote, dir, "the data folder lies on a network file system", "choose a data_dir on a disk of this machine")
 	}
 	if d.free < diskIsLow {
-		out.Add(finding.DiskLow, dir, fmt.Sprintf("%d MB are free on its disk", d.free>>20), "make room there: 200 MB should be free")
+		out.Add(finding.DiskLow, dir, fmt.Sprintf("%d MB are free on its disk", d.free>>20), "make room there: 200 MB should be free"+Meanwhile(cfg))
 	}
 	if d.inodes > 0 && d.left < inodesLow {
 		out.Add(finding.InodesOut, dir, fmt.Sprintf("its disk has room for only %d more files", d.left), "remove files there: `df -i "+dir+"` shows how many there are")
