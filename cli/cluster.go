@@ -21,7 +21,6 @@ import (
 
 // membership is what a server that leads has of its cluster; nil: this process is alone.
 type membership struct {
-	node *cluster.Node
 	lead *cluster.Lead
 }
 
@@ -49,7 +48,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 			shards = append(shards, clusterShard(c, shard.Weight, log))
 			shards[len(shards)-1].Run = func(lead context.Context, l *cluster.Lead) error {
 				d := f.doorsOf(f.sites[slices.IndexFunc(f.sites, func(t *site) bool { return t.Shard == c.Shard })])
-				err := s.lead(lead, hurry, c, func() (*doors, error) { return d, nil }, &membership{node, l}, shardLog(c, log))
+				err := s.lead(lead, hurry, c, func() (*doors, error) { return d, nil }, &membership{l}, shardLog(c, log))
 				if ctx.Err() == nil {
 					s.manager.Ready(waits)
 				}
@@ -171,7 +170,7 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 	if err := change(database); err != nil {
 		return err
 	}
-	m := &membership{node: node, lead: lead}
+	m := &membership{lead: lead}
 	db, err := store.Open(database, store.Options{Log: a.warnings(), CommitLog: m.log()})
 	if err != nil {
 		return err
@@ -180,7 +179,7 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 }
 
 // leads reports whether what is done for the shard may be done by this process; a process that is alone always may.
-func (m *membership) leads() bool { return m == nil || m.node.Alive() }
+func (m *membership) leads() bool { return m == nil || m.lead.Alive() }
 
 // log is where every change of the shard's file goes, too; nil: nowhere.
 func (m *membership) log() *boltfile.Log {
