@@ -258,6 +258,9 @@ func TestShards(t *testing.T) {
 	if out, err := second.command("gateway", "list").CombinedOutput(); err == nil || !strings.Contains(string(out), "team-a, team-b") {
 		t.Errorf("a command that names no shard: %v\n%s", err, out)
 	}
+	if out, err := second.command("--shard", "team-a", "enroll", "hint").CombinedOutput(); err != nil || !strings.Contains(string(out), "Next: hermes-connector --shard team-a link hint") {
+		t.Errorf("what is to be typed next: %v\n%s", err, out)
+	}
 	_ = first.cmd.Process.Signal(syscall.SIGKILL)
 	all()
 }

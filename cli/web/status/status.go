@@ -61,6 +61,7 @@ type Options struct {
 	Service Service
 	Machine func() Machine
 	Labels  map[relay.PlatformID]string // what people call a network; one that is missing goes by its id
+	Shard   string                      // that commands shown are for, if there are several
 	Now     func() time.Time            // nil means time.Now
 }
 
@@ -104,6 +105,7 @@ type view struct {
 	Asked    asked            // of the page of messages
 	Machine  Machine
 	labels   map[relay.PlatformID]string
+	shard    string
 	lines    []line
 }
 
@@ -136,7 +138,7 @@ func (s *Section) forget() {
 
 // ask asks for everything that the page shows.
 func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
-	v = view{At: now, Machine: s.o.Machine(), labels: s.o.Labels}
+	v = view{At: now, Machine: s.o.Machine(), labels: s.o.Labels, shard: s.o.Shard}
 	if v.Status, err = s.o.Service.Status(ctx, struct{}{}); err != nil {
 		return v, err
 	}
@@ -167,7 +169,7 @@ func (s *Section) show(w http.ResponseWriter, r *http.Request) {
 	v, err := s.look(r.Context())
 	if err != nil {
 		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "The state could not be read",
-			"The database does not answer. hermes-connector doctor says why."))
+			relay.InShard("The database does not answer. hermes-connector doctor says why.", s.o.Shard)))
 		return
 	}
 	page.Answer(w, http.StatusOK, page.Page{Title: "Status", Here: page.Status, Scripts: []string{script.Path}, Main: templates.HTML("status", v)})
