@@ -21,6 +21,7 @@ import (
 
 // membership is what a server that leads has of its cluster; nil: this process is alone.
 type membership struct {
+	node *cluster.Node
 	lead *cluster.Lead
 }
 
@@ -48,7 +49,7 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 			shards = append(shards, clusterShard(c, shard.Weight, log))
 			shards[len(shards)-1].Run = func(lead context.Context, l *cluster.Lead) error {
 				d := f.doorsOf(f.sites[slices.IndexFunc(f.sites, func(t *site) bool { return t.Shard == c.Shard })])
-				err := s.lead(lead, hurry, c, func() (*doors, error) { return d, nil }, &membership{l}, shardLog(c, log))
+				err := s.lead(lead, hurry, c, func() (*doors, error) { return d, nil }, &membership{node, l}, shardLog(c, log))
 				if ctx.Err() == nil {
 					s.manager.Ready(waits)
 				}
@@ -170,7 +171,7 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 	if err := change(database); err != nil {
 		return err
 	}
-	m := &membership{lead: lead}
+	m := &membership{node, lead}
 	db, err := store.Open(database, store.Options{Log: a.warnings(), CommitLog: m.log()})
 	if err != nil {
 		return err
@@ -180,6 +181,13 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 
 // leads reports whether what is done for the shard may be done by this process; a process that is alone always may.
 func (m *membership) leads() bool { return m == nil || m.lead.Alive() }
+
+// overview is what the engine says of the nodes and of this shard.
+func (m *membership) overview(ctx context.Context) (cluster.Overview, error) {
+	o, err := m.node.Overview(ctx)
+	o.Shards = slices.DeleteFunc(o.Shards, func(s cluster.ShardState) bool { return s.Name != m.lead.Shard() })
+	return o, err
+}
 
 // log is where every change of the shard's file goes, too; nil: nowhere.
 func (m *membership) log() *boltfile.Log {

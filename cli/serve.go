@@ -152,7 +152,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 		core.serveMetrics(d.metrics, log)
 	}
 	if d.pages != nil {
-		core.serveWeb(cfg, d.pages, d.pagesTLS, v, log)
+		core.serveWeb(cfg, d.pages, d.pagesTLS, v, member, log)
 	}
 	if d.renew != nil {
 		core.beside = append(core.beside, d.renew)

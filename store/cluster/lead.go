@@ -61,6 +61,9 @@ type Lead struct {
 // Alive reports whether this node still leads the shard. What is done on behalf of that asks this first.
 func (l *Lead) Alive() bool { return l.node.Alive() && !l.lost.Load() }
 
+// Shard is the name of what is led.
+func (l *Lead) Shard() string { return l.shard }
+
 // KeepVault has all nodes see the shard's data key, wrapped with the operator's: who cannot open it does not lead the shard,
 // and who can derives from it what nodes tell each other apart from strangers by.
 func (l *Lead) KeepVault(ctx context.Context, wrapped []byte) error {
