@@ -171,7 +171,7 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 	if err := change(database); err != nil {
 		return err
 	}
-	m := &membership{node: node, lead: lead}
+	m := &membership{node, lead}
 	db, err := store.Open(database, store.Options{Log: a.warnings(), CommitLog: m.log()})
 	if err != nil {
 		return err
@@ -180,7 +180,14 @@ func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, 
 }
 
 // leads reports whether what is done for the shard may be done by this process; a process that is alone always may.
-func (m *membership) leads() bool { return m == nil || m.node.Alive() }
+func (m *membership) leads() bool { return m == nil || m.lead.Alive() }
+
+// overview is what the engine says of the nodes and of this shard.
+func (m *membership) overview(ctx context.Context) (cluster.Overview, error) {
+	o, err := m.node.Overview(ctx)
+	o.Shards = slices.DeleteFunc(o.Shards, func(s cluster.ShardState) bool { return s.Name != m.lead.Shard() })
+	return o, err
+}
 
 // log is where every change of the shard's file goes, too; nil: nowhere.
 func (m *membership) log() *boltfile.Log {

@@ -73,6 +73,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c := &core{db: db, bus: &bus.Local{}, others: m.receiver(cfg, v, log)}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
+	desk.Shard = cfg.OneOf()
 	c.files = media.NewKeeper(cfg.MediaDir(), db, bots, media.Options{
 		MaxTotal: cfg.Media.MaxTotal, Keep: cfg.Media.Keep, Timeout: cfg.Media.FetchTimeout,
 		Sniff: sniff.Of, Count: c.count, Log: log,
@@ -85,12 +86,8 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		door = agents.NewBot(db.Callers, c.count, log)
 		bots, programs = append(slices.Clone(bots), door), door
 	}
-	shared := "" // unless the listener is this core's alone
-	if cfg.Prefix != "" {
-		shared = cfg.Shard
-	}
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
-		Shard:    shared,
+		Shard:    cfg.OneOf(),
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
@@ -122,7 +119,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	set.Poke = c.waker.Last
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
-	c.beside = append(c.beside, c.waker.Run, standings.Run, func(ctx context.Context) error { return watch(ctx, c.service, standings.News(), log) })
+	c.beside = append(c.beside, c.waker.Run, standings.Run, func(ctx context.Context) error { return watch(ctx, c.service, standings.News(), cfg.OneOf(), log) })
 	if cfg.Backup.Nightly {
 		keeper, err := backup.NewKeeper(db, backup.Options{
 			Dir: cfg.Backup.Dir, Keep: cfg.Backup.Keep, Recipient: cfg.Backup.Recipient, Count: c.hub.Count, Log: log,

@@ -111,7 +111,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 		return errors.Join(err, l.Close())
 	}
 	if pages != nil {
-		core.serveWeb(cfg, pages, nil, v, quiet)
+		core.serveWeb(cfg, pages, nil, v, nil, quiet)
 	}
 
 	var wg sync.WaitGroup

@@ -80,9 +80,7 @@ func (s *serving) openDoors(cfg *config.Config, log *slog.Logger) (d *doors, err
 
 // operatorDoors opens the admin sockets of the server whose own is cfg's.
 func (w where) operatorDoors(ctx context.Context, cfg *config.Config, log *slog.Logger) (all []door.Door, err error) {
-	if cfg.Prefix != "" {
-		w.shard = cfg.Shard
-	}
+	w.shard = cfg.OneOf()
 	sockets, err := listenOperator(ctx, cfg.Socket(), w.knownSockets()[0], log)
 	for _, l := range sockets {
 		all = append(all, door.Own(l, operatorServer(log)))

@@ -115,7 +115,7 @@ var mayImport = map[string]string{
 	"cli/mcp/spool":        "relay store/files",                                                                        // knows neither the wire nor MCP
 	"cli/qr":               "",
 	"cli/web/page":         "relay relay/finding relay/login store/audit",
-	"cli/web/status":       "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit cli/web/page",
+	"cli/web/status":       "cli/qr cli/words relay relay/count relay/finding relay/gate relay/manage relay/ops platforms store/audit store/cluster cli/web/page",
 	"cli/web":              "relay relay/server/door relay/server/routes relay/server/limits relay/login store/files cli/web/page cli/web/* cli/netaddr",
 	"cli/service":          "", // the unit, and where it is
 	".":                    "cli",

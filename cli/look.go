@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/doctor"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/media"
@@ -120,7 +121,7 @@ func (l *machineLook) snapshots(now time.Time) finding.List {
 
 // watch looks every hour for what is wrong, and whenever there is news, and logs what was not there before, and what is
 // gone. It returns nil when ctx ends.
-func watch(ctx context.Context, svc *manage.Service, news <-chan struct{}, log *slog.Logger) error {
+func watch(ctx context.Context, svc *manage.Service, news <-chan struct{}, shard string, log *slog.Logger) error {
 	known := make(map[[2]string]bool)
 	t := time.NewTimer(firstLook)
 	defer t.Stop()
@@ -136,8 +137,17 @@ func watch(ctx context.Context, svc *manage.Service, news <-chan struct{}, log *
 		if err != nil {
 			continue // the database's end is told elsewhere
 		}
-		known = changes(log, known, st.Findings)
+		known = changes(log, known, inShard(st.Findings, shard))
 	}
+}
+
+// inShard is all with the commands for this shard; see relay.InShard.
+func inShard(all finding.List, shard string) finding.List {
+	all = slices.Clone(all)
+	for n := range all {
+		all[n].Fix = relay.InShard(all[n].Fix, shard)
+	}
+	return all
 }
 
 // changes logs how what is found differs from what is known, and returns what is known then.

@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/cli/words"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -35,7 +36,7 @@ const (
 
 // Main runs the program with the process's arguments and returns its exit code.
 func Main() int {
-	a := &app{console: console{os.Stdin, os.Stdout, os.Stderr}, where: where{env: os.Environ()}}
+	a := &app{console: console{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}, where: where{env: os.Environ()}}
 	return a.run(context.Background(), os.Args[1:])
 }
 
@@ -69,7 +70,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		text = a.misused(ctx, cmd, err)
 	}
 	if text != "" {
-		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", terminal.Lines(text))
+		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", relay.InShard(terminal.Lines(text), a.shard))
 	}
 	if !a.began {
 		_, _ = fmt.Fprintf(a.stderr, "Try: %s --help\n", cmd.CommandPath())
@@ -109,7 +110,7 @@ func newRoot(a *app) *cobra.Command {
   hermes-connector link home            make a code that links you to it
   hermes-connector status               see what works and what waits`, "\n"),
 		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRun: func(*cobra.Command, []string) { a.began = true },
+		PersistentPreRun: func(*cobra.Command, []string) { a.began, a.hintsFor = true, a.shard },
 	}
 	asked := root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(c *cobra.Command, _ []string) error {

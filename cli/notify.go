@@ -34,7 +34,7 @@ func (c *core) notifier(cfg *config.Config, g *guard.Guard, log *slog.Logger) (*
 	}
 	return notify.New(notify.Options{Targets: targets, Records: c.db.Notices, Log: log, Look: func(ctx context.Context) (finding.List, error) {
 		st, err := c.service.Status(ctx, struct{}{})
-		return st.Findings, err
+		return inShard(st.Findings, cfg.OneOf()), err
 	}}), nil
 }
 

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
@@ -33,6 +35,24 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		words, _ = ops.Split(op.Former)
 		if former, rest, err := root.Find(words); err != nil || len(rest) > 0 || former.IsAvailableCommand() && former.Parent().IsAvailableCommand() || former.Flag("json") == nil {
 			t.Errorf("%q is no hidden command as %s was", op.Former, op.Name)
+		}
+	}
+}
+
+// TestWhichCommandsNameTheShard: in hints, all that are about one database do, and no other words.
+func TestWhichCommandsNameTheShard(t *testing.T) {
+	others := []string{"demo", "serve", "handle", "mcp", "cluster", "completion", "healthcheck", "help", "version", "webhook"}
+	for _, c := range Command().Commands() {
+		if c.Hidden {
+			continue
+		}
+		said := "the fix: `hermes-connector " + c.Name() + "`, hermes-connector says"
+		want := strings.Replace(said, c.Name(), "--shard a "+c.Name(), 1)
+		if slices.Contains(others, c.Name()) {
+			want = said
+		}
+		if got := relay.InShard(said, "a"); got != want || relay.InShard(got, "b") != want || relay.InShard(said, "") != said {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

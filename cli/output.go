@@ -25,6 +25,7 @@ import (
 type console struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	hintsFor       string // the shard that commands shown are for, if there are several
 }
 
 // jsonFlag adds --json to c.
@@ -36,7 +37,7 @@ func jsonFlag(c *cobra.Command) *bool {
 // it, so that a secret that was not printed does not look printed.
 func (c *console) print(asJSON bool, v any, human func(w io.Writer)) error {
 	if !asJSON {
-		out := &observed{to: c.stdout}
+		out := &observed{to: c.stdout, shard: c.hintsFor}
 		human(out)
 		return out.err
 	}
@@ -53,20 +54,24 @@ func (c *console) print(asJSON bool, v any, human func(w io.Writer)) error {
 
 // observed is a writer that remembers its first error, and writes nothing after it.
 type observed struct {
-	to  io.Writer
-	err error
+	to    io.Writer
+	shard string
+	err   error
 }
 
 func (o *observed) Write(b []byte) (n int, err error) {
 	if o.err == nil {
-		n, o.err = o.to.Write(b)
+		_, o.err = io.WriteString(o.to, relay.InShard(string(b), o.shard))
 	}
-	return n, o.err
+	if o.err != nil {
+		return 0, o.err
+	}
+	return len(b), nil
 }
 
 // say writes a line about what was done, to stderr.
 func (c *console) say(format string, args ...any) {
-	_, _ = fmt.Fprintln(c.stderr, terminal.Sprintf(format, args...))
+	_, _ = fmt.Fprintln(c.stderr, relay.InShard(terminal.Sprintf(format, args...), c.hintsFor))
 }
 
 // table writes aligned rows; the first is the heading.

@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
 	"github.com/hermes-connector/hermes-connector/cli/service"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -151,7 +152,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 		core.serveMetrics(d.metrics, log)
 	}
 	if d.pages != nil {
-		core.serveWeb(cfg, d.pages, d.pagesTLS, v, log)
+		core.serveWeb(cfg, d.pages, d.pagesTLS, v, member, log)
 	}
 	if d.renew != nil {
 		core.beside = append(core.beside, d.renew)
@@ -181,9 +182,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 // loads is what reads the configuration of cfg's shard anew.
 func (s *serving) loads(cfg *config.Config) func() (*config.Config, error) {
 	w := s.app.where
-	if cfg.Prefix != "" {
-		w.shard = cfg.Shard
-	}
+	w.shard = cfg.OneOf()
 	return w.config
 }
 
@@ -209,7 +208,7 @@ func logStopped(ctx context.Context, log *slog.Logger, err error) {
 // advise says what is missing and what to type next.
 func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Logger) {
 	if len(cfg.Bots) == 0 {
-		log.Warn("no bot is configured: `hermes-connector setup` adds one",
+		log.Warn(relay.InShard("no bot is configured: `hermes-connector setup` adds one", cfg.OneOf()),
 			"config", cfg.File)
 	}
 	gateways, err := db.Gateways(ctx)
@@ -218,6 +217,6 @@ func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Log
 		return
 	}
 	if !slices.ContainsFunc(gateways, func(g store.Gateway) bool { return !g.Revoked }) {
-		log.Warn("no gateway is enrolled: run `hermes-connector enroll NAME` and put the printed lines into the gateway's .env")
+		log.Warn(relay.InShard("no gateway is enrolled: run `hermes-connector enroll NAME` and put the printed lines into the gateway's .env", cfg.OneOf()))
 	}
 }

@@ -306,6 +306,9 @@ func TestShards(t *testing.T) {
 	if out, err := doors[1].command("gateway", "list").CombinedOutput(); err == nil || !strings.Contains(string(out), shards[0]+", "+shards[1]) {
 		t.Errorf("a command that names no shard: %v\n%s", err, out)
 	}
+	if out, err := doors[1].command("--shard", shards[0], "enroll", "hint").CombinedOutput(); err != nil || !strings.Contains(string(out), "Next: hermes-connector --shard "+shards[0]+" link hint") {
+		t.Errorf("what is to be typed next: %v\n%s", err, out)
+	}
 	for n := range *shardKills {
 		began := time.Now()
 		var killed sync.WaitGroup

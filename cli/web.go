@@ -143,9 +143,9 @@ func webTLS(cfg *config.Config, listener *tls.Config, log *slog.Logger) (pages *
 }
 
 // serveWeb lets run serve the web pages at d, where certificates are shown.
-func (c *core) serveWeb(cfg *config.Config, d door.Door, certificates *tls.Config, v *vault.Vault, log *slog.Logger) {
+func (c *core) serveWeb(cfg *config.Config, d door.Door, certificates *tls.Config, v *vault.Vault, m *membership, log *slog.Logger) {
 	c.pages = certificates
-	about := []any{"url", webURL(cfg), "login", "run hermes-connector web"}
+	about := []any{"url", webURL(cfg), "login", relay.InShard("run hermes-connector web", cfg.OneOf())}
 	if f := webFingerprint(cfg); f != "" {
 		about = append(about, "certificate_sha256", f)
 	}
@@ -154,7 +154,11 @@ func (c *core) serveWeb(cfg *config.Config, d door.Door, certificates *tls.Confi
 	for _, k := range networks() {
 		labels[k.Name] = k.Label
 	}
-	look := status.New(status.Options{Service: c.service, Machine: c.machine, Labels: labels})
+	o := status.Options{Service: c.service, Machine: c.machine, Labels: labels, Shard: cfg.OneOf()}
+	if m != nil {
+		o.Cluster = m.overview
+	}
+	look := status.New(o)
 	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
 		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: certificates, Login: cfg.Web.Login, TrustHeader: cfg.Web.TrustHeader,
 		Refused: func() { c.count(count.CallerRefused) }, Ignored: func() { c.count(count.HeaderIgnored) },

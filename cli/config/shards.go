@@ -33,6 +33,14 @@ func (c *Config) Led() []Shard {
 	return c.Shards
 }
 
+// OneOf is the shard's name, if it is one of several; else empty.
+func (c *Config) OneOf() string {
+	if c.Prefix == "" {
+		return ""
+	}
+	return c.Shard
+}
+
 func (c *Config) shardNames() string {
 	var names []string
 	for _, s := range c.Led() {
@@ -136,7 +144,6 @@ func (l *loader) shard(raw *rawTable, src Source) {
 	}
 	in := newLoader(Source{Env: src.Env, Networks: src.Networks, Pending: src.Pending})
 	in.node = &l.cfg
-	in.settings = slices.DeleteFunc(in.settings, setting.common)
 	dsn := l.cfg.Cluster.DSN
 	if it, ok := values["dsn_file"]; ok {
 		l.from(it.at)
@@ -145,6 +152,7 @@ func (l *loader) shard(raw *rawTable, src Source) {
 		l.faults.note(it.at, err)
 	}
 	in.cfg.inherit(&l.cfg, name, dsn)
+	in.settings = slices.DeleteFunc(in.declare(), setting.common)
 	for _, s := range in.declare() {
 		if value, given := l.cfg.values[s.path()]; given && s.common() {
 			in.cfg.values[s.path()] = value

@@ -123,7 +123,7 @@ func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer,
 		if !d.tries.take(trierOf(ev.Source), d.now()) {
 			return relay.Answer{}, nil
 		}
-		return relay.Answer{Text: d.Ration(ev, p.says()+" "+answerHow)}, nil
+		return relay.Answer{Text: d.Ration(ev, p.says()+" "+d.how())}, nil
 	}
 	var out relay.Answer
 	switch c.Verb {

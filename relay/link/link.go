@@ -35,6 +35,8 @@ const Purpose = "link"
 
 // Desk gives out link codes and takes them back. Its methods may be called from any goroutine.
 type Desk struct {
+	Shard string // that commands in answers are for, if there are several; nobody changes it once the desk is used
+
 	// Set once, by NewDesk.
 	db  *store.DB
 	mac relay.MACer
@@ -47,6 +49,9 @@ type Desk struct {
 func NewDesk(db *store.DB, mac relay.MACer, now func() time.Time) *Desk {
 	return &Desk{db: db, mac: mac, now: now}
 }
+
+// how is answerHow, with the command as it is typed.
+func (d *Desk) how() string { return relay.InShard(answerHow, d.Shard) }
 
 // Mint makes a code that binds whoever sends it to instance inst ("KQ2-9F4-M7X"), for those commands, or for everything if
 // there are none, and says until when. An empty p means any platform. store.ErrNotFound: no such instance.
@@ -103,7 +108,7 @@ func (d *Desk) redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 	if !shaped {
 		if typed == "" {
-			return d.Ration(ev, answerHow), nil
+			return d.Ration(ev, d.how()), nil
 		}
 		return d.Ration(ev, answerWrong), nil
 	}

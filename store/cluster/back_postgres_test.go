@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -160,13 +161,18 @@ func TestAnOlderVersionDoesNotLead(t *testing.T) {
 	}
 }
 
-// TestAnotherDatabaseByForce: the leader ends, and all go on with the file that was put there, without a word about losses.
+// TestAnotherDatabaseByForce: the leader ends, though what it leads besides goes on, and all go on with the file that was put
+// there, without a word about losses.
 func TestAnotherDatabaseByForce(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	a := starts(t, pg.DSN(pg.Port), "a", dirs[0])
-	a.leads()
+	other := &process{t: t, node: a.node, path: filepath.Join(t.TempDir(), "connector.db"), key: "key", led: make(chan struct{}, 1)}
+	beside := other.shard()
+	beside.Name = "other"
+	a.leads(beside)
+	<-other.led
 	confirmed := a.fills("kept", 5)
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	to, err := os.Create(backup)
@@ -182,13 +188,13 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 	if forces.lead, err = forces.node.Force(t.Context(), forces.shard(), "restore"); err != nil {
 		t.Fatal(err)
 	}
-	if a.running.Wait(); !errors.Is(a.err, ErrFenced) { // though it had nothing to store
-		t.Errorf("the former leader: %v", a.err)
+	if a.lead.Alive() { // though it had nothing to store
+		t.Error("the former leader does not know")
 	}
-	if err := a.put("late"); !errors.Is(err, ErrFenced) {
-		t.Errorf("the former leader: %v", err)
+	if err := a.put("late"); err == nil {
+		t.Error("the former leader has its file open")
 	}
-	a.dies()
+	other.fills("goes on", 5)
 	if forces.db, err = store.Open(forces.path, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -204,8 +210,12 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 	}
 	forces.ends()
 	for n, name := range []string{"a", "c"} {
-		p := starts(t, pg.DSN(pg.Port), name, dirs[n])
-		p.leads()
+		p := a // which runs
+		if name != "a" {
+			p = starts(t, pg.DSN(pg.Port), name, dirs[n])
+			p.competes()
+		}
+		<-p.led
 		p.has(confirmed)
 		because(t, p.node, []string{"a restore took the lead", "a let go: context canceled"}[n])
 		for _, k := range []string{"given up000", "given up004", "late"} {
@@ -219,4 +229,50 @@ func TestAnotherDatabaseByForce(t *testing.T) {
 	if gone := pg.SQL(`SELECT count(*) FROM hermes_connector.node WHERE gone > 0`); gone != "0\n" || asides(t, dirs[0]) != 0 {
 		t.Errorf("%s nodes name losses", gone)
 	}
+}
+
+// TestNobodyLeadsBeforeTheFormerOneHasEnded, though whoever took the lead from it by force is gone.
+func TestNobodyLeadsBeforeTheFormerOneHasEnded(t *testing.T) {
+	t.Parallel()
+	pg := postgres.Start(t, quick)
+	a := startsFor(t, time.Hour, pg.DSN(pg.Port), "a", t.TempDir())
+	ended, goOn := make(chan struct{}), make(chan struct{})
+	slow := a.shard()
+	slow.Name = "slow"
+	slow.Run = func(ctx context.Context, _ *Lead) error {
+		a.led <- struct{}{}
+		<-ctx.Done()
+		close(ended)
+		<-goOn
+		return nil
+	}
+	a.leads(slow)
+	<-a.led
+	forces := starts(t, pg.DSN(pg.Port), "b/restore", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	forced := make(chan error, 1)
+	s := forces.shard()
+	s.Name = "slow"
+	go func() {
+		_, err := forces.node.Force(ctx, s, "restore")
+		forced <- err
+	}()
+	<-ended
+	cancel()
+	if err := <-forced; !errors.Is(err, context.Canceled) {
+		t.Errorf("it did not wait: %v", err)
+	}
+	forces.ends()
+	c := starts(t, pg.DSN(pg.Port), "c", t.TempDir())
+	s = c.shard()
+	s.Name = "slow"
+	for !c.node.Alive() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if l, err := c.node.take(t.Context(), s); l != nil || err != nil {
+		t.Errorf("%v, %v", l, err)
+	}
+	close(goOn)
+	c.competes(s)
+	<-c.led
 }

@@ -70,7 +70,6 @@ type Node struct {
 
 	until   atomic.Int64 // by now: the node has ended then; 0: it has no lease
 	leading atomic.Int32 // how many shards it leads, or is about to
-	led     atomic.Int32 // how many the engine has confirmed
 
 	mu     sync.Mutex
 	copies map[string]*warmCopy // by shard
@@ -119,7 +118,7 @@ var tables = []string{
 	`CREATE TABLE IF NOT EXISTS hermes_connector.node (node text PRIMARY KEY, run text NOT NULL, version text NOT NULL, until timestamptz NOT NULL, lease bigint NOT NULL, url text NOT NULL DEFAULT '', drained text NOT NULL DEFAULT '',
 		places text NOT NULL, troubles text NOT NULL, p99 bigint NOT NULL, gone bigint NOT NULL DEFAULT 0, gone_at timestamptz) WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.shard (shard text PRIMARY KEY, term bigint NOT NULL, leader text NOT NULL, top bigint NOT NULL, chain bytea NOT NULL, vault bytea NOT NULL, wanted text NOT NULL,
-		schema bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT clock_timestamp(), why text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
+		schema bigint NOT NULL DEFAULT 0, since timestamptz NOT NULL DEFAULT clock_timestamp(), why text NOT NULL DEFAULT '', former text NOT NULL DEFAULT '') WITH (fillfactor = 10)`,
 	`CREATE TABLE IF NOT EXISTS hermes_connector.log (shard text, n bigint, term bigint NOT NULL, entry bytea NOT NULL, PRIMARY KEY (shard, n))`,
 	`ALTER TABLE hermes_connector.log ALTER COLUMN entry SET STORAGE EXTERNAL`, // much of it is sealed, and not worth compressing
 	`CREATE TABLE IF NOT EXISTS hermes_connector.part (shard text, kind text, id bigint, part bigint, bytes bytea NOT NULL, PRIMARY KEY (shard, kind, id, part))`,
@@ -146,8 +145,7 @@ const lives = `until > clock_timestamp() AND until < clock_timestamp() + lease *
 
 const renewSQL = `INSERT INTO hermes_connector.node (node, run, version, until, places, troubles, p99, url, lease) VALUES ($1, $2, $3, clock_timestamp() + $4::bigint * interval '1 millisecond', $5, $6, $7::bigint, $8, $4::bigint)
 	ON CONFLICT (node) DO UPDATE SET run = excluded.run, version = excluded.version, until = excluded.until, places = excluded.places, troubles = excluded.troubles, p99 = excluded.p99, url = excluded.url, lease = excluded.lease
-	WHERE node.run = excluded.run OR node.until < clock_timestamp() OR node.until > clock_timestamp() + node.lease * interval '2 milliseconds'
-	RETURNING (SELECT count(*) FROM hermes_connector.shard WHERE leader = $1 || '/' || $2)::text`
+	WHERE node.run = excluded.run OR node.until < clock_timestamp() OR node.until > clock_timestamp() + node.lease * interval '2 milliseconds'`
 
 // errTaken: the node's name is another process's.
 var errTaken = errors.New("another process has this node's name, or had it until just now; a name belongs to one process")
@@ -155,7 +153,6 @@ var errTaken = errors.New("another process has this node's name, or had it until
 // renew renews the lease. Its confirmation proves that whatever was stored before is as safe as the engine makes things.
 func (n *Node) renew(ctx context.Context) error {
 	sent := n.now()
-	led := n.led.Load()
 	places, troubles, p99 := n.told()
 	done, err := n.beat.exec(ctx, renewSQL, n.o.Node, n.run, n.o.Version, n.o.Lease.Milliseconds(), places, troubles, p99, n.o.URL)
 	switch {
@@ -163,10 +160,6 @@ func (n *Node) renew(ctx context.Context) error {
 		return fmt.Errorf("lease: %w", err)
 	case done.rows == 0:
 		return fmt.Errorf("node %s: %w", n.o.Node, errTaken)
-	}
-	if has, err := number(done.cells[0][0]); err == nil && int32(has) < min(led, n.led.Load()) { // one was taken by force
-		n.until.Store(0)
-		return ErrFenced
 	}
 	if n.leading.Load() > 0 && !n.Alive() { // a machine that slept: what has ended does not begin again
 		return ErrFenced

@@ -10,13 +10,15 @@ import (
 )
 
 const (
-	forceSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(), why = 'a ' || $5 || ' took the lead'
-	WHERE shard = $1 AND term = $3::bigint RETURNING term::text, top::text, chain`
-	livesSQL = `SELECT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = $1 AND ` + lives + `)::text`
+	// forceSQL notes who led. That node ends what it serves of the shard, then giveUp takes its name away: nobody else leads
+	// before that, or the end of its lease.
+	forceSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, since = clock_timestamp(), why = 'a ' || $5 || ' took the lead', former = leader
+	WHERE shard = $1 AND term = $3::bigint AND NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = former AND ` + lives + `) RETURNING term::text, top::text, chain`
+	formerSQL = `SELECT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = former AND ` + lives + `)::text FROM hermes_connector.shard WHERE shard = $1`
 )
 
 // Force takes the lead of s, whose Opens and Run are not asked, from whoever has it, and makes its file, which is not there
-// yet, as the newest entry left it. The former leader ends by itself, and is waited for. What becomes the shard's database is
+// yet, as the newest entry left it. The former leader ends what it serves of it, and is waited for. What becomes the shard's database is
 // the file that is opened with the lead's log. what is a word for the operator, such as restore.
 func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err error) {
 	for !n.Alive() { // Run has its word about why
@@ -45,16 +47,17 @@ func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err er
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	n.led.Add(1)
-	for waits := row.alive; waits; {
-		if err := sleep(ctx, 200*time.Millisecond); err != nil {
-			return nil, err
-		}
-		a, err := n.look.exec(ctx, livesSQL, row.leader)
+	for {
+		a, err := n.look.exec(ctx, formerSQL, s.Name)
 		if err != nil {
 			return nil, err
 		}
-		waits = string(a.cells[0][0]) == "true"
+		if string(a.cells[0][0]) != "true" {
+			break
+		}
+		if err := sleep(ctx, 200*time.Millisecond); err != nil {
+			return nil, err
+		}
 	}
 	_, err = n.fill(ctx, s, shard{term: term, top: top, chain: chain, schema: row.schema})
 	if err == nil {
@@ -68,7 +71,6 @@ func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err er
 
 // GiveUp lets another node lead what Force took, which stays the reason.
 func (l *Lead) GiveUp(ctx context.Context) error {
-	l.node.led.Add(-1)
 	err := l.node.giveUp(ctx, l.shard, "")
 	l.node.leading.Add(-1)
 	return err

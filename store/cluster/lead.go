@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -25,15 +26,15 @@ const (
 	makeSQL = `INSERT INTO hermes_connector.shard (shard, term, leader, top, chain, vault, wanted) VALUES ($1, 0, '', 0, '', '', '') ON CONFLICT DO NOTHING`
 	lookSQL = `SELECT term::text, top::text, leader, chain, vault, schema::text, EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `)::text
 	FROM hermes_connector.shard WHERE shard = $1`
-	// leadSQL keeps the word of who let go. It adds to the term what chance gives: an engine that went back may give another leader the same term otherwise.
+	// leadSQL keeps the word of who let go, and waits for whom Force took the lead from. It adds to the term what chance gives: an engine that went back may give another leader the same term otherwise.
 	leadSQL = `UPDATE hermes_connector.shard SET leader = $2, term = term + $4::bigint, wanted = '', since = clock_timestamp(),
 		why = CASE WHEN leader = '' THEN CASE why WHEN '' THEN 'nobody led before' ELSE why END ELSE 'the lease of ' || split_part(leader, '/', 1) || ' was over' END WHERE shard = $1 AND term = $3::bigint
-	AND (leader = '' OR leader = $2 OR NOT EXISTS (SELECT FROM hermes_connector.node WHERE node || '/' || run = leader AND ` + lives + `))
+	AND NOT EXISTS (SELECT FROM hermes_connector.node WHERE (node || '/' || run = leader AND leader <> $2 OR node || '/' || run = former) AND ` + lives + `)
 	RETURNING term::text, top::text, chain`
 	// nodesSQL leaves commands out, which are nodes for a while and have a slash in their name.
 	nodesSQL = `SELECT node FROM hermes_connector.node WHERE ` + lives + ` AND drained <> run AND node NOT LIKE '%/%'`
-	// shardsSQL has the empty text for a leader who lives no more.
-	shardsSQL = `SELECT shard, coalesce(node, ''), wanted, coalesce(run, ''), coalesce(url, '') FROM hermes_connector.shard
+	// shardsSQL has the empty text for a leader who lives no more, but in the last two columns.
+	shardsSQL = `SELECT shard, coalesce(node, ''), wanted, coalesce(run, ''), coalesce(url, ''), leader, former FROM hermes_connector.shard
 	LEFT JOIN hermes_connector.node ON node || '/' || run = leader AND ` + lives
 	// appendSQL stores entry n as the one after $6, the newest, if the term is still the newest.
 	appendSQL = `WITH ok AS (UPDATE hermes_connector.shard SET top = $2::bigint, chain = $5::bytea, schema = $7::bigint WHERE shard = $1 AND term = $3::bigint AND top = $6::bigint RETURNING shard)
@@ -54,7 +55,14 @@ type Lead struct {
 
 	schema uint32 // of the records
 	forced bool   // see boltfile.Log
+	lost   atomic.Bool
 }
+
+// Alive reports whether this node still leads the shard. What is done on behalf of that asks this first.
+func (l *Lead) Alive() bool { return l.node.Alive() && !l.lost.Load() }
+
+// Shard is the name of what is led.
+func (l *Lead) Shard() string { return l.shard }
 
 // KeepVault has all nodes see the shard's data key, wrapped with the operator's: who cannot open it does not lead the shard,
 // and who can derives from it what nodes tell each other apart from strangers by.
@@ -78,6 +86,7 @@ func (n *Node) Vault(ctx context.Context, shard string) ([]byte, error) {
 // leader is who leads a shard, as this node saw it last.
 type leader struct {
 	name, run, url string
+	held, former   string // NODE/RUN of who leads, and of whom Force took the lead from, whether they live or not
 }
 
 // Leader is who leads the shard, as Lead saw it last: the name of the node, which run of it, and where other nodes reach it
@@ -148,7 +157,6 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 	if err != nil {
 		return nil, errors.Join(err, n.giveUp(context.WithoutCancel(ctx), s.Name, ""))
 	}
-	n.led.Add(1)
 	n.o.Log.Info("this node leads", "shard", s.Name, "term", term, "entries", top)
 	return &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx), schema: s.File.Format.Schema}, nil
 }
@@ -194,6 +202,7 @@ func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 		case has:
 			return nil
 		case err == nil:
+			l.lost.Store(true)
 			return fmt.Errorf("shard %s: %w", l.shard, ErrFenced)
 		default:
 			_ = sleep(ctx, 200*time.Millisecond)

@@ -246,12 +246,7 @@ func (m *memoryEngine) carryOut(sql string, args [][]byte) (rows [][][]byte, tag
 			return nil, "INSERT 0 0", false
 		}
 		m.state.nodes[name] = nodeRow{run: run, places: text(5), until: m.clock().Add(lease), lease: lease}
-		led := 0
-		if s.leader == name+"/"+run {
-			led = 1
-		}
-		cells(led)
-		return rows, "INSERT 0 1", true
+		return nil, "INSERT 0 1", true
 	case sql == lookSQL:
 		cells(s.term, s.top, s.leader, s.chain, []byte{}, s.schema, lives)
 	case strings.HasPrefix(sql, "SELECT node, places"):
@@ -311,7 +306,7 @@ func (m *memoryEngine) carryOut(sql string, args [][]byte) (rows [][][]byte, tag
 	case strings.HasPrefix(sql, "UPDATE hermes_connector.node SET gone"):
 		m.t.Errorf("node %s names commits that the engine has lost, and it never did: %s", text(1), text(2))
 		return nil, "UPDATE 1", true
-	case strings.HasPrefix(sql, "UPDATE hermes_connector.shard SET leader = ''"):
+	case sql == giveUpSQL:
 		if s.leader != text(2) {
 			return nil, "UPDATE 0", false
 		}

@@ -71,9 +71,9 @@ func startsFor(t *testing.T, lease time.Duration, dsn, name, dir string) *proces
 }
 
 // leads waits until p leads, and has its database open.
-func (p *process) leads() {
+func (p *process) leads(beside ...Shard) {
 	p.t.Helper()
-	p.competes()
+	p.competes(beside...)
 	select {
 	case <-p.led:
 	case <-time.After(time.Minute):
@@ -81,12 +81,12 @@ func (p *process) leads() {
 	}
 }
 
-// competes has p lead as soon as nobody else does.
-func (p *process) competes() {
+// competes has p lead as soon as nobody else does, and other shards beside.
+func (p *process) competes(beside ...Shard) {
 	ctx, end := context.WithCancel(context.WithoutCancel(p.t.Context()))
 	p.end, p.led = end, make(chan struct{}, 8)
 	p.leading.Go(func() {
-		err := p.node.Lead(ctx, []Shard{p.shard()})
+		err := p.node.Lead(ctx, append(beside, p.shard()))
 		if err != nil {
 			p.t.Error(err)
 		}

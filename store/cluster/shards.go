@@ -55,9 +55,15 @@ type leads struct {
 	overSince time.Time            // zero: it leads no more than its share
 
 	mu    sync.Mutex
-	held  map[string]context.CancelCauseFunc // those that are taken, or led; it ends that
-	rests map[string]time.Time               // until then those whose Run failed
-	said  map[string]string                  // the last word of the log on each
+	held  map[string]*held     // those that are taken, or led
+	rests map[string]time.Time // until then those whose Run failed
+	said  map[string]string    // the last word of the log on each
+}
+
+// held is a shard that is taken, or led.
+type held struct {
+	end  context.CancelCauseFunc
+	lead *Lead // nil: it is not led yet
 }
 
 // Lead leads those of shards that fall to this node, until ctx ends: then it returns as soon as all it led are closed. What
@@ -70,7 +76,7 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 	}
 	ls := &leads{
 		n: n, shards: shards, filling: make(chan struct{}, fillsAtOnce),
-		held: make(map[string]context.CancelCauseFunc), rests: make(map[string]time.Time), freeSince: make(map[string]time.Time), said: make(map[string]string),
+		held: make(map[string]*held), rests: make(map[string]time.Time), freeSince: make(map[string]time.Time), said: make(map[string]string),
 	}
 	for {
 		if n.Alive() { // else Run has a word about it
@@ -88,7 +94,8 @@ func (n *Node) Lead(ctx context.Context, shards []Shard) error {
 
 // look sees what nodes there are and who leads what, begins to take what falls to this node, and gives up what does not.
 func (ls *leads) look(ctx context.Context) error {
-	nodes, pieces, err := ls.view(ctx)
+	led := ls.led()
+	nodes, pieces, leaders, err := ls.view(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,6 +106,13 @@ func (ls *leads) look(ctx context.Context) error {
 		at := slices.IndexFunc(pieces, func(p piece) bool { return p.shard == s.Name })
 		turn := slices.Index(turns[s.Name], me)
 		switch p := pieces[at]; {
+		case led[s.Name] != nil && leaders[s.Name].held != ls.n.me():
+			led[s.Name].lost.Store(true)
+			ls.giveUp(s.Name, "another process took the lead")
+		case leaders[s.Name].former == ls.n.me() && !ls.holds(s.Name): // it could not be said, when its Run had ended
+			if err := ls.n.giveUp(ctx, s.Name, ""); err != nil {
+				return err
+			}
 		case p.leader != "":
 			delete(ls.freeSince, s.Name)
 			switch {
@@ -163,22 +177,22 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 	})
 }
 
-// view is the living nodes that lead shards, and all shards. A shard that the engine does not know yet is made.
-func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, err error) {
+// view is the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know yet is made.
+func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, leaders map[string]leader, err error) {
 	asked := ls.n.now()
 	a, err := ls.n.look.exec(ctx, nodesSQL)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, row := range a.cells {
 		nodes = append(nodes, string(row[0]))
 	}
 	if a, err = ls.n.look.exec(ctx, shardsSQL); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	leaders := make(map[string]leader, len(a.cells))
+	leaders = make(map[string]leader, len(a.cells))
 	for _, row := range a.cells {
-		leaders[string(row[0])] = leader{string(row[1]), string(row[3]), string(row[4])}
+		leaders[string(row[0])] = leader{string(row[1]), string(row[3]), string(row[4]), string(row[5]), string(row[6])}
 	}
 	ls.n.mu.Lock()
 	ls.n.leaders, ls.n.lookedAt = leaders, asked
@@ -188,14 +202,14 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, err 
 		at := slices.IndexFunc(a.cells, func(row [][]byte) bool { return string(row[0]) == s.Name })
 		if at < 0 {
 			if _, err := ls.n.look.exec(ctx, makeSQL, s.Name); err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 		} else {
 			p.leader, p.wanted = string(a.cells[at][1]), string(a.cells[at][2])
 		}
 		pieces = append(pieces, p)
 	}
-	return nodes, pieces, nil
+	return nodes, pieces, leaders, nil
 }
 
 // take begins to lead s, unless that has begun.
@@ -206,7 +220,8 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 		return
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	ls.held[s.Name] = end
+	h := &held{end: end}
+	ls.held[s.Name] = h
 	ls.wg.Go(func() {
 		defer func() {
 			end(nil)
@@ -224,6 +239,7 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 		case err != nil && ctx.Err() == nil:
 			ls.say(s.Name, ls.n.o.Log.Warn, "the shard cannot be led yet", "err", err)
 		case l != nil:
+			ls.leads(h, l)
 			if err := l.serve(ctx, s); err != nil {
 				ls.n.trouble(s.Name, err)
 				ls.n.o.Log.Error("this node no longer leads, because its server failed", "shard", s.Name, "again_in", restsFor, "err", err)
@@ -239,9 +255,29 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 func (ls *leads) giveUp(shard, why string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if end := ls.held[shard]; end != nil {
-		end(givenUp{why})
+	if h := ls.held[shard]; h != nil {
+		h.end(givenUp{why})
 	}
+}
+
+// leads notes that the shard h is led now.
+func (ls *leads) leads(h *held, l *Lead) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	h.lead = l
+}
+
+// led are the leads that the engine had confirmed when this was asked.
+func (ls *leads) led() map[string]*Lead {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	led := make(map[string]*Lead)
+	for shard, h := range ls.held {
+		if h.lead != nil {
+			led[shard] = h.lead
+		}
+	}
+	return led
 }
 
 // holds reports whether this node leads the shard, or is about to.
@@ -274,7 +310,6 @@ func (l *Lead) serve(ctx context.Context, s Shard) error {
 			why = g.why
 		}
 	}
-	l.node.led.Add(-1)
 	l.node.copyOf(s.Name).back()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -285,9 +320,13 @@ func (l *Lead) serve(ctx context.Context, s Shard) error {
 	return err
 }
 
+// giveUpSQL says nothing about why where another one has the lead already.
+const giveUpSQL = `UPDATE hermes_connector.shard SET why = CASE WHEN leader <> $2 OR $3 = '' THEN why ELSE $3 END,
+	leader = CASE leader WHEN $2 THEN '' ELSE leader END, former = CASE former WHEN $2 THEN '' ELSE former END WHERE shard = $1 AND (leader = $2 OR former = $2)`
+
 // giveUp lets another node lead the shard. why is what is said of the next change of leader; empty: what was said of the last.
 func (n *Node) giveUp(ctx context.Context, shard, why string) error {
-	_, err := n.look.exec(ctx, `UPDATE hermes_connector.shard SET leader = '', why = CASE $3 WHEN '' THEN why ELSE $3 END WHERE shard = $1 AND leader = $2`, shard, n.me(), why)
+	_, err := n.look.exec(ctx, giveUpSQL, shard, n.me(), why)
 	if err == nil {
 		n.mu.Lock()
 		delete(n.leaders, shard) // until it is seen who leads now

@@ -18,7 +18,7 @@ const (
 )
 
 // parts are pieces of the page, each replaced as a whole when it changes: ids of elements, and names of their templates.
-var parts = [...]string{"summary", "bots", "gateways", "day", "verdicts", "machine"}
+var parts = [...]string{"summary", "bots", "gateways", "day", "verdicts", "nodes", "machine"}
 
 // events sends the parts of the page that changed. What the browser has is not known: at first everything is sent.
 func (s *Section) events(w http.ResponseWriter, r *http.Request) {

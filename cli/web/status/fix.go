@@ -147,11 +147,11 @@ func (s *Section) fix(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := s.do(r.Context(), f)
 	if refused, ok := errors.AsType[*manage.Error](err); ok {
-		page.Answer(w, http.StatusConflict, page.Words(page.Status, "That was not done", refused.Message+words.Help(refused)))
+		page.Answer(w, http.StatusConflict, page.Words(page.Status, "That was not done", relay.InShard(refused.Message+words.Help(refused), s.o.Shard)))
 		return
 	}
 	if err != nil {
-		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "That was not done", "It could not be stored. hermes-connector doctor says why."))
+		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "That was not done", relay.InShard("It could not be stored. hermes-connector doctor says why.", s.o.Shard)))
 		return
 	}
 	s.forget()

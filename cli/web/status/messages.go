@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/cli/words"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -38,7 +39,7 @@ func (s *Section) messages(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "The messages could not be read",
-			"The database does not answer. hermes-connector doctor says why."))
+			relay.InShard("The database does not answer. hermes-connector doctor says why.", s.o.Shard)))
 		return
 	}
 	v.Verdicts = slices.Clone(v.Verdicts)

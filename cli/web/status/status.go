@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
 
 //go:embed status.js
@@ -61,7 +62,10 @@ type Options struct {
 	Service Service
 	Machine func() Machine
 	Labels  map[relay.PlatformID]string // what people call a network; one that is missing goes by its id
+	Shard   string                      // that commands shown are for, if there are several
 	Now     func() time.Time            // nil means time.Now
+	// Cluster is what is said of the nodes, and of the shard whose page this is, but of no other one; nil: there is no cluster.
+	Cluster func(context.Context) (cluster.Overview, error)
 }
 
 // Section is the status page. Make one with New; what it shows of the last day comes from Run.
@@ -103,7 +107,9 @@ type view struct {
 	Verdicts []gate.Decision  // the newest first
 	Asked    asked            // of the page of messages
 	Machine  Machine
+	Cluster  *nodes
 	labels   map[relay.PlatformID]string
+	shard    string
 	lines    []line
 }
 
@@ -136,7 +142,7 @@ func (s *Section) forget() {
 
 // ask asks for everything that the page shows.
 func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
-	v = view{At: now, Machine: s.o.Machine(), labels: s.o.Labels}
+	v = view{At: now, Machine: s.o.Machine(), Cluster: s.nodes(ctx), labels: s.o.Labels, shard: s.o.Shard}
 	if v.Status, err = s.o.Service.Status(ctx, struct{}{}); err != nil {
 		return v, err
 	}
@@ -167,7 +173,7 @@ func (s *Section) show(w http.ResponseWriter, r *http.Request) {
 	v, err := s.look(r.Context())
 	if err != nil {
 		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "The state could not be read",
-			"The database does not answer. hermes-connector doctor says why."))
+			relay.InShard("The database does not answer. hermes-connector doctor says why.", s.o.Shard)))
 		return
 	}
 	page.Answer(w, http.StatusOK, page.Page{Title: "Status", Here: page.Status, Scripts: []string{script.Path}, Main: templates.HTML("status", v)})

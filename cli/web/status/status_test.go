@@ -25,6 +25,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -178,6 +179,45 @@ func TestThePage(t *testing.T) {
 	for _, no := range []string{canary, "wake.example", ">old<", "Tenant", "Instance"} { // invariant 1
 		if strings.Contains(page, no) {
 			t.Errorf("the page holds %q", no)
+		}
+	}
+}
+
+// TestNodes: who leads since when and why, what the others lack, and why one cannot lead; or that this is not known.
+func TestNodes(t *testing.T) {
+	s := newSection(healthy())
+	if said := textOf(get(s)); strings.Contains(said, "Nodes") {
+		t.Error("there is no cluster")
+	}
+	seen, fault := cluster.Overview{
+		Nodes: []cluster.NodeState{
+			{Name: "pi1", Version: "2", Alive: true, AppendP99: 12345 * time.Microsecond, Places: map[string]uint64{"main": 100}},
+			{Name: "pi2", Version: "2", Alive: true, Places: map[string]uint64{"main": 99}},
+			{Name: "pi3", Version: "1", Alive: true, Places: map[string]uint64{"main": 100}, Troubles: map[string]string{"main": "another key"}},
+			{Name: "pi4", Version: "1", Until: noon.Add(-2 * time.Hour)},
+			{Name: "pi1/restore", Version: "1", Until: noon.Add(-2 * time.Hour)},
+		},
+		Shards: []cluster.ShardState{{Name: "main", Leader: "pi1", Since: noon.Add(-time.Hour), Why: "the lease of pi4 was over", Top: 100}},
+	}, error(nil)
+	s.o.Cluster = func(context.Context) (cluster.Overview, error) { return seen, fault }
+	for _, step := range []struct {
+		change func()
+		want   []string
+	}{
+		{func() {}, []string{
+			"pi1 leads, since 1 hour ago : the lease of pi4 was over", "pi1 ✓ leads PostgreSQL 99 of 100 commits within 12.3ms Version 2 pi2 ✓ stands by Its copy 1 commit behind Version 2",
+			"pi3 ! cannot lead Its copy has everything Version 1 another key pi4 ! gone Last seen 2 hours ago Its copy 100 commits behind Version 1 This server",
+		}},
+		{func() { seen.Shards[0].Leader = "" }, []string{"No node leads.", "pi1 ✓ stands by"}},
+		{func() { fault = errors.New("it is away") }, []string{"PostgreSQL cannot be asked: it is away", "Everything works"}},
+	} {
+		step.change()
+		s.forget()
+		said := textOf(get(s))
+		for _, want := range step.want {
+			if !strings.Contains(said, want) {
+				t.Errorf("the page does not say %q:\n%s", want, said)
+			}
 		}
 	}
 }

@@ -23,10 +23,15 @@ type trouble struct {
 // Troubles are what is wrong, the worst first.
 func (v view) Troubles() (all []trouble) {
 	for _, f := range v.wrong() {
-		all = append(all, trouble{f, v.heading(f), v.Fixes(f.Fix)})
+		fixes := v.Fixes(f.Fix)
+		f.Fix = v.Typed(f.Fix)
+		all = append(all, trouble{f, v.heading(f), fixes})
 	}
 	return all
 }
+
+// Typed is words with the commands in them as they are typed.
+func (v view) Typed(words string) string { return relay.InShard(words, v.shard) }
 
 // heading is what was found, as doctor says it, as a heading begins. A bot goes by its name.
 func (v view) heading(f finding.Finding) string {

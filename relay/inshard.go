@@ -1,0 +1,14 @@
+package relay
+
+import "regexp"
+
+// aboutOne are the commands of this program that are about one database, among words.
+var aboutOne = regexp.MustCompile(`\bhermes-connector (agents|audit|backup|buffer|chat|check|doctor|enroll|explain|gateway|link|notify|people|reload|restore|setup|status|unlink|vault|web)\b`)
+
+// InShard is words with the commands in them as they are typed where there are several shards, for this one; empty: there is one.
+func InShard(words, shard string) string {
+	if shard == "" {
+		return words
+	}
+	return aboutOne.ReplaceAllString(words, "hermes-connector --shard "+shard+" $1")
+}
