@@ -226,10 +226,14 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 		case l != nil:
 			if err := l.serve(ctx, s); err != nil {
 				ls.n.trouble(s.Name, err)
-				ls.n.o.Log.Error("this node no longer leads, because its server failed", "shard", s.Name, "again_in", restsFor, "err", err)
+				rests := restsFor
+				if errors.Is(err, ErrFenced) { // nothing is wrong with this node, and it may be the only one that has all
+					rests = 0
+				}
+				ls.n.o.Log.Error("this node no longer leads, because its server failed", "shard", s.Name, "again_in", rests, "err", err)
 				ls.mu.Lock()
 				defer ls.mu.Unlock()
-				ls.rests[s.Name] = time.Now().Add(restsFor)
+				ls.rests[s.Name] = time.Now().Add(rests)
 			}
 		}
 	})
