@@ -142,7 +142,7 @@ func (n *node) signal(sig syscall.Signal) (run string) {
 	return n.run
 }
 
-// failsToWrite has every write of n's process to a file fail from now on.
+// failsToWrite has every write of n's process to a file fail, until the operator mends that, or starts the server again.
 func (n *node) failsToWrite() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,9 +150,37 @@ func (n *node) failsToWrite() {
 		return
 	}
 	n.broken = true
-	if err := unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil); err != nil {
+	if err := unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Max: unix.RLIM_INFINITY}, nil); err != nil {
 		n.t.Error(err)
 	}
+	if n.rig.rand.IntN(2) == 0 {
+		n.restartsLater()
+		return
+	}
+	run := n.run
+	n.rig.later(n.rig.long(), func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.cmd == nil || n.run != run {
+			return
+		}
+		if err := unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, nil); err != nil {
+			n.t.Error(err)
+		}
+	})
+}
+
+// restartsLater has an operator end n's process, which is started again, after a while. n.mu is held.
+func (n *node) restartsLater() {
+	run := n.run
+	n.rig.later(n.rig.long(), func() {
+		n.mu.Lock()
+		same := n.run == run
+		n.mu.Unlock()
+		if same {
+			n.signal(syscall.SIGTERM)
+		}
+	})
 }
 
 // fills has the disk of n's database be full for a while.
@@ -161,7 +189,7 @@ func (n *node) fills(long time.Duration) {
 	n.rig.later(long, n.disk.empties)
 }
 
-// stopsDisk has the disk of n's database stop working, until its process has ended.
+// stopsDisk has the disk of n's database stop working, until the operator has ended its process.
 func (n *node) stopsDisk() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -170,6 +198,7 @@ func (n *node) stopsDisk() {
 	}
 	n.broken = true
 	n.disk.stops()
+	n.restartsLater()
 }
 
 func newNode(t *testing.T, rig *clusterRig, i int, dsn string, ways [2]*way) *node {

@@ -247,6 +247,19 @@ func (m *memoryEngine) carryOut(sql string, args [][]byte) (rows [][][]byte, tag
 		}
 		m.state.nodes[name] = nodeRow{run: run, places: text(5), until: m.clock().Add(lease), lease: lease}
 		return nil, "INSERT 0 1", true
+	case sql == nodesSQL:
+		for name, n := range m.state.nodes {
+			if n.until.After(m.clock()) {
+				cells(name)
+			}
+		}
+	case sql == shardsSQL:
+		leader := s.leader
+		if !lives {
+			leader = ""
+		}
+		name, run, _ := strings.Cut(leader, "/")
+		cells("main", name, "", run, "", s.leader, "")
 	case sql == lookSQL:
 		cells(s.term, s.top, s.leader, s.chain, []byte{}, s.schema, lives)
 	case strings.HasPrefix(sql, "SELECT node, places"):

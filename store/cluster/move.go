@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// moveTries is how often Move asks: another node may be quicker, and a node whose file lacks much brings it nearer with each.
+const moveTries = 3
+
 const (
 	moveSQL = `UPDATE hermes_connector.shard SET wanted = $2 WHERE shard = $1 AND wanted <> $2`
 	// drainSQL holds for the node's run: when it starts again, it may lead again.
@@ -18,13 +21,14 @@ const (
 // ErrNobody: there is no such shard, or no node that lives and may lead.
 var ErrNobody = errors.New("nothing was changed")
 
-// Move has node lead the shard, and returns when it does. ErrNobody: nothing was asked.
+// Move has node lead the shard, and returns when it does, or has failed to: nobody serves the shard while it is tried. ErrNobody:
+// nothing was asked.
 func (n *Node) Move(ctx context.Context, shard, node string) error {
 	nodes, rows, err := names(ctx, n.look)
 	if err != nil {
 		return err
 	}
-	led := slices.IndexFunc(rows, func(row [2]string) bool { return row[0] == shard })
+	led := slices.IndexFunc(rows, func(row [3]string) bool { return row[0] == shard })
 	switch {
 	case led < 0:
 		return fmt.Errorf("%w: there is no shard %q", ErrNobody, shard)
@@ -33,16 +37,26 @@ func (n *Node) Move(ctx context.Context, shard, node string) error {
 	case rows[led][1] == node:
 		return nil
 	}
-	if _, err := n.look.exec(ctx, moveSQL, shard, node); err != nil {
-		return err
-	}
-	return awaits(ctx, n.look, func(rows [][2]string) bool {
-		if slices.Contains(rows, [2]string{shard, node}) {
+	asked := 0
+	var failed error
+	err = awaits(ctx, n.look, func(rows [][3]string) bool {
+		at := slices.IndexFunc(rows, func(row [3]string) bool { return row[0] == shard })
+		switch {
+		case at < 0: // of an engine that lost it
+		case rows[at][1] == node:
 			return true
+		case rows[at][2] == node: // it is still asked for
+		case asked == moveTries:
+			failed = fmt.Errorf("node %s did not take %s in %d tries: its log says why", node, shard, asked)
+			return true
+		default: // also when another one was quicker, which clears what was wanted
+			if _, err := n.look.exec(ctx, moveSQL, shard, node); err == nil {
+				asked++
+			}
 		}
-		_, _ = n.look.exec(ctx, moveSQL, shard, node) // who takes a shard that was free clears what was wanted; a failure is met again
 		return false
 	})
+	return errors.Join(err, failed)
 }
 
 // Drain has node lead nothing until it is started again, and returns when others lead what it led. ErrNobody: nothing was
@@ -60,8 +74,8 @@ func (n *Node) Drain(ctx context.Context, node string) error {
 	if _, err := n.look.exec(ctx, drainSQL, node); err != nil {
 		return err
 	}
-	return awaits(ctx, n.look, func(rows [][2]string) bool {
-		return !slices.ContainsFunc(rows, func(row [2]string) bool { return row[1] == node || row[1] == "" })
+	return awaits(ctx, n.look, func(rows [][3]string) bool {
+		return !slices.ContainsFunc(rows, func(row [3]string) bool { return row[1] == node || row[1] == "" })
 	})
 }
 
@@ -69,8 +83,8 @@ func noNode(node string, nodes []string) error {
 	return fmt.Errorf("%w: no node %q is alive and may lead; those that are: %s", ErrNobody, node, strings.Join(nodes, ", "))
 }
 
-// names are the nodes that may lead, and all shards with their leaders.
-func names(ctx context.Context, e *engine) (nodes []string, rows [][2]string, err error) {
+// names are the nodes that may lead, and all shards with their leaders and the nodes that were asked for.
+func names(ctx context.Context, e *engine) (nodes []string, rows [][3]string, err error) {
 	a, err := e.exec(ctx, nodesSQL)
 	if err != nil {
 		return nil, nil, err
@@ -82,13 +96,13 @@ func names(ctx context.Context, e *engine) (nodes []string, rows [][2]string, er
 		return nil, nil, err
 	}
 	for _, row := range a.cells {
-		rows = append(rows, [2]string{string(row[0]), string(row[1])})
+		rows = append(rows, [3]string{string(row[0]), string(row[1]), string(row[2])})
 	}
 	return nodes, rows, nil
 }
 
 // awaits looks at who leads what until holds, or ctx ends.
-func awaits(ctx context.Context, e *engine, holds func(rows [][2]string) bool) error {
+func awaits(ctx context.Context, e *engine, holds func(rows [][3]string) bool) error {
 	for {
 		_, rows, err := names(ctx, e)
 		if err == nil && holds(rows) {

@@ -472,6 +472,34 @@ func TestMoveAndDrain(t *testing.T) {
 	}
 }
 
+// TestAMoveToANodeThatCannot: it ends, and the shard is led as before.
+func TestAMoveToANodeThatCannot(t *testing.T) {
+	t.Parallel()
+	pg := postgres.Start(t, quick)
+	a, b := starts(t, pg.DSN(pg.Port), "a", t.TempDir()), starts(t, pg.DSN(pg.Port), "b", t.TempDir())
+	a.leads()
+	confirmed := a.fills("a", 5)
+	b.path = filepath.Join(b.path, "nowhere")
+	for !b.node.Alive() {
+		if sleep(t.Context(), 10*time.Millisecond) != nil {
+			t.Fatal("no lease")
+		}
+	}
+	b.competes()
+	operator, err := Join(b.node.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer operator.Close(t.Context())
+	if err := operator.Move(t.Context(), "main", "b"); err == nil {
+		t.Error("it was moved")
+	}
+	for range moveTries {
+		<-a.led
+	}
+	a.has(confirmed)
+}
+
 // because compares what the engine says of the last change of leader.
 func because(t *testing.T, n *Node, want string) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -195,7 +196,7 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, lead
 		leaders[string(row[0])] = leader{string(row[1]), string(row[3]), string(row[4]), string(row[5]), string(row[6])}
 	}
 	ls.n.mu.Lock()
-	ls.n.leaders, ls.n.lookedAt = leaders, asked
+	ls.n.leaders, ls.n.lookedAt = maps.Clone(leaders), asked // giveUp changes its own
 	ls.n.mu.Unlock()
 	for _, s := range ls.shards {
 		p := piece{shard: s.Name, weight: s.Weight}
@@ -242,10 +243,14 @@ func (ls *leads) take(ctx context.Context, s Shard) {
 			ls.leads(h, l)
 			if err := l.serve(ctx, s); err != nil {
 				ls.n.trouble(s.Name, err)
-				ls.n.o.Log.Error("this node no longer leads, because its server failed", "shard", s.Name, "again_in", restsFor, "err", err)
+				rests := restsFor
+				if errors.Is(err, ErrFenced) { // nothing is wrong with this node, and it may be the only one that has all
+					rests = 0
+				}
+				ls.n.o.Log.Error("this node no longer leads, because its server failed", "shard", s.Name, "again_in", rests, "err", err)
 				ls.mu.Lock()
 				defer ls.mu.Unlock()
-				ls.rests[s.Name] = time.Now().Add(restsFor)
+				ls.rests[s.Name] = time.Now().Add(rests)
 			}
 		}
 	})

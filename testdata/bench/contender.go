@@ -39,6 +39,7 @@ type contender struct {
 	commands [][]string
 
 	redis string // the port of its Redis server; empty: it has none
+	dsn   string // of its cluster; empty: it is in none
 
 	pids []int
 	door string
@@ -77,15 +78,23 @@ func (c *contender) start(ctx context.Context) (stop func()) {
 		c.pids = append(c.pids, cmd.Process.Pid)
 	}
 	c.door = "ws://" + strings.TrimSpace(c.door) + "/relay"
+	if c.dsn != "" {
+		c.leads(ctx)
+	}
 	return stop
 }
 
-// connector is a binary of this program with gateways enrolled, the first of which gets the messages.
-func connector(ctx context.Context, name, binary, dir string) *contender {
-	c := &contender{name: name, dir: must(os.MkdirTemp(dir, "c")), api: newBotAPI(), commands: [][]string{{listening, binary, "serve"}}}
+// connector is a binary of this program with gateways enrolled, the first of which gets the messages. With a dsn it is the only
+// node of a cluster.
+func connector(ctx context.Context, name, binary, dir, dsn string) *contender {
+	c := &contender{name: name, dsn: dsn, dir: must(os.MkdirTemp(dir, "c")), api: newBotAPI(), commands: [][]string{{listening, binary, "serve"}}}
 	config := "listen = \"127.0.0.1:0\"\ndata_dir = \"data\"\n[backup]\nnightly = false\n" +
 		"[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = " + strconv.Quote(c.api.URL)
 	check(os.WriteFile(filepath.Join(c.dir, "connector.toml"), []byte(config), 0o600))
+	if dsn != "" {
+		config += "\n[cluster]\ndsn_file = \"dsn\""
+		check(os.WriteFile(filepath.Join(c.dir, "dsn"), []byte(dsn), 0o600))
+	}
 	check(os.WriteFile(filepath.Join(c.dir, "token"), []byte("4242:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw4"), 0o600))
 	defer c.start(ctx)()
 	var secrets [warm + sockets]struct{ Secret string }

@@ -5,7 +5,8 @@
 //
 // It builds the program, runs everything against a Bot API and a gateway of its own, in turns, and prints
 // the medians over the rounds, with the ratio of this program's to each other's. Only the ratios mean
-// anything elsewhere. Beside both stands what the libraries cost by themselves: a minimal program with the same commits, polls and frames. Each BINARY is a further build of this program, measured in the same run. It needs
+// anything elsewhere. Beside both stands what the libraries cost by themselves: a minimal program with the same commits, polls and frames. Each BINARY is a further build of this program, measured in the same run;
+// with -dsn the program is measured as the only node of a cluster, too, beside what an append to its engine takes by itself. It needs
 // Linux and, to compare, redis-server, node and npm; what is missing is said, and left out. Its files are in the user's cache folder, which should be on
 // the disk that matters; only the ws package stays there.
 package main
@@ -32,6 +33,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
 
 const (
@@ -61,6 +64,7 @@ func must[T any](v T, err error) T {
 
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of everything")
+	dsn := flag.String("dsn", "", "a database of PostgreSQL that nothing else uses: this program is measured as a cluster over it, too")
 	flag.Parse()
 	defer func() {
 		switch why := recover().(type) {
@@ -86,9 +90,14 @@ func main() {
 
 	this := filepath.Join(dir, "hermes-connector")
 	output(ctx, "", "go", "build", "-o", this, "github.com/hermes-connector/hermes-connector")
-	all := []*contender{connector(ctx, "this", this, dir)}
+	all := []*contender{connector(ctx, "this", this, dir, "")}
 	for _, binary := range flag.Args() {
-		all = append(all, connector(ctx, binary, must(filepath.Abs(binary)), dir))
+		all = append(all, connector(ctx, binary, must(filepath.Abs(binary)), dir, ""))
+	}
+	var inCluster *contender
+	if *dsn != "" {
+		inCluster = connector(ctx, "this, in a cluster", this, dir, *dsn)
+		all = append(all, inCluster)
 	}
 	all = append(all, minimalProgram(dir))
 	other := standin(ctx, cache, dir)
@@ -112,10 +121,18 @@ func main() {
 		}
 		for _, n := range []struct{ producers, bots int }{{1, 1}, {8, 1}, {64, 1}, {64, 64}} {
 			row := fmt.Sprintf("durable appends/s, producers %d, bots %d", n.producers, n.bots)
-			f.add(row, all[0], storeAppends(ctx, dir, n.producers, n.bots))
+			f.add(row, all[0], storeAppends(ctx, filepath.Join(dir, "append.db"), nil, n.producers, n.bots))
+			if inCluster != nil {
+				withShard(ctx, dir, *dsn, func(path string, l *cluster.Lead) {
+					f.add(row, inCluster, storeAppends(ctx, path, l.Log(), n.producers, n.bots))
+				})
+			}
 			if other != nil {
 				f.add(row, other, redisAppends(other.redis, n.producers))
 			}
+		}
+		if inCluster != nil {
+			inCluster.bareAppends(ctx, f, dir)
 		}
 	}
 	f.print(fmt.Sprintf("medians of %d rounds", *rounds), all)
@@ -154,7 +171,10 @@ func (f *figures) print(title string, all []*contender) {
 		for _, c := range all {
 			cell := ""
 			if v := median(f.values[[2]string{row, c.name}]); v > 0 {
-				cell = fmt.Sprintf("%.4g (%.2f)", v, this/v)
+				cell = fmt.Sprintf("%.4g", v)
+				if this > 0 {
+					cell += fmt.Sprintf(" (%.2f)", this/v)
+				}
 			}
 			line += fmt.Sprintf(" %-14s |", cell)
 		}
@@ -189,10 +209,9 @@ func produce(producers int, add func(producer int, n int64) error) float64 {
 	return float64(next.Load()) / time.Since(began).Seconds()
 }
 
-// storeAppends is how many events of 1 KiB a second a new database of ours accepts.
-func storeAppends(ctx context.Context, dir string, producers, bots int) float64 {
-	path := filepath.Join(dir, "append.db")
-	db := must(store.Open(path, store.Options{Limits: store.Limits{MaxEntries: 1 << 30, MaxBytes: 1 << 40}}))
+// storeAppends is how many events of 1 KiB a second a new database of ours accepts. log may be nil.
+func storeAppends(ctx context.Context, path string, log *boltfile.Log, producers, bots int) float64 {
+	db := must(store.Open(path, store.Options{CommitLog: log, Limits: store.Limits{MaxEntries: 1 << 30, MaxBytes: 1 << 40}}))
 	defer func() { check(errors.Join(db.Close(), os.Remove(path))) }()
 	for b := range bots {
 		g := store.Gateway{ID: relay.GatewayID(fmt.Sprint(b)), Secrets: []store.GatewaySecret{{ID: "s", Sealed: []byte("s")}}, DeliveryKey: []byte("k")}
