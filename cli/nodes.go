@@ -154,6 +154,7 @@ func (a *app) overview(ctx context.Context, cfg *config.Config) (o cluster.Overv
 // shardsStatus shows who leads which of several shards.
 func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool) error {
 	var all []cluster.Overview
+	var heavy []string
 	led := true
 	for _, shards := range engines(cfg) {
 		o, err := a.overview(ctx, shards[0].Config)
@@ -164,10 +165,14 @@ func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool)
 			led = led && slices.ContainsFunc(o.Shards, func(is cluster.ShardState) bool { return is.Name == s.Config.Shard && is.Leader != "" })
 		}
 		all = append(all, o)
+		heavy = append(heavy, tooHeavy(shards, o)...)
 	}
 	err := a.print(asJSON, all, func(w io.Writer) {
 		for _, o := range all {
 			nodesTable(w, o)
+		}
+		for _, shard := range heavy {
+			_, _ = fmt.Fprintf(w, "! %s alone weighs more than a node's share: other nodes have less to do, wherever it is led\n", shard)
 		}
 		_, _ = fmt.Fprintln(w, "Bots, gateways and messages of one shard: hermes-connector status --shard NAME")
 	})
@@ -175,6 +180,25 @@ func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool)
 		err = errFinding
 	}
 	return err
+}
+
+// tooHeavy are those of an engine's shards that alone weigh more than a node's share of all. Fewer shards than nodes have no shares.
+func tooHeavy(shards []config.Shard, o cluster.Overview) (names []string) {
+	nodes, sum := 0, 0.0
+	for _, n := range o.Nodes {
+		if n.Alive && !strings.Contains(n.Name, "/") {
+			nodes++
+		}
+	}
+	for _, s := range shards {
+		sum += s.Weight
+	}
+	for _, s := range shards {
+		if len(shards) > nodes && s.Weight*float64(nodes) > cluster.Bound*sum {
+			names = append(names, s.Config.Shard)
+		}
+	}
+	return names
 }
 
 // nodesTable writes who there is, and who leads what since when and why.

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/cluster"
 )
@@ -42,5 +44,33 @@ func TestNodesTable(t *testing.T) {
 	}
 	if all, err := json.Marshal(statusOfNodes{Status: manage.Status{Version: "1"}, Cluster: &o}); err != nil || !strings.Contains(string(all), `"leader":"pi1"`) {
 		t.Errorf("%s, %v", all, err)
+	}
+}
+
+func TestTooHeavy(t *testing.T) {
+	shards := func(weights ...float64) (all []config.Shard) {
+		for n, w := range weights {
+			all = append(all, config.Shard{Config: &config.Config{Shard: string(rune('a' + n))}, Weight: w})
+		}
+		return all
+	}
+	three := cluster.Overview{Nodes: []cluster.NodeState{
+		{Name: "n1", Alive: true}, {Name: "n2", Alive: true}, {Name: "n3", Alive: true}, {Name: "n4"}, {Name: "n1/restore", Alive: true},
+	}}
+	for _, tc := range []struct {
+		shards []config.Shard
+		want   string
+	}{
+		{shards(1), "[]"}, // fewer than nodes
+		{shards(1, 1, 5), "[]"},
+		{shards(1, 1, 1, 1), "[]"},
+		{shards(1, 1, 1, 2), "[]"},    // 2 of a mean of 1.67
+		{shards(1, 1, 3, 1), "[c]"},   // 3 of 2
+		{shards(9, 9, 1, 1), "[a b]"}, // 9 of 6.67
+		{shards(5, 5, 4, 3, 3), "[]"}, // 5 of 6.67
+	} {
+		if got := fmt.Sprint(tooHeavy(tc.shards, three)); got != tc.want {
+			t.Errorf("%v: %s, want %s", tc.shards, got, tc.want)
+		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// bound is how much of the average weight a node leads at most.
-const bound = 1.25
+// Bound is how much of the average weight a node leads at most.
+const Bound = 1.25
 
 // piece is a shard, as all nodes see it.
 type piece struct {
@@ -30,7 +30,7 @@ func order(shard string, nodes []string) []string {
 }
 
 // place is in what order the living nodes take each piece that nobody leads: the first at once, each next one a look later.
-// All nodes that see the same come to the same. Nodes that would lead more than bound come last.
+// All nodes that see the same come to the same. Nodes that would lead more than Bound come last.
 func place(nodes []string, pieces []piece) map[string][]string {
 	turns := make(map[string][]string)
 	if len(nodes) == 0 {
@@ -68,7 +68,7 @@ func share(nodes []string, pieces []piece) (sum float64) {
 	for _, p := range pieces {
 		sum += p.weight
 	}
-	return bound * sum / float64(len(nodes))
+	return Bound * sum / float64(len(nodes))
 }
 
 // loads is what each node leads.
@@ -82,7 +82,7 @@ func loads(pieces []piece) map[string]float64 {
 	return load
 }
 
-// surplus is what node leads beyond bound: it keeps those in whose order it comes first, and always one.
+// surplus is what node leads beyond Bound: it keeps those in whose order it comes first, and always one.
 func surplus(node string, nodes []string, pieces []piece) (shards []string) {
 	var led []piece
 	for _, p := range pieces {

@@ -61,7 +61,7 @@ func TestPlacement(t *testing.T) {
 				t.Fatalf("shard %s is led by %q", p.shard, p.leader)
 			}
 		}
-		if most := bound * 1000 / float64(len(nodes)); busiest(pieces) > most {
+		if most := Bound * 1000 / float64(len(nodes)); busiest(pieces) > most {
 			t.Errorf("%d died: %v shards at one node, want at most %v", die, busiest(pieces), most)
 		}
 		if moved != free || free < die || free > 12*die {
