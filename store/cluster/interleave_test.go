@@ -206,19 +206,9 @@ func (w *world) live(ctx context.Context, name string) {
 			l.kill() // as the program ends
 		}
 	})
-	shard := l.shard()
-	for sleep(l.ended, lookEvery) == nil {
-		if !n.Alive() {
-			continue
-		}
-		lead, err := n.take(l.ended, shard)
-		if err == nil && lead != nil && lead.serve(l.ended, shard) != nil {
-			l.kill()
-		}
-	}
+	_ = n.Lead(l.ended, []Shard{l.shard()})
 	stop()
 	wg.Wait()
-	_ = n.shutCopies()
 	if !l.isDead() {
 		_ = n.Release(context.WithoutCancel(ctx))
 	}
@@ -283,7 +273,7 @@ func (l *life) serves(ctx context.Context, lead *Lead) error {
 	})
 	wg.Go(func() {
 		for sleep(ctx, w.upTo(100*time.Millisecond)) == nil {
-			if l.node.Alive() && !l.isDead() {
+			if lead.Alive() && !l.isDead() {
 				w.called(l)
 			}
 		}
