@@ -545,6 +545,33 @@ func TestTheServerSaysWhatListensInTheClear(t *testing.T) {
 	}
 }
 
+// TestAFileThatWasSetAside is named at a node of a cluster.
+func TestAFileThatWasSetAside(t *testing.T) {
+	cfg := &config.Config{DataDir: t.TempDir()}
+	chmod(t, cfg.DataDir, 0o700)
+	aside := cfg.Database() + ".set-aside-20261128T040000.000000000Z"
+	for _, path := range []string{cfg.Database(), cfg.Database() + ".before-cluster-20261128T040000.000000000Z", aside} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := func() (about []string) {
+		for _, f := range Host(cfg, time.Now()) {
+			if f.Code == finding.FileAside.Code {
+				about = append(about, f.About)
+			}
+		}
+		return about
+	}
+	if got := named(); len(got) != 0 {
+		t.Errorf("there is no cluster: %v", got)
+	}
+	cfg.Cluster.DSN = relay.NewSecret([]byte("postgres://db"))
+	if got := named(); !slices.Equal(got, []string{aside}) {
+		t.Errorf("named: %v", got)
+	}
+}
+
 // TestSpools: a spool that is held, full or damaged is found; one that is none of these is not.
 func TestSpools(t *testing.T) {
 	root := t.TempDir()

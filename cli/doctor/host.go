@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/store/cluster"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -70,6 +71,12 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	}
 	if mode := db.Mode().Perm(); mode&config.OthersMay != 0 {
 		out.Add(finding.DatabaseOpen, cfg.Database(), fmt.Sprintf("others can read or change the database (mode %04o)", mode), "chmod 600 "+cfg.Database())
+	}
+	if cfg.Cluster.On() {
+		for _, path := range cluster.AsideOf(cfg.Database()) {
+			out.Add(finding.FileAside, path, "a database that PostgreSQL's log did not continue was set aside",
+				"look at the server's log of that moment for the reason; delete the file when you need nothing of it")
+		}
 	}
 	found := key(cfg.Vault, m)
 	if st, err := os.Stat(cfg.Vault.KeyFile); len(found) == 0 && err == nil && cfg.Vault.KeyFile == cfg.OwnKey() && st.Mode().Perm()&config.OthersMay != 0 {

@@ -20,6 +20,7 @@ var (
 	DatabaseStopped = kind("HC314", Fault, "No message is accepted until this is fixed; networks keep messages for a while.")
 	FellBack        = kind("HC315", Warning, "After a power cut nothing is lost, since nobody was told of the missing commit; otherwise something may be.")
 	SetAside        = kind("HC316", Warning, "Damaged messages are not delivered.")
+	FileAside       = kind("HC318", Notice, "This node has a new file from PostgreSQL; only that one may have what PostgreSQL lacks.")
 	Leftover        = kind("HC317", Warning, "Somebody who has the former key and this file can still open what was sealed with that key.")
 
 	DiskLow   = kind("HC320", Warning, "When the disk is full no message is accepted.")

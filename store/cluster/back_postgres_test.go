@@ -236,13 +236,13 @@ func TestNobodyLeadsBeforeTheFormerOneHasEnded(t *testing.T) {
 	t.Parallel()
 	pg := postgres.Start(t, quick)
 	a := startsFor(t, time.Hour, pg.DSN(pg.Port), "a", t.TempDir())
-	ended, goOn := make(chan struct{}), make(chan struct{})
+	ended, goOn := make(chan struct{}, 2), make(chan struct{})
 	slow := a.shard()
-	slow.Name = "slow"
+	slow.Name, slow.Path = "slow", filepath.Join(t.TempDir(), "connector.db")
 	slow.Run = func(ctx context.Context, _ *Lead) error {
 		a.led <- struct{}{}
 		<-ctx.Done()
-		close(ended)
+		ended <- struct{}{}
 		<-goOn
 		return nil
 	}
@@ -273,6 +273,5 @@ func TestNobodyLeadsBeforeTheFormerOneHasEnded(t *testing.T) {
 		t.Errorf("%v, %v", l, err)
 	}
 	close(goOn)
-	c.competes(s)
-	<-c.led
+	<-a.led // again
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -148,14 +149,38 @@ func newerSchema(s shard, of Shard) error {
 	return fmt.Errorf("%w (schema %d, this one knows %d): this node neither copies nor leads until it has that version", boltfile.ErrNewer, s.schema, of.File.Format.Schema)
 }
 
-// setAside gives the file at path another name.
+// setAside gives the file at path another name. Those that were set aside before go, or they would fill the disk; but for one
+// that never was in the cluster, which is somebody's only copy.
 func (n *Node) setAside(path, why string) error {
-	kept := path + ".set-aside-" + time.Now().UTC().Format("20060102T150405.000000000Z")
+	suffix := aside
+	if why == string(foreign) {
+		suffix = ".before-cluster-"
+	}
+	kept, former := path+suffix+time.Now().UTC().Format("20060102T150405.000000000Z"), AsideOf(path)
 	if err := os.Rename(path, kept); err != nil {
 		return err
 	}
 	n.o.Log.Error("the database of this node is not what the log says: it is set aside, and filled anew", "why", why, "kept", kept)
+	if suffix == aside {
+		for _, one := range former {
+			n.o.Log.Info("what was set aside before is removed", "file", one, "err", os.Remove(one))
+		}
+	}
 	return nil
+}
+
+// aside stands between the name of a shard's file and the moment at which it was set aside.
+const aside = ".set-aside-"
+
+// AsideOf are the files that were set aside from path: one at most, but for what an older version left.
+func AsideOf(path string) (all []string) {
+	entries, _ := os.ReadDir(filepath.Dir(path)) // without a folder there are none
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(path)+aside) {
+			all = append(all, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return all
 }
 
 // makeAnew makes the shard's file of the newest snapshot that is sound, and the log behind it. Of a file that is there, had is

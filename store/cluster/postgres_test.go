@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -221,7 +223,7 @@ func TestAFileOfAnotherStory(t *testing.T) {
 	if _, ok, _ := b.db.Blob(t.Context(), "own"); ok {
 		t.Error("it has what it had alone")
 	}
-	if kept, _ := filepath.Glob(filepath.Join(dir, "*.set-aside-*")); len(kept) != 1 {
+	if kept, _ := filepath.Glob(filepath.Join(dir, "connector.db.before-cluster-*")); len(kept) != 1 {
 		t.Errorf("kept: %v", kept)
 	}
 }
@@ -572,5 +574,35 @@ func TestSeveralMakeTheTables(t *testing.T) {
 		}
 		close(began)
 		all.Wait()
+	}
+}
+
+// TestTheNewestFileThatWasSetAsideIsKept, and a database of before.
+func TestTheNewestFileThatWasSetAsideIsKept(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "connector.db")
+	n := &Node{o: Options{Log: slog.New(slog.NewTextHandler(t.Output(), nil))}}
+	for _, step := range []struct {
+		file string
+		why  verdict
+	}{{"before", foreign}, {"first", elsewhere}, {"second", hasMore}} {
+		err := os.WriteFile(path, []byte(step.file), 0o600)
+		if err == nil {
+			err = n.setAside(path, string(step.why))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var left []string
+	for _, mark := range []string{".before-cluster-", aside} {
+		all, _ := filepath.Glob(path + mark + "*")
+		for _, one := range all {
+			text, _ := os.ReadFile(one)
+			left = append(left, string(text))
+		}
+	}
+	if !slices.Equal(left, []string{"before", "second"}) {
+		t.Errorf("left: %q", left)
 	}
 }
