@@ -71,7 +71,7 @@ func TestCluster(t *testing.T) {
 	first := r.nodes[0].victim
 	for i, name := range []string{"home", "kids", "work"} {
 		a := first.enrolled(name, 1001+int64(i), r.seed+uint64(i))
-		a.ofCluster = true
+		a.changes = r.changesOfLeader
 		agents = append(agents, a)
 	}
 	for _, n := range r.nodes[1:] {
@@ -215,6 +215,12 @@ func (r *clusterRig) ended() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byItself++
+}
+
+func (r *clusterRig) changesOfLeader() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changes
 }
 
 // leader is the node that began to lead last.
@@ -471,7 +477,7 @@ func (r *clusterRig) cycle(n int, f fault) {
 	}
 	took := time.Since(began)
 	r.took[f.name] = append(r.took[f.name], took)
-	r.t.Logf("%d: %s of %s: %.1f s", n, f.name, leader.name, took.Seconds())
+	r.t.Logf("%d: %s of %s: %.1f s, at %s", n, f.name, leader.name, took.Seconds(), began.Format("15:04:05.000"))
 	if r.promoted > promoted {
 		r.copies.set(func() { r.copies.to = r.engine.Port })
 		r.standby.Copies(r.engine, r.copies.port)
@@ -505,7 +511,7 @@ func (r *clusterRig) judge(last *node) {
 	late := make(map[string]int)
 	for _, call := range r.calls.late {
 		if late[call.run]++; !r.stopped[call.run] || late[call.run] > len(r.nodes) {
-			r.t.Errorf("%s calls %s after a later one has led (it was stopped: %v)", call.run, call.method, r.stopped[call.run])
+			r.t.Errorf("%s calls %s at %s, after %s has led (it was stopped: %v)", call.run, call.method, call.at.Format("15:04:05.000"), call.after, r.stopped[call.run])
 		}
 	}
 	for _, f := range r.bot.faults { // nobody asks it any more

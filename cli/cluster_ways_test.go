@@ -267,6 +267,7 @@ type callers struct {
 
 type lateCall struct {
 	run, method string
+	after       string // the process that called since
 	at          time.Time
 }
 
@@ -290,7 +291,7 @@ func (c *callers) serve(w http.ResponseWriter, r *http.Request) {
 	case at < 0:
 		c.order = append(c.order, run)
 	case at < len(c.order)-1:
-		c.late = append(c.late, lateCall{run, method, time.Now()})
+		c.late = append(c.late, lateCall{run, method, c.order[len(c.order)-1], time.Now()})
 	}
 	c.mu.Unlock()
 	c.bot.serve(w, r)

@@ -56,7 +56,7 @@ func (a *agent) request(ctx context.Context, method, address, name string, body 
 		}
 		return 0, nil, false
 	}
-	if a.ofCluster && res.StatusCode == http.StatusServiceUnavailable {
+	if a.changes != nil && res.StatusCode == http.StatusServiceUnavailable {
 		return 0, nil, false
 	}
 	return res.StatusCode, answer, true
@@ -85,7 +85,7 @@ func (a *agent) given(ctx context.Context, said []int, ev relay.Event) (ok bool)
 			continue
 		}
 		status, got, ok := a.request(ctx, http.MethodGet, m.URL, "", nil)
-		if !ok {
+		if !ok || status == http.StatusNotFound && a.changes != nil && a.changes() != a.began { // who leads now fetches it again, as it gives the message again
 			return false
 		}
 		if status != http.StatusOK || !bytes.Equal(got, want[i]) {
@@ -117,7 +117,7 @@ func (a *agent) upload(ctx context.Context) (id, name string, ok bool) {
 	status, answer, ok := a.request(ctx, http.MethodPost, a.files.base+"/relay/media", "note.txt", content)
 	var is struct{ ID string }
 	switch {
-	case !ok || status == http.StatusTooManyRequests, a.ofCluster && status == http.StatusInsufficientStorage: // the disk may be full
+	case !ok || status == http.StatusTooManyRequests, a.changes != nil && status == http.StatusInsufficientStorage: // the disk may be full
 		return "", "", false
 	case status != http.StatusOK || json.Unmarshal(answer, &is) != nil || is.ID == "":
 		a.fault("an upload is answered with %d: %s", status, answer)

@@ -88,8 +88,8 @@ type agent struct {
 	// gateway has dialled, and makes one that dials so often wait.
 	calm atomic.Bool
 
-	// Its server is several nodes, none of which may lead.
-	ofCluster bool
+	changes func() int // of leader, if its server is several nodes, none of which may lead
+	began   int        // run's own: the changes before the session
 
 	mu        sync.Mutex // guards the fields below
 	said      int
@@ -190,6 +190,9 @@ func (a *agent) fault(format string, args ...any) {
 // run dials until ctx ends.
 func (a *agent) run(ctx context.Context, door string) {
 	for ctx.Err() == nil {
+		if a.changes != nil {
+			a.began = a.changes()
+		}
 		if conn, err := a.cred.dial(ctx, door); err == nil {
 			a.tally.sessions++
 			a.mu.Lock()
