@@ -52,6 +52,13 @@ func (v *visit) queued(id relay.RequestID, m relay.MessageID) {
 	v.waiting[v.texts[id]] = m
 }
 
+// waits reports whether a result said that an answer waits on disk.
+func (a *agent) waits() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting) > 0
+}
+
 // allArrived reports whether all answers that waited were sent.
 func (a *agent) allArrived() bool {
 	a.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -363,6 +364,39 @@ func TestOneBotInTwoServers(t *testing.T) {
 	o.Config.Web.Listen = "127.0.0.1:0" // the bot of the pages is not shared
 	if got := wantFound(t, o, "HC503 "+other.Config.DataDir); got[1].Wrong() {
 		t.Errorf("%+v; want no warning", got)
+	}
+}
+
+// TestOtherServersAreAskedSideBySide: each answers only when both were asked.
+func TestOtherServersAreAskedSideBySide(t *testing.T) {
+	o := newHouse(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var asked sync.WaitGroup
+	both := make(chan struct{})
+	for range 2 {
+		other := newHouse(t)
+		db, err := store.Open(other.Config.Database(), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		svc := admin.Handler(manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Words: words.Words{}, Bots: []platforms.Bot{&bird{}}}), db, admin.Server{})
+		asked.Add(1)
+		first := sync.OnceFunc(asked.Done)
+		other.serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			first()
+			select {
+			case <-both:
+			case <-ctx.Done():
+			}
+			svc.ServeHTTP(w, r)
+		}))
+		o.Others = append(o.Others, other.Config.DataDir)
+	}
+	go func() { asked.Wait(); close(both) }()
+	if found := o.others(ctx); len(found) != 2 || found[0].Code != "HC506" || found[1].Code != "HC506" {
+		t.Errorf("%+v; want two servers that host a bot of ours", found)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
@@ -48,11 +48,18 @@ func (o *Options) others(ctx context.Context) (out finding.List) {
 			ours = all[:min(len(all), len(o.Config.Bots))] // without that of the pages, which every server has
 		}
 	}
+	names := slices.Sorted(maps.Keys(folders))
+	both := make([][]string, len(names))
+	var asked sync.WaitGroup
+	for n, folder := range names { // side by side: one that does not answer takes no time from the others
+		asked.Go(func() { both[n] = shared(ctx, folder, ours) })
+	}
+	asked.Wait()
 	said := make(map[string]bool) // by the process, which may have a folder for each of many shards
-	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+	for n, folder := range names {
 		runs := "another server runs with the data folder " + folder + folders[folder]
-		if both := shared(ctx, folder, ours); len(both) > 0 {
-			out.Add(finding.SharedBot, folder, runs+", and hosts "+strings.Join(both, ", ")+" too",
+		if len(both[n]) > 0 {
+			out.Add(finding.SharedBot, folder, runs+", and hosts "+strings.Join(both[n], ", ")+" too",
 				"remove the bot from one of the two configurations, or stop that server")
 			continue
 		}
@@ -69,8 +76,6 @@ func shared(ctx context.Context, folder string, ours []platforms.Bot) (both []st
 	if len(ours) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	c, err := admin.Dial(ctx, (&config.Config{DataDir: folder}).Socket())
 	if err != nil {
 		return nil

@@ -68,7 +68,7 @@ func TestDiskFullWhileWriting(t *testing.T) {
 		r.net.has("a", sized(100_000))
 		ev, _ := r.accept(one, 100_000, "a")
 		r.want(ev, relay.MediaNoSpace)
-		if s := r.k.Stats(); s.Files != 0 || s.Bytes != 0 || s.Pending != 1 {
+		if s := r.counted(); s.Files != 0 || s.Bytes != 0 || s.Pending != 1 {
 			t.Errorf("%+v, want one that waits", s)
 		}
 		if left := r.names(); len(left) != 0 {
@@ -81,7 +81,7 @@ func TestDiskFullWhileWriting(t *testing.T) {
 		if err := put(); err != nil {
 			t.Errorf("upload when there is room: %v", err)
 		}
-		if s := r.k.Stats(); s.Files != 2 || s.Bytes != 200_000 || s.Pending != 0 {
+		if s := r.counted(); s.Files != 2 || s.Bytes != 200_000 || s.Pending != 0 {
 			t.Errorf("%+v, want both", s)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -219,6 +220,12 @@ func (r *rig) want(ev relay.Event, want ...relay.MediaState) {
 	if got := r.states(ev); !slices.Equal(got, want) {
 		r.t.Errorf("%s: %v, want %v", ev.ID, got, want)
 	}
+}
+
+// counted is what the keeper has, in a synctest bubble: a file's end is recorded, and so can be seen, before it is counted.
+func (r *rig) counted() Stats {
+	synctest.Wait()
+	return r.k.Stats()
 }
 
 // content is what an instance reads of a file; nil: it may not, or there is none.
