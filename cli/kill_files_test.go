@@ -164,7 +164,7 @@ func (v *visit) press(ev relay.Event) {
 	p, id := *ev.Prompt, string(ev.MessageID)
 	before, again := v.files.pressed[p.PromptID]
 	what := "press " + id
-	v.bookLocked(what, !again, before == id && v.fresh && what == v.last && what != v.committed)
+	v.bookLocked(what, !again, before == id && (what == v.overtook || v.fresh && what == v.last && what != v.committed))
 	if again && before != id {
 		v.faults = append(v.faults, fmt.Sprintf("two presses answered %s", p.PromptID))
 	}

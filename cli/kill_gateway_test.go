@@ -98,6 +98,7 @@ type agent struct {
 	sure      int    // the newest number of which it is known that its acknowledgement was committed
 	last      string // what came last: numbers or a press
 	committed string // the newest of these of which that is known
+	overtook  string // the press that came last before the session, and of which that is not known, until something comes behind the first
 	faults    []string
 	answers   map[string]bool            // texts to send, and whether a result said that they were, or would be
 	waiting   map[string]relay.MessageID // those that would be, by their ids
@@ -354,11 +355,17 @@ func (v *visit) book(said []int) {
 }
 
 // bookLocked judges where numbers or a press stand in the order. isNext: they are due; inDoubt: they came last, and nobody
-// knows whether their acknowledgement was committed. v.mu must be held.
+// knows whether their acknowledgement was committed. A press waits for no turn: it overtakes numbers that do, and if it is
+// in doubt then, it comes again behind them. v.mu must be held.
 func (v *visit) bookLocked(what string, isNext, inDoubt bool) {
 	v.tally.deliveries++
+	if !v.fresh || what == v.overtook {
+		v.overtook = ""
+	}
 	if !v.fresh {
 		v.committed, v.sure = v.last, v.at // or nothing would have come behind it
+	} else if strings.HasPrefix(v.last, "press ") && v.last != v.committed && v.last != what {
+		v.overtook = v.last
 	}
 	switch {
 	case v.idle:
