@@ -115,7 +115,7 @@ func look(ctx context.Context, o Options) Report {
 	checks := []check{
 		{"the data folder", 2 * time.Second, func(context.Context) finding.List { return host(o.Config, o.machine, o.Now()) }},
 		{"the snapshots", 3500 * time.Millisecond, o.snapshots(server != nil)},
-		{"other servers", 2 * time.Second, o.others},
+		{"other servers", 2 * time.Second, func(ctx context.Context) finding.List { return o.others(ctx, server) }},
 		{"the spools of MCP servers", 2 * time.Second, func(context.Context) finding.List { return spools(o.Spools) }},
 	}
 	found = append(found, inTheClear(o.Config, o.machine)...)

@@ -395,7 +395,7 @@ func TestOtherServersAreAskedSideBySide(t *testing.T) {
 		o.Others = append(o.Others, other.Config.DataDir)
 	}
 	go func() { asked.Wait(); close(both) }()
-	if found := o.others(ctx); len(found) != 2 || found[0].Code != "HC506" || found[1].Code != "HC506" {
+	if found := o.others(ctx, nil); len(found) != 2 || found[0].Code != "HC506" || found[1].Code != "HC506" {
 		t.Errorf("%+v; want two servers that host a bot of ours", found)
 	}
 }

@@ -34,8 +34,9 @@ func foldersOfOthers(proc, database string) map[string]string {
 	return out
 }
 
-// others finds other servers, by their processes and by the folders in o.Others, and bots of ours that they host too.
-func (o *Options) others(ctx context.Context) (out finding.List) {
+// others finds other servers, by their processes and by the folders in o.Others, and bots of ours that they host too. server is
+// the one that answers us, which may be asked at another node's folder, too; nil: none does.
+func (o *Options) others(ctx context.Context, server *running) (out finding.List) {
 	folders := foldersOfOthers(o.machine.proc, o.Config.Database())
 	for _, folder := range o.Others {
 		if _, known := folders[folder]; !known {
@@ -52,7 +53,7 @@ func (o *Options) others(ctx context.Context) (out finding.List) {
 	both := make([][]string, len(names))
 	var asked sync.WaitGroup
 	for n, folder := range names { // side by side: one that does not answer takes no time from the others
-		asked.Go(func() { both[n] = shared(ctx, folder, ours) })
+		asked.Go(func() { both[n] = shared(ctx, folder, ours, server) })
 	}
 	asked.Wait()
 	said := make(map[string]bool) // by the process, which may have a folder for each of many shards
@@ -72,13 +73,18 @@ func (o *Options) others(ctx context.Context) (out finding.List) {
 }
 
 // shared are those of our bots that the server with that data folder hosts too, as far as it says.
-func shared(ctx context.Context, folder string, ours []platforms.Bot) (both []string) {
+func shared(ctx context.Context, folder string, ours []platforms.Bot, server *running) (both []string) {
 	if len(ours) == 0 {
 		return nil
 	}
 	c, err := admin.Dial(ctx, (&config.Config{DataDir: folder}).Socket())
 	if err != nil {
 		return nil
+	}
+	if server != nil && server.o.Config.Cluster.On() {
+		if d, err := admin.Ask(ctx, c, ops.Diagnose, manage.Look{Offline: true}); err == nil && d.Run == server.first.Run {
+			return nil
+		}
 	}
 	st, _ := admin.Ask(ctx, c, ops.Status, struct{}{})
 	for _, p := range ours {

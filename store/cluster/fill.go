@@ -163,7 +163,11 @@ func (n *Node) setAside(path, why string) error {
 	n.o.Log.Error("the database of this node is not what the log says: it is set aside, and filled anew", "why", why, "kept", kept)
 	if suffix == aside {
 		for _, one := range former {
-			n.o.Log.Info("what was set aside before is removed", "file", one, "err", os.Remove(one))
+			if err := os.Remove(one); err != nil {
+				n.o.Log.Warn("what was set aside before is not removed", "err", err)
+				continue
+			}
+			n.o.Log.Info("what was set aside before is removed", "file", one)
 		}
 	}
 	return nil
