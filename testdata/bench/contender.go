@@ -90,11 +90,11 @@ func connector(ctx context.Context, name, binary, dir, dsn string) *contender {
 	c := &contender{name: name, dsn: dsn, dir: must(os.MkdirTemp(dir, "c")), api: newBotAPI(), commands: [][]string{{listening, binary, "serve"}}}
 	config := "listen = \"127.0.0.1:0\"\ndata_dir = \"data\"\n[backup]\nnightly = false\n" +
 		"[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = " + strconv.Quote(c.api.URL)
-	check(os.WriteFile(filepath.Join(c.dir, "connector.toml"), []byte(config), 0o600))
 	if dsn != "" {
 		config += "\n[cluster]\ndsn_file = \"dsn\""
 		check(os.WriteFile(filepath.Join(c.dir, "dsn"), []byte(dsn), 0o600))
 	}
+	check(os.WriteFile(filepath.Join(c.dir, "connector.toml"), []byte(config), 0o600))
 	check(os.WriteFile(filepath.Join(c.dir, "token"), []byte("4242:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw4"), 0o600))
 	defer c.start(ctx)()
 	var secrets [warm + sockets]struct{ Secret string }
