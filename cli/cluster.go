@@ -48,6 +48,9 @@ func (s *serving) runNode(ctx, hurry context.Context, cfg *config.Config, log *s
 			nodes[c.Shard] = node
 			shards = append(shards, clusterShard(c, shard.Weight, log))
 			shards[len(shards)-1].Run = func(lead context.Context, l *cluster.Lead) error {
+				hurry, now := context.WithCancel(hurry)
+				defer now()
+				defer context.AfterFunc(l.Lost(), now)() // what is under way would come after what another node does
 				d := f.doorsOf(f.sites[slices.IndexFunc(f.sites, func(t *site) bool { return t.Shard == c.Shard })])
 				err := s.lead(lead, hurry, c, func() (*doors, error) { return d, nil }, &membership{node, l}, shardLog(c, log))
 				if ctx.Err() == nil {

@@ -66,7 +66,9 @@ func (n *Node) Force(ctx context.Context, s Shard, what string) (l *Lead, err er
 	if err != nil {
 		return nil, fmt.Errorf("the newest database: %w", err)
 	}
-	return &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx), schema: s.File.Format.Schema, forced: true}, nil
+	l = newLead(ctx, n, s, term, top)
+	l.forced = true
+	return l, nil
 }
 
 // GiveUp lets another node lead what Force took, which stays the reason.

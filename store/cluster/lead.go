@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -55,11 +54,16 @@ type Lead struct {
 
 	schema uint32 // of the records
 	forced bool   // see boltfile.Log
-	lost   atomic.Bool
+	lost   context.Context
+	lose   context.CancelFunc // ends lost
 }
 
 // Alive reports whether this node still leads the shard. What is done on behalf of that asks this first.
-func (l *Lead) Alive() bool { return l.node.Alive() && !l.lost.Load() }
+func (l *Lead) Alive() bool { return l.node.Alive() && l.lost.Err() == nil }
+
+// Lost ends when it is seen that another process has the lead: what is under way for the shard is not to come to its end then.
+// When the node's lease ends, nobody hears of it here: the process ends.
+func (l *Lead) Lost() context.Context { return l.lost }
 
 // Shard is the name of what is led.
 func (l *Lead) Shard() string { return l.shard }
@@ -158,7 +162,14 @@ func (n *Node) take(ctx context.Context, s Shard) (l *Lead, err error) {
 		return nil, errors.Join(err, n.giveUp(context.WithoutCancel(ctx), s.Name, ""))
 	}
 	n.o.Log.Info("this node leads", "shard", s.Name, "term", term, "entries", top)
-	return &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx), schema: s.File.Format.Schema}, nil
+	return newLead(ctx, n, s, term, top), nil
+}
+
+// newLead is n's lead of s, which the engine has confirmed.
+func newLead(ctx context.Context, n *Node, s Shard, term, top uint64) *Lead {
+	l := &Lead{node: n, shard: s.Name, term: term, top: top, never: context.WithoutCancel(ctx), schema: s.File.Format.Schema}
+	l.lost, l.lose = context.WithCancel(l.never)
+	return l
 }
 
 // seen is the shard's row; the zero one if there is none yet.
@@ -202,7 +213,7 @@ func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 		case has:
 			return nil
 		case err == nil:
-			l.lost.Store(true)
+			l.lose()
 			return fmt.Errorf("shard %s: %w", l.shard, ErrFenced)
 		default:
 			_ = sleep(ctx, 200*time.Millisecond)

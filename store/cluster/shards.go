@@ -108,7 +108,7 @@ func (ls *leads) look(ctx context.Context) error {
 		turn := slices.Index(turns[s.Name], me)
 		switch p := pieces[at]; {
 		case led[s.Name] != nil && leaders[s.Name].held != ls.n.me():
-			led[s.Name].lost.Store(true)
+			led[s.Name].lose()
 			ls.giveUp(s.Name, "another process took the lead")
 		case leaders[s.Name].former == ls.n.me() && !ls.holds(s.Name): // it could not be said, when its Run had ended
 			if err := ls.n.giveUp(ctx, s.Name, ""); err != nil {
