@@ -63,7 +63,7 @@ func TestWait(t *testing.T) {
 		t.Errorf("nothing comes: %s", got.StructuredContent)
 	}
 	wait := r.ask("tools/call", object{"name": "events_wait", "arguments": object{"session_key": dmKey + "8"}})
-	r.ask("tools/call", object{"name": "events_wait", "arguments": object{"timeout_ms": 300000}})
+	r.ask("tools/call", object{"name": "events_wait", "arguments": object{"session_key": "none", "timeout_ms": 300000}}) // nothing answers it before its end is read
 	r.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
 	c.say(t.Context(), dm(1, "7", "for nobody here"))
 	c.say(t.Context(), dm(2, "8", "hi"))
