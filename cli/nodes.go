@@ -182,7 +182,8 @@ func (a *app) shardsStatus(ctx context.Context, cfg *config.Config, asJSON bool)
 	return err
 }
 
-// tooHeavy are those of an engine's shards that alone weigh more than a node's share of all. Fewer shards than nodes have no shares.
+// tooHeavy are those of an engine's shards that alone weigh more than a node leads at most. It names none where there are not
+// more shards than nodes: then no node need lead two.
 func tooHeavy(shards []config.Shard, o cluster.Overview) (names []string) {
 	nodes, sum := 0, 0.0
 	for _, n := range o.Nodes {

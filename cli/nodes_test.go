@@ -61,7 +61,7 @@ func TestTooHeavy(t *testing.T) {
 		shards []config.Shard
 		want   string
 	}{
-		{shards(1), "[]"}, // fewer than nodes
+		{shards(1), "[]"}, // not more than nodes
 		{shards(1, 1, 5), "[]"},
 		{shards(1, 1, 1, 1), "[]"},
 		{shards(1, 1, 1, 2), "[]"},    // 2 of a mean of 1.67

@@ -106,8 +106,11 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	}
 	return s.lead(ctx, hurry, cfg, func() (*doors, error) {
 		d, err := s.openDoors(cfg, log)
-		if err == nil {
-			d.operator, err = s.app.operatorDoors(ctx, cfg, log)
+		if err != nil {
+			return nil, err
+		}
+		if d.operator, err = s.app.operatorDoors(ctx, cfg, log); err != nil {
+			d.close()
 		}
 		return d, err
 	}, nil, log)
