@@ -37,8 +37,8 @@ type kind struct {
 	hot     bool
 	aside   bool // a damaged record is set aside
 	derived bool // follows from others, so that it is made anew and not copied
-	// own tells whether a record says itself that it stands under k; nil: it does not say where. Damage that has a page
-	// stand in another bucket's place leaves each of its records sound.
+	// own tells whether a record says itself that it stands under k or, where the key is but a number, that it is of this
+	// kind; nil: it does not say where. Damage that has a page stand in another bucket's place leaves each of its records sound.
 	own func(k, value []byte) bool
 }
 
@@ -50,10 +50,10 @@ var kinds = []kind{
 	{bucket: dedupe.Newest, hot: true, aside: true},
 	{bucket: dedupe.Runs, aside: true},
 	{bucket: history.Newest, hot: true, aside: true},
-	{bucket: history.Older, aside: true},
+	{bucket: history.Older, aside: true, own: history.Reads},
 	{bucket: bucketDead, aside: true},
 	{bucket: bucketPending, aside: true},
-	{bucket: bucketQuarantine, aside: true},
+	{bucket: bucketQuarantine, aside: true, own: readsQuarantined},
 	{bucket: media.Bucket, aside: true, own: own(fileKey)},
 	{bucket: capability.Bucket, aside: true, own: own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) })},
 	{bucket: outbox.Bucket, aside: true, own: own(indexed[outbox.Record])},
@@ -94,6 +94,11 @@ func own[T any](key func(T) []byte) func(k, value []byte) bool {
 func fileKey(r media.Record) []byte { return keyIf(r.State != "", r.ID) }
 func instanceKey(r Instance) []byte { return keyIf(r.Tenant != "", r.ID) }
 func gatewayKey(r Gateway) []byte   { return keyIf(r.Instance != "", r.ID) }
+
+func readsQuarantined(k, value []byte) bool {
+	q, err := table.Decode[Quarantined](k, value)
+	return err == nil && q.Err != ""
+}
 
 func keyIf[ID ~string](ok bool, id ID) []byte {
 	if !ok {

@@ -235,6 +235,12 @@ func (d *decoder) read(k, value []byte) error {
 	return nil
 }
 
+// Reads reports whether the record under k is one of notes.
+func Reads(k, value []byte) bool {
+	var d decoder
+	return d.read(k, value) == nil
+}
+
 // note is entry n by itself.
 func (d *decoder) note(n entry) *note {
 	out := &note{kind: n.kind, at: n.at, numbers: n.numbers}
