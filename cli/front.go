@@ -37,8 +37,8 @@ type doors struct {
 }
 
 // openDoors opens those of a server that is alone. The caller closes them, unless it has them served.
-func (s *serving) openDoors(cfg *config.Config, log *slog.Logger) (d *doors, err error) {
-	d = new(doors)
+func (s *serving) openDoors(cfg *config.Config, log *slog.Logger) (_ *doors, err error) {
+	d := new(doors)
 	defer func() {
 		if err != nil {
 			d.close()

@@ -1,11 +1,29 @@
 package cli
 
 import (
+	"log/slog"
+	"net"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 )
+
+// A port that another program has stops the start, with the reason.
+func TestABusyPort(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, cfg := range []config.Config{{Listen: taken.Addr().String()}, {Listen: "127.0.0.1:0", MetricsListen: taken.Addr().String()}} {
+		if _, err := new(serving).openDoors(&cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another program uses "+taken.Addr().String()) {
+			t.Errorf("listen %s, metrics %q: %v", cfg.Listen, cfg.MetricsListen, err)
+		}
+	}
+}
 
 func TestWhichShardARequestIsFor(t *testing.T) {
 	of := func(name, address string) *site {
