@@ -59,16 +59,21 @@ func New(counters *count.Totals, log *slog.Logger) *Queue {
 	return &Queue{counters: counters, log: log, changed: make(chan struct{})}
 }
 
-// Run does the tasks, so many at once, until ctx ends.
+// Run does the tasks, so many at once, until ctx ends. One goroutine waits for them: a process may have hundreds of queues.
 func (q *Queue) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	for range runners {
+	defer wg.Wait()
+	for places := make(chan struct{}, runners); ; {
+		places <- struct{}{}
+		e, ok := q.take(ctx)
+		if !ok {
+			return
+		}
 		wg.Go(func() {
-			for q.Step(ctx) {
-			}
+			q.try(ctx, e)
+			<-places
 		})
 	}
-	wg.Wait()
 }
 
 // Put puts a task on its way. It does not block: Accept and the sessions' readers must not wait for a
