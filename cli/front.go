@@ -113,8 +113,8 @@ type front struct {
 }
 
 // openFront opens a node's doors. nodes are what it is at each shard's engine.
-func (s *serving) openFront(ctx context.Context, cfg *config.Config, nodes map[string]*cluster.Node, log *slog.Logger) (f *front, err error) {
-	f = &front{log: log}
+func (s *serving) openFront(ctx context.Context, cfg *config.Config, nodes map[string]*cluster.Node, log *slog.Logger) (_ *front, err error) {
+	f := &front{log: log}
 	if f.doors, err = s.openDoors(cfg, log); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,6 +23,16 @@ func TestABusyPort(t *testing.T) {
 		if _, err := new(serving).openDoors(&cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another program uses "+taken.Addr().String()) {
 			t.Errorf("listen %s, metrics %q: %v", cfg.Listen, cfg.MetricsListen, err)
 		}
+	}
+}
+
+// A data folder that is not there stops the start of a node, with the reason.
+func TestANodeWithoutAFolder(t *testing.T) {
+	t.Parallel()
+	s := &serving{app: &app{}}
+	cfg := config.Config{Listen: "127.0.0.1:0", DataDir: filepath.Join(t.TempDir(), "missing")}
+	if _, err := s.openFront(t.Context(), &cfg, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
+		t.Errorf("%v; want what is wrong with %s", err, cfg.DataDir)
 	}
 }
 
