@@ -569,7 +569,17 @@ func TestNoSecretLeaves(t *testing.T) {
 	b.fake.fail("send", fault{status: 400, code: "M_" + testToken})
 	_, err := b.Send(t.Context(), relay.Send{Chat: annRoom, Content: "hello"})
 	b.fake.fail("sync", fault{status: 400, code: "M_UNKNOWN " + testToken}, fault{lose: true})
-	b.fake.say(annRoom, ann, "words of a person")
+	b.fake.say(annRoom, ann, "an end to the sync under way") // the next ones fail
+	b.until("a position again", func() bool {
+		syncs, begun := b.fake.called("sync"), 0
+		for _, c := range syncs {
+			if c.query.Get("since") == "" {
+				begun++
+			}
+		}
+		return begun == 2 && syncs[len(syncs)-1].query.Get("since") != ""
+	})
+	b.fake.say(annRoom, ann, "words of a person") // before that position they would be history
 	b.heard("words of a person")
 	raw, _ := json.Marshal(b.in.events())
 	for _, said := range []string{fmt.Sprint(err), b.log.String(), string(raw), fmt.Sprint(b.Status())} {

@@ -65,6 +65,11 @@ func (p *Pump) drop(ctx context.Context, ids []relay.BufferID, parts []part) err
 	l := p.lane
 	all := bufferIDs(parts)
 	err := l.buf.Ack(ctx, l.inst, all...)
+	if err == nil { // before the next is pushed, which may depend on what this one brought
+		for _, part := range parts {
+			p.out.Taken(ctx, part.about)
+		}
+	}
 
 	l.mu.Lock()
 	l.deleting--
@@ -87,9 +92,6 @@ func (p *Pump) drop(ctx context.Context, ids []relay.BufferID, parts []part) err
 	l.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("drop %v for %s: %w", ids, l.inst, err)
-	}
-	for _, part := range parts {
-		p.out.Taken(ctx, part.about)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ type Outlet struct {
 	Answers func(ctx context.Context) bool
 	// Types tells whether the gateway types while it works; nil: it does. It does not block.
 	Types func() bool
-	// Taken is called for every entry that the gateway has taken, after the commit; nil: nobody wants to know.
+	// Taken is called for every entry that the gateway has taken, after the commit and before its place in the window
+	// is free; nil: nobody wants to know.
 	Taken func(context.Context, store.About)
 }
 

@@ -479,6 +479,32 @@ func TestNextEntryWaitsForTheDeletion(t *testing.T) { // invariant 6
 	})
 }
 
+// TestNextEntryWaitsForTaken: what is noted of the one before decides what the next brings.
+func TestNextEntryWaitsForTaken(t *testing.T) { // invariant 6
+	bubble(t, 2, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := &socket{run: make(chan error, 1)}
+		noted := make(chan struct{})
+		s.pump = l.NewPump(Outlet{Push: s.push, Taken: func(context.Context, store.About) { <-noted }})
+		ctx, end := context.WithCancel(t.Context())
+		go func() { s.run <- s.pump.Run(ctx) }()
+		wantPushed(t, s, 1)
+		acked := make(chan bool, 1)
+		go func() {
+			counted, _ := s.pump.Ack(t.Context(), ids(1)[0])
+			acked <- counted
+		}()
+		wantPushed(t, s, 1)
+		wantLeft(t, m, 2)
+		close(noted)
+		if !<-acked {
+			t.Error("the acknowledgement did not count")
+		}
+		wantPushed(t, s, 1, 2)
+		end()
+		<-s.run
+	})
+}
+
 func TestWindow(t *testing.T) { // invariant 6
 	bubble(t, 6, Options{Window: 3}, func(t *testing.T, m *memory, l *Lane) {
 		s := connect(t, l)
