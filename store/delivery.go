@@ -155,10 +155,7 @@ func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.Buffer
 	err := ls.change(ctx, nil, i, "drop deliveries", func(l *lane) error {
 		before := l.t.released
 		for _, b := range bs {
-			if err := l.receipt(b); err != nil {
-				return err
-			}
-			there, err := l.drop(b)
+			there, err := l.take(b)
 			if err != nil {
 				return err
 			}

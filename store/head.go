@@ -176,3 +176,9 @@ func decodeDead(k, value []byte) (d deadHead, h entryHead, frame []byte, err err
 	h, frame, err = parseEntry(behind)
 	return d, h, frame, err
 }
+
+// decodeDeadEntry is decodeEntry for the dead letter under k.
+func decodeDeadEntry(k, value []byte) (h entryHead, frame []byte, err error) {
+	_, h, frame, err = decodeDead(k, value)
+	return h, frame, err
+}

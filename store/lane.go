@@ -263,18 +263,20 @@ func (l *lane) drop(b relay.BufferID) (bool, error) {
 	return false, nil
 }
 
-// receipt notes in the receipt of an entry that its gateway has acknowledged it, if it has one.
-func (l *lane) receipt(b relay.BufferID) error {
-	k, v := l.find(b)
-	read := decodeEntry
-	if v == nil {
-		k = l.findDead(b)
-		v = l.t.Bucket([]byte(bucketDead)).Get(k)
-		read = func(k, v []byte) (entryHead, []byte, error) {
-			_, h, frame, err := decodeDead(k, v)
-			return h, frame, err
-		}
+// take is drop of what a gateway has acknowledged: its receipt, if it has one, says so.
+func (l *lane) take(b relay.BufferID) (bool, error) {
+	if k, v := l.find(b); v != nil {
+		return true, errors.Join(l.receipt(k, v, decodeEntry), l.remove(k, v))
 	}
+	if k := l.findDead(b); k != nil {
+		return true, errors.Join(l.receipt(k, l.t.Bucket([]byte(bucketDead)).Get(k), decodeDeadEntry), l.dropDead(k))
+	}
+	return false, nil
+}
+
+// receipt notes in the receipt of an entry, if it has one, that its gateway has acknowledged it. The entry is stored under k,
+// as read reads it.
+func (l *lane) receipt(k, v []byte, read func(k, v []byte) (entryHead, []byte, error)) error {
 	if !ofProgram(v) {
 		return nil
 	}

@@ -47,6 +47,14 @@ func (r *recent[K, V]) get(t *bolt.Tx, k K, read func() (V, error)) (V, error) {
 	return v, nil
 }
 
+// newest is what is remembered of k: the newest commit has it so.
+func (r *recent[K, V]) newest(k K) (v V, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, ok = r.known[k]
+	return v, ok
+}
+
 // forget drops all, for the transaction changes one. Older ones find nothing from now on, whether or not it is
 // committed.
 func (r *recent[K, V]) forget(tx int) {

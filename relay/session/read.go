@@ -22,8 +22,9 @@ var errTooLarge = &Closed{Code: websocket.StatusMessageTooBig, Reason: "frame ov
 // firstRead is how much of a message is read at first, and more only as it comes.
 const firstRead = 1 << 10
 
-// contexts are the ends that matter to what a frame starts; see Run.
-type contexts struct{ live, socket, work context.Context }
+// contexts are the ends that matter to what a frame starts; see Run. One never ends: the library would close the socket
+// without a word if that of a read or a write did.
+type contexts struct{ never, live, socket, work context.Context }
 
 // read handles the gateway's frames until the connection ends. Once the session is ending it reads on, so that the
 // close handshake can finish, and ignores what it reads. It waits here, where its stack is small.
@@ -44,7 +45,7 @@ func (s *Session) read(c *contexts) {
 
 // receive reads one message, or pings and pongs, and handles what it holds.
 func (s *Session) receive(c *contexts) error {
-	message, err := s.message(context.WithoutCancel(c.socket))
+	message, err := s.message(c.never)
 	switch {
 	case errors.Is(err, errIdle):
 		return nil
@@ -74,8 +75,7 @@ func (s *Session) receive(c *contexts) error {
 	return nil
 }
 
-// message reads one WebSocket message; text or binary makes no difference. ctx must not end: the
-// library would close the socket without a word. The error is errIdle if none has begun.
+// message reads one WebSocket message; text or binary makes no difference. ctx must not end. The error is errIdle if none has begun.
 func (s *Session) message(ctx context.Context) ([]byte, error) {
 	_, r, err := s.conn.Reader(ctx)
 	if err != nil {

@@ -42,8 +42,9 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 	// live ends when the session begins to end: the pump's. socket ends after the drain: the
 	// reader's. hurry ends when actions are out of time: theirs.
 	live, end := context.WithCancelCause(ctx) // at once with ctx: a takeover behind that is not the cause
-	socket, gone := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &run{contexts: contexts{live, socket, hurry}}
+	never := context.WithoutCancel(ctx)
+	socket, gone := context.WithCancelCause(never)
+	r := &run{contexts: contexts{never, live, socket, hurry}}
 	s.unheard = time.AfterFunc(s.o.Hello, s.noHello)
 	s.startPings(live)
 	var ends atomic.Bool
@@ -65,7 +66,7 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 			go conclude()
 		}
 	})
-	s.out.open(func() { s.owned.Go(func() { s.write(context.WithoutCancel(ctx)) }) })
+	s.out.open(func() { s.owned.Go(func() { s.write(never) }) })
 	r.stop = func() {
 		if s.unheard != nil {
 			s.unheard.Stop()

@@ -16,8 +16,7 @@ const writeTime = 30 * time.Second
 
 var errTooSlow = &Closed{Code: websocket.StatusTryAgainLater, Reason: "too slow"}
 
-// write sends what is in the outbox, one frame per message, until that is empty. ctx must not
-// end: the library would close the socket without a word.
+// write sends what is in the outbox, one frame per message, until that is empty. ctx must not end.
 func (s *Session) write(ctx context.Context) {
 	for {
 		frame, ok := s.out.next()

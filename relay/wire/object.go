@@ -88,6 +88,9 @@ func textOf(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
 	}
+	if bytes.IndexByte(raw, '\\') < 0 { // most often: it says what it is
+		return string(raw[1 : len(raw)-1]), true
+	}
 	var s string
 	err := json.Unmarshal(raw, &s)
 	return s, err == nil

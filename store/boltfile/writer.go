@@ -188,13 +188,13 @@ func (f *File) store(b *bolt.Tx, at Place, entry []byte) (err error) {
 	if f.o.BeforeSync != nil {
 		f.o.BeforeSync()
 	}
-	appended := make(chan error, 1)
-	if entry == nil {
-		appended <- nil
-	} else {
+	logged := func() error { return nil }
+	if entry != nil {
+		appended := make(chan error, 1)
 		go func() { appended <- f.o.CommitLog.To.Append(at, entry) }()
+		logged = func() error { return <-appended }
 	}
-	if err := errors.Join(named("sync", f.bolt.Sync()), named("log", <-appended)); err != nil {
+	if err := errors.Join(named("sync", f.bolt.Sync()), named("log", logged())); err != nil {
 		// What was not synced may look sound for as long as it is in memory, also to the next process: it must
 		// not build on that. Whether this reaches the disk does not matter. What the log has of it, the next leader
 		// replays.

@@ -274,7 +274,7 @@ func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), er
 // add stores notes behind the newest, which keep so many bytes at most.
 func (r *Records) add(w *table.Writer, sum total, notes []*note, most int, now time.Time) (total, error) {
 	k := newestKey()
-	e := resume(&r.reader, w.Bucket([]byte(Newest)).Get(k))
+	e := resume(&r.reader, k, w.Bucket([]byte(Newest)).Get(k))
 	if now.Sub(time.UnixMilli(e.last)) > Kept {
 		e = encoder{}
 	}

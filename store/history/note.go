@@ -117,9 +117,9 @@ type encoder struct {
 	words   []string // as a decoder has them
 }
 
-// resume goes on with a stored record, which d reads. One that is missing or damaged is begun anew.
-func resume(d *decoder, value []byte) encoder {
-	if d.read(newestKey(), value) != nil || len(d.notes) == 0 {
+// resume goes on with the record under k, which d reads. One that is missing or damaged is begun anew.
+func resume(d *decoder, k, value []byte) encoder {
+	if d.read(k, value) != nil || len(d.notes) == 0 {
 		return encoder{}
 	}
 	return encoder{payload: bytes.Clone(value[boltfile.EnvelopeSize:]), last: d.notes[len(d.notes)-1].at, words: d.words}

@@ -22,11 +22,17 @@ type DB struct {
 // viewing is the key under which a context carries View's transaction.
 type viewing struct{}
 
+// errWithinView refuses a write: the writer may have to wait for every reader.
+var errWithinView = errors.New("a write within a view")
+
 // View has all that fn reads with its context come from one read transaction. fn must neither write nor wait
 // for others, and the context must not outlive it.
 func (db *DB) View(ctx context.Context, fn func(context.Context) error) error {
 	return db.File.Read(ctx, func(t *bolt.Tx) error { return fn(context.WithValue(ctx, viewing{}, t)) })
 }
+
+// Viewing reports whether ctx is one that View gave out.
+func Viewing(ctx context.Context) bool { return ctx.Value(viewing{}) != nil }
 
 // Get is what fn reads, in View's transaction or in one of its own, with what failed in front of an error. fn must copy
 // what it keeps.
@@ -69,8 +75,8 @@ func (db *DB) Run(ctx context.Context, what string, fn func(boltfile.Batch) erro
 	for _, n := range adds {
 		o.Size, o.Grows = o.Size+n, o.Grows || n > 0
 	}
-	err := errors.New("a write within a view") // the writer may have to wait for every reader
-	if ctx.Value(viewing{}) == nil {
+	err := errWithinView
+	if !Viewing(ctx) {
 		err = db.File.Do(ctx, o)
 	}
 	if err != nil {
