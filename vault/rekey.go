@@ -7,7 +7,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Renewed is a vault with a new data key that makes the same MACs as v for the purposes keep, and opens nothing v sealed.
+// Renewed returns a vault with a new data key. It makes the same MACs as v for the purposes in keep, and opens nothing that v
+// sealed.
 func (v *Vault) Renewed(keep ...string) *Vault {
 	next := New()
 	next.kept = maps.Clone(v.kept)
@@ -20,7 +21,7 @@ func (v *Vault) Renewed(keep ...string) *Vault {
 	return next
 }
 
-// The kept MAC keys lie sealed in the wrapped form, for this place.
+// The kept MAC keys are part of the wrapped data key's record, sealed by the vault for this place.
 const keptBucket, keptPlace = "vault", "kept"
 
 func (v *Vault) sealKept() []byte {

@@ -24,7 +24,7 @@ func TestWhoAsks(t *testing.T) {
 		"one whom the namespace does not know": {nobody, true, "carol", "carol (by their own word)"},
 		"one who says too much":                {nobody, true, strings.Repeat("x", 99), strings.Repeat("x", 64) + " (by their own word)"},
 	} {
-		if got := called(tc.uid, tc.known, tc.says); got != tc.want {
+		if got := nameOf(tc.uid, tc.known, tc.says); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Credential is what a gateway is told by the lines that `enroll` prints.
+// Credential is what `enroll` gives a gateway, as variables.
 type Credential struct {
-	URL    string // of the door: ws://host:port/relay
+	URL    string // to dial: ws://host:port/relay
 	ID     relay.GatewayID
 	Secret relay.Secret
 	// Identities are the bots it speaks for, the default first.
 	Identities []relay.Bot
 }
 
-// ReadCredential reads the lines. getenv is the value of a variable, empty if it is not set.
+// ReadCredential reads the variables. getenv returns a variable's value, empty if it is not set.
 func ReadCredential(getenv func(string) string) (Credential, error) {
 	c := Credential{ID: relay.GatewayID(getenv("GATEWAY_RELAY_ID")), Secret: relay.NewSecret([]byte(getenv("GATEWAY_RELAY_SECRET")))}
 	for _, name := range []string{"GATEWAY_RELAY_URL", "GATEWAY_RELAY_ID", "GATEWAY_RELAY_SECRET"} {
@@ -28,15 +28,15 @@ func ReadCredential(getenv func(string) string) (Credential, error) {
 		}
 	}
 	var err error
-	if c.URL, err = door(getenv("GATEWAY_RELAY_URL")); err != nil {
+	if c.URL, err = dialURL(getenv("GATEWAY_RELAY_URL")); err != nil {
 		return c, fmt.Errorf("GATEWAY_RELAY_URL: %w", err)
 	}
 	c.Identities, err = identities(getenv)
 	return c, err
 }
 
-// door is the address to dial for an address of the connector.
-func door(address string) (string, error) {
+// dialURL is the WebSocket's address at the connector with that address.
+func dialURL(address string) (string, error) {
 	u, err := url.Parse(strings.TrimSuffix(address, "/"))
 	if err != nil {
 		return "", errors.New("is no address")
@@ -55,7 +55,7 @@ func door(address string) (string, error) {
 	return u.String(), nil
 }
 
-// identities are the bots that the lines name; those of a gateway of June, if there are no others.
+// identities are the bots that the variables name. Gateways of June 2026 have the last two variables, for one bot.
 func identities(getenv func(string) string) (all []relay.Bot, err error) {
 	var ids map[relay.PlatformID]struct{ BotID relay.BotID }
 	if raw := getenv("GATEWAY_RELAY_BOT_IDS"); raw != "" {

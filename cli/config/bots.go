@@ -110,7 +110,7 @@ func (l *loader) bot(network platforms.Network, values map[string]item, at Place
 		}
 		o.Values[key.Name] = v.text
 		if key.Path {
-			l.from(v.at)
+			l.setBase(v.at)
 			path, err := l.abs(v.text)
 			l.faults.note(v.at, err)
 			o.Values[key.Name] = path
@@ -169,7 +169,7 @@ func (l *loader) bot(network platforms.Network, values map[string]item, at Place
 	}
 	bot := Bot{Network: network, Options: o}
 	if src, ok := values[waysTo(credentials(network)[0].Name)[0]]; ok {
-		l.from(src.at)
+		l.setBase(src.at)
 		bot.TokenFile, _ = l.abs(src.text) // it was read
 	}
 	if _, _, called := platforms.Called(p); called {
@@ -254,10 +254,10 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 	case c.Check != nil && c.Check(here) == nil && c.Check(aFileName) != nil && !l.exists(src.text):
 		err = fmt.Errorf("this is %s itself: put it into a file of its own and write that file's name here", withArticle(c.Name))
 	case keys[0] == ways[0]:
-		l.from(src.at)
+		l.setBase(src.at)
 		s, err = l.secretFile(src.text)
 	default:
-		l.lent = append(l.lent, src.text)
+		l.namedVars = append(l.namedVars, src.text)
 		s, err = l.secretEnv(src.text)
 	}
 	if err == nil && c.Check != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
-// clashes refuses settings that are fine each for itself, and cannot hold together.
+// clashes refuses settings that are each valid, but not together.
 func (l *loader) clashes() {
 	if l.node != nil { // they are the node's
 		return
@@ -56,8 +56,8 @@ func (l *loader) web() {
 	}
 }
 
-// alone refuses settings of a node where there is no cluster, and those that its listener does not keep.
-func (l *loader) alone() {
+// cluster refuses settings of a node where there is no cluster, and an advertised http address of a listener that speaks https.
+func (l *loader) cluster() {
 	for _, key := range []string{"node", "advertise", "lease"} {
 		if at, given := l.places["cluster."+key]; given && !l.cfg.Cluster.On() {
 			l.faults.add(at, "does nothing without dsn_file under [cluster]")
@@ -68,6 +68,7 @@ func (l *loader) alone() {
 	}
 }
 
+// wholeTLS refuses a certificate without its key, and a key without its certificate.
 func (l *loader) wholeTLS() {
 	for key, other := range map[string]string{"cert_file": "key_file", "key_file": "cert_file"} {
 		at, given := l.places["tls."+key]
@@ -131,6 +132,7 @@ func (l *loader) identity() {
 	}
 }
 
+// oneKeySource refuses a second source of the vault's key.
 func (l *loader) oneKeySource() {
 	sources := 0
 	for _, s := range l.settings {

@@ -57,18 +57,18 @@ type Config struct {
 	Vault          Vault
 	Cluster        Cluster
 	Log            Log
-	Shard          string // the shard's name, of which this is the configuration
-	Prefix         string // below which path of the listener it is reached: /s/NAME; empty: it has the listener alone
-	// Shards are those that this file names: it has no bots then, and is no shard itself.
+	Shard          string // the name of the shard that this configuration is for
+	Prefix         string // the path of the listener below which it is reached: /s/NAME; empty: the whole listener
+	// Shards are the shards that this file names. A file with shards has no bots, and is no shard's.
 	Shards []Shard
-	// DataDirGiven: somebody wrote DataDir, or gave it as a flag; otherwise it is the default.
+	// DataDirGiven says that DataDir was set by the file, a variable or a flag, and is not the default.
 	DataDirGiven bool
 
-	values map[string]string // every setting outside [[bots]] as it was written, or its default, by its path
-	places map[string]Place  // by section.key, of what was given
+	values map[string]string // by section.key, every setting outside [[bots]] as it was written, or its default
+	places map[string]Place  // by section.key, where a setting was given
 }
 
-// Place is where a setting, as "section.key", was given; for one that was not, the file as a whole.
+// Place is where a setting ("section.key") was given; for one that was not given, the file as a whole.
 func (c *Config) Place(setting string) Place {
 	if at, ok := c.places[setting]; ok {
 		return at
@@ -88,8 +88,8 @@ func (t TLS) On() bool { return t.CertFile != "" }
 type Cluster struct {
 	DSN   relay.Secret  // zero: there is none
 	Node  string        // this node's name, without "/"
-	Lease time.Duration // how long a leader is one without a sign of life; 5 s to 5 min
-	// Advertise is where the other nodes reach the listener, SCHEME://HOST:PORT; empty: nowhere.
+	Lease time.Duration // how long a node leads without a sign of life; 5 s to 5 min
+	// Advertise is where the other nodes reach the listener, SCHEME://HOST:PORT; empty: they do not.
 	Advertise string
 }
 
@@ -108,23 +108,24 @@ type Wake struct {
 	Cooldown time.Duration  // at least 1 s
 }
 
-// Outbox bounds what waits for a network.
+// Outbox bounds the answers that wait for their network.
 type Outbox struct {
-	Keep time.Duration // how long a final answer waits that no network takes; 0: none does
+	Keep time.Duration // how long a final answer waits; 0: none waits
 }
 
 // Replies are what the connector itself tells people in direct messages.
 type Replies struct {
-	Unbound string // to whoever is linked to no gateway, once a day; empty: nothing
-	Away    bool   // to who writes to a gateway that is away, once while that lasts
+	Unbound string // to a person who is not linked, once a day; empty: nothing
+	Away    bool   // tell people that their gateway is away, once each time
 }
 
 // Notify says whom to tell when something breaks; the zero value: nobody.
 type Notify struct {
-	Platform relay.PlatformID // and
-	User     relay.UserID     // a person who is linked; both are empty, or neither is
-	URL      string           // of a web hook; empty: none
-	Token    relay.Secret     // what goes there as a bearer; zero: nothing
+	// Platform and User name a person who is linked. Both are empty, or neither is.
+	Platform relay.PlatformID
+	User     relay.UserID
+	URL      string       // of a web hook; empty: none
+	Token    relay.Secret // the web hook's bearer token; zero: none
 	Format   notify.Format
 }
 
@@ -134,7 +135,7 @@ func (n Notify) On() bool { return n.User != "" || n.URL != "" }
 // Media bounds the files that are kept.
 type Media struct {
 	MaxTotal     int64          // bytes of all of them, at least 64 MiB
-	Keep         time.Duration  // how long one stays that nobody needs; at least 1 min
+	Keep         time.Duration  // how long a file stays after nobody needs it; at least 1 min
 	Allow        []netip.Prefix // where gateways' files may be fetched from, beside public addresses
 	FetchTimeout time.Duration  // how long a message waits for its files; 1 s to 30 s
 }
@@ -143,8 +144,8 @@ type Media struct {
 type Web struct {
 	Listen string        // host:port; empty: off
 	URL    string        // what people open, without a trailing slash; empty: where it listens
-	Login  time.Duration // how long a login lasts that nobody uses; at least 10 min
-	// TrustHeader is the header in which one of TrustedProxies names who asks; empty: none does.
+	Login  time.Duration // how long an unused login lasts; at least 10 min
+	// TrustHeader is the header in which TrustedProxies name the person who asks; empty: they do not.
 	TrustHeader string
 }
 
@@ -160,8 +161,8 @@ type Backup struct {
 type Bot struct {
 	Network   platforms.Network
 	Options   platforms.Options
-	TokenFile string // where its token stands; empty: in a variable
-	HookPath  string // where its network calls; empty: nowhere
+	TokenFile string // the file with its token; empty: a variable has it
+	HookPath  string // the path that its network calls; empty: it calls none
 }
 
 // Delivery are the limits of every instance's buffer.
@@ -180,8 +181,8 @@ type Vault struct {
 	Credential    string // a name in CredentialDir
 }
 
-// OwnWebCertificate reports whether the web pages are served with a certificate of the connector's own: they are for other
-// machines, there is none in [tls], and no proxy stands before them under an address of its own.
+// OwnWebCertificate reports whether the web pages use the connector's own certificate: other machines reach them, [tls] names no
+// certificate, and no proxy serves them at another address.
 func (c *Config) OwnWebCertificate() bool {
 	return remoteHost(c.Web.Listen) != "" && !c.TLS.On() && (len(c.TrustedProxies) == 0 || c.Web.URL == "")
 }
@@ -195,7 +196,7 @@ func (c *Config) WebCertificate() TLS {
 	return TLS{CertFile: filepath.Join(dir, "web.crt"), KeyFile: filepath.Join(dir, "web.key")}
 }
 
-// Key opens the vault.
+// Key returns the key that opens the vault.
 func (v Vault) Key() vault.Key {
 	switch {
 	case !v.Passphrase.IsZero():
@@ -212,15 +213,14 @@ func (c *Config) MediaDir() string { return filepath.Join(c.DataDir, "media") }
 // Database is the path of the bbolt file.
 func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.db") }
 
-// OwnKey is the path of the vault's key where nothing else is configured. It is made there, with mode 0600.
+// OwnKey is the path where the connector makes the vault's key, with mode 0600, if no other source is configured.
 func (c *Config) OwnKey() string { return filepath.Join(c.DataDir, "vault.key") }
 
 // Socket is the path of the admin socket.
 func (c *Config) Socket() string { return filepath.Join(c.DataDir, "admin.sock") }
 
-// URL is what a gateway is told to dial when the server listens on addr (host:port): the public
-// URL, else that address, by https if there is a certificate. An address that means "every interface" is not
-// dialable, so the loopback stands for it: another machine needs public_url.
+// URL is the address that gateways are told to dial if the server listens on addr (host:port): the public URL, or else
+// addr itself. Nobody can dial "every interface", so the loopback address takes its place: other machines need public_url.
 func (c *Config) URL(addr string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL

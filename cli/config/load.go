@@ -23,9 +23,9 @@ const fileName = "connector.toml"
 
 const (
 	envPrefix = "HERMES_CONNECTOR_"
-	envFile   = envPrefix + "CONFIG" // names the file, where no flag does
+	envFile   = envPrefix + "CONFIG" // names the file if no flag does
 
-	// activeHelp is set by shells that ask for completions, and says nothing to us.
+	// activeHelp is set by shells that ask for completions. It is no setting of ours.
 	activeHelp = envPrefix + "ACTIVE_HELP"
 )
 
@@ -42,19 +42,19 @@ type Source struct {
 	// (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no file at all. A file that nobody named must
 	// not be another user's.
 	Path string
-	// Found: it was not this run's user who named Path.
+	// Found says that this program found Path itself: the file is not read if it is another user's.
 	Found bool
-	// DataDir is the data folder that a flag gives, in place of data_dir; empty: none does.
+	// DataDir is the data folder that a flag gives, in place of data_dir; empty: no flag does.
 	DataDir string
-	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
+	// Draft, when not nil, is judged in place of the file at Path, which need not exist.
 	Draft []byte
-	// Pending are files that a Draft names and that are not made yet, by their paths.
+	// Pending holds, by path, what will stand in files that Draft names and that do not exist yet.
 	Pending map[string]relay.Secret
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
 	// Networks are the platforms a bot may be of.
 	Networks []platforms.Network
-	// Shard is the one that is meant, of those in the file; empty: the file itself.
+	// Shard names the shard whose configuration is wanted; empty: the file's own.
 	Shard string
 }
 
@@ -68,9 +68,9 @@ func Load(src Source) (*Config, error) {
 	return cfg, nil
 }
 
-// Glimpse is what can be made of a configuration with all its faults, for whoever looks for what is wrong with
-// everything: what has a fault may be missing, and nothing must be run with it. It is nil when the file cannot be read
-// as a whole, or names no data folder.
+// Glimpse reads as much of a configuration as its faults leave, for commands such as doctor that look for all that is wrong.
+// A setting with a fault may be missing, so no server may run with the result. The result is nil if the file cannot be
+// read as a whole, or names no data folder.
 func Glimpse(src Source) (*Config, Faults) {
 	l := newLoader(src)
 	path, data := src.Path, src.Draft
@@ -104,7 +104,7 @@ func (l *loader) load(path string, data []byte, src Source) bool {
 		}
 	}
 	if l.node != nil && slices.ContainsFunc(file.items, func(it item) bool { return len(it.path) == 2 && it.path[0] == "vault" }) {
-		l.cfg.Vault = Vault{} // it has its own
+		l.cfg.Vault = Vault{} // the shard's own [vault] replaces the node's
 	}
 	l.assign(file.items)
 	l.flag(src.DataDir)
@@ -114,7 +114,7 @@ func (l *loader) load(path string, data []byte, src Source) bool {
 	l.clashes()
 	l.identity()
 	l.notify()
-	l.alone()
+	l.cluster()
 	l.plainHTTP()
 	l.oneKeySource()
 	l.shards(file.named(shardSection), src)
@@ -146,19 +146,19 @@ type loader struct {
 	pending      map[string]relay.Secret
 	cfg          Config
 	places       map[string]Place // by setting.path: where its value came from
-	unknown      map[string]bool  // sections that were reported
+	reported     map[string]bool  // unknown sections that have their fault already
 	folderOfFile string
-	// base is what a relative path is relative to: folderOfFile, or empty for the working folder.
+	// base is the folder that a relative path starts from: folderOfFile, or empty for the working folder.
 	base string
-	// lent are variables the file names (token_env), which may have our prefix.
-	lent []string
-	// node is what all shards have in common, in a shard's loader.
+	// namedVars are the variables that the file names (token_env). They may have our prefix.
+	namedVars []string
+	// node is the configuration that all shards share, if this loader reads a shard's; else nil.
 	node *Config
 }
 
 func newLoader(src Source) *loader {
 	l := &loader{
-		file: fileName, networks: src.Networks, pending: src.Pending, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
+		file: fileName, networks: src.Networks, pending: src.Pending, env: make(map[string]string), places: make(map[string]Place), reported: make(map[string]bool),
 	}
 	l.settings, l.cfg.Shard, l.cfg.values = l.declare(), mainShard, make(map[string]string)
 	for _, kv := range src.Env {
@@ -169,16 +169,16 @@ func newLoader(src Source) *loader {
 	return l
 }
 
-// read finds and reads the file. An empty path: there is none.
+// read finds and reads the file. An empty path means that there is none.
 func (l *loader) read(src Source) (path string, data []byte) {
 	given := cmp.Or(src.Path, l.env[envFile])
 	candidates := []string{given}
 	if given == "" {
-		home := filepath.Join(l.folder("XDG_CONFIG_HOME", ".config"), fileName) // without a home folder: the first one again
+		home := filepath.Join(l.folder("XDG_CONFIG_HOME", ".config"), fileName) // without a home folder it is the first candidate again
 		candidates = []string{fileName, home, systemFile}
 	}
 	for _, c := range candidates {
-		data, err := regular(c, (given == "" || src.Found) && c != systemFile) // whoever may write there, root let in
+		data, err := regular(c, (given == "" || src.Found) && c != systemFile) // root decides who may write systemFile
 		if errors.Is(err, fs.ErrNotExist) && given == "" {
 			continue
 		}
@@ -191,7 +191,7 @@ func (l *loader) read(src Source) (path string, data []byte) {
 	return "", nil
 }
 
-// notTaken is why a file that nobody named is not read; nil: it is.
+// notTaken is the reason not to read a file that this program found; nil: there is none.
 func notTaken(path string) error {
 	if err := files.Foreign(path); err != nil {
 		return fmt.Errorf("it was found here and is not read, because %w: to read it anyway, add --config %s", err, path)
@@ -201,7 +201,7 @@ func notTaken(path string) error {
 
 // assign sets everything outside [[bots]] from the file, then from the environment.
 func (l *loader) assign(items []item) {
-	for _, it := range items { // all headers first: the keys of an unknown section are not reported one by one
+	for _, it := range items { // headers first, so that an unknown section is reported once and not with each of its keys
 		if it.kind == unstable.Table || it.kind == unstable.ArrayTable {
 			l.section(it)
 		}
@@ -222,10 +222,10 @@ func (l *loader) assign(items []item) {
 	vaultReplaced := false
 	for _, s := range l.settings {
 		v, ok := l.env[s.env()]
-		if !ok || l.node != nil { // the variables are the node's
+		if !ok || l.node != nil { // variables set the node's settings, not a shard's
 			continue
 		}
-		if s.section == "vault" && !vaultReplaced { // one source replaces another, whichever key it has
+		if s.section == "vault" && !vaultReplaced { // the variables name another source of the key: the file's source goes
 			vaultReplaced, l.cfg.Vault = true, Vault{}
 			maps.DeleteFunc(l.places, func(path string, _ Place) bool { return strings.HasPrefix(path, "vault.") })
 		}
@@ -233,13 +233,14 @@ func (l *loader) assign(items []item) {
 	}
 }
 
+// set gives s the value that stands at a place.
 func (l *loader) set(s setting, value string, at Place) {
 	l.places[s.path()], l.cfg.values[s.path()] = at, value
-	l.from(at)
+	l.setBase(at)
 	l.faults.note(at, s.set(value))
 }
 
-// flag sets data_dir as a flag gives it.
+// flag sets data_dir to what --data-dir says, if it was given.
 func (l *loader) flag(dataDir string) {
 	if l.node != nil {
 		return
@@ -251,30 +252,32 @@ func (l *loader) flag(dataDir string) {
 	_, l.cfg.DataDirGiven = l.places[dataDirKey]
 }
 
-// from makes relative paths relative to where a value stands.
-func (l *loader) from(at Place) {
+// setBase makes the next relative path start from where its value stands: the file's folder, or the working folder.
+func (l *loader) setBase(at Place) {
 	l.base = ""
 	if at.Line > 0 {
 		l.base = l.folderOfFile
 	}
 }
 
+// section reports a header that is unknown, or has the wrong brackets.
 func (l *loader) section(s item) {
 	switch known := len(s.path) == 1 && slices.Contains(sections(), s.path[0]); {
 	case isTables(s.path):
 		l.faults.add(s.at, "write [[%s]] with double brackets: one table per %s", s.path[0], strings.TrimSuffix(s.path[0], "s"))
 	case known && s.kind == unstable.ArrayTable:
 		l.faults.add(s.at, "write [%s] with single brackets", s.path[0])
-	case known || l.unknown[s.path[0]]:
+	case known || l.reported[s.path[0]]:
 	default:
 		l.faults.add(s.at, "unknown section%s", hint(s.path[0], append(sections(), manyTables...)))
-		l.unknown[s.path[0]] = true
+		l.reported[s.path[0]] = true
 	}
 }
 
+// unknownKey reports a key that is no setting, and says what was probably meant.
 func (l *loader) unknownKey(it item) {
 	head, last := it.path[0], it.path[min(len(it.path)-1, 1)]
-	var here []string // the keys it could have meant
+	var here []string // the keys of that section
 	for _, s := range l.settings {
 		if len(it.path) == 1 && s.section == "" || len(it.path) > 1 && s.section == head {
 			here = append(here, s.key)
@@ -283,7 +286,7 @@ func (l *loader) unknownKey(it item) {
 	switch known := slices.Contains(sections(), head); {
 	case isTables(it.path):
 		l.faults.add(it.at, "write [[%s]]: one table per %s", head, strings.TrimSuffix(head, "s"))
-	case slices.Contains(manyTables, head): // the header was reported
+	case slices.Contains(manyTables, head): // its header has a fault already
 	case l.node != nil && slices.ContainsFunc(l.declare(), func(s setting) bool { return s.common() && s.path() == strings.Join(it.path, ".") }):
 		l.faults.add(it.at, "is the same for all shards: write it in %s", l.node.File)
 	case known && len(it.path) == 1:
@@ -292,12 +295,13 @@ func (l *loader) unknownKey(it item) {
 		l.faults.add(it.at, "a passphrase does not belong in this file: write passphrase_file or passphrase_env")
 	case known || len(it.path) == 1:
 		l.faults.add(it.at, "unknown key%s", l.belongs(last, here))
-	case !l.unknown[head]:
+	case !l.reported[head]:
 		l.faults.add(it.at, "unknown section %s%s", spell(head), hint(head, append(sections(), manyTables...)))
-		l.unknown[head] = true
+		l.reported[head] = true
 	}
 }
 
+// defaults fills in what neither the file nor a variable set.
 func (l *loader) defaults() {
 	fill := func(path string, set func(string) error, value string) {
 		if _, given := l.places[path]; given {
@@ -316,7 +320,7 @@ func (l *loader) defaults() {
 			fill("public_url", into(&l.cfg.PublicURL, parsePublicURL), l.node.PublicURL+l.cfg.Prefix)
 		}
 		fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
-		l.closed()
+		l.closedToOthers()
 		return
 	}
 	fill(dataDirKey, func(dir string) error {
@@ -334,16 +338,16 @@ func (l *loader) defaults() {
 	if v.Passphrase.IsZero() && v.Credential == "" {
 		fill("vault.key_file", into(&v.KeyFile, l.path(private)), l.cfg.OwnKey())
 	}
-	l.closed()
+	l.closedToOthers()
 }
 
-// closed refuses a data folder whose database, or the key that is made there, other users of the machine could read or
-// change if the folder let them in: a copy of it, or a backup tool, takes their modes along.
-func (l *loader) closed() {
+// closedToOthers refuses a database or a vault's key in the data folder whose mode lets other users read or change it, even
+// if the folder keeps them out: a copy of the folder may lie where they get in, and keeps the modes.
+func (l *loader) closedToOthers() {
 	for _, f := range [][2]string{{"database", l.cfg.Database()}, {"vault's key", l.cfg.OwnKey()}} {
 		st, err := os.Stat(f[1])
 		if key := f[1] == l.cfg.OwnKey(); key && (l.cfg.Vault.KeyFile != f[1] || err == nil && private(f[1], st) != nil) {
-			continue // another one is used, or it is said already
+			continue // the vault uses another key, or this one has that fault already
 		}
 		if err == nil && st.Mode().Perm()&OthersMay != 0 {
 			at, given := l.places["data_dir"]
@@ -355,7 +359,7 @@ func (l *loader) closed() {
 	}
 }
 
-// folder is $name/hermes-connector, else ~/under/hermes-connector; empty without a home.
+// folder is $name/hermes-connector, or ~/under/hermes-connector if $name is not set; empty without a home folder.
 func (l *loader) folder(name, under string) string {
 	root := l.env[name]
 	if !filepath.IsAbs(root) {
@@ -367,6 +371,7 @@ func (l *loader) folder(name, under string) string {
 	return filepath.Join(root, "hermes-connector")
 }
 
+// abs is the absolute form of the path v, which may begin with ~ or be relative to base.
 func (l *loader) abs(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("is empty")
@@ -403,6 +408,7 @@ func (l *loader) plainHTTP() {
 	judge("identity.introspect_url", remotePlain(l.cfg.Identity.IntrospectURL), dialed)
 }
 
+// unknownEnv reports variables with our prefix that set nothing.
 func (l *loader) unknownEnv() {
 	known := []string{envFile[len(envPrefix):]} // without the prefix, which would make all of them near
 	for _, s := range l.settings {
@@ -414,7 +420,7 @@ func (l *loader) unknownEnv() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		if strings.HasPrefix(name, envPrefix) && name != activeHelp && !slices.Contains(l.lent, name) && !slices.Contains(known, name[len(envPrefix):]) {
+		if strings.HasPrefix(name, envPrefix) && name != activeHelp && !slices.Contains(l.namedVars, name) && !slices.Contains(known, name[len(envPrefix):]) {
 			near := ""
 			if n := nearest(name[len(envPrefix):], known); n != "" {
 				near = " (did you mean " + envPrefix + n + "?)"

@@ -146,7 +146,7 @@ func (l *loader) shard(raw *rawTable, src Source) {
 	in.node = &l.cfg
 	dsn := l.cfg.Cluster.DSN
 	if it, ok := values["dsn_file"]; ok {
-		l.from(it.at)
+		l.setBase(it.at)
 		var err error
 		dsn, err = l.secretFile(it.text)
 		l.faults.note(it.at, err)
@@ -158,7 +158,7 @@ func (l *loader) shard(raw *rawTable, src Source) {
 			in.cfg.values[s.path()] = value
 		}
 	}
-	l.from(values["config"].at)
+	l.setBase(values["config"].at)
 	path, err := l.abs(values["config"].text)
 	var data []byte
 	if err == nil {
@@ -174,7 +174,7 @@ func (l *loader) shard(raw *rawTable, src Source) {
 		l.cfg.Shards = append(l.cfg.Shards, s)
 	}
 	l.faults = append(l.faults, in.faults...)
-	l.lent = append(l.lent, in.lent...)
+	l.namedVars = append(l.namedVars, in.namedVars...)
 }
 
 // inherit begins a shard's configuration with what it has in common with all of the node's.

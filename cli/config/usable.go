@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
-// Unusable is nil, or the Faults of files and folders that the server needs and other commands do not. The server does not
-// start with one of them, unless its Starts is set.
+// Unusable returns the Faults of files and folders that only the server needs; nil if there are none. The server does not start
+// with a fault, unless its Starts is set.
 func (c *Config) Unusable() error {
 	var faults Faults
 	note := func(setting string, err error) { faults.note(c.Place(setting), err) }
@@ -31,16 +31,16 @@ func (c *Config) Unusable() error {
 		setting, what, _ := strings.Cut(err.Error(), ": ") // identity's errors begin with the setting
 		note(setting, errors.New(what))
 	}
-	note("data_dir", makeable(c.DataDir))
+	note("data_dir", checkWritable(c.DataDir))
 	if c.Backup.Nightly && c.Backup.Dir != filepath.Join(c.DataDir, "snapshots") {
-		if err := makeable(c.Backup.Dir); err != nil {
+		if err := checkWritable(c.Backup.Dir); err != nil {
 			note("backup.dir", err)
 			faults[len(faults)-1].Starts = true
 		}
 	}
 	if key := c.Vault.KeyFile; key != "" && filepath.Dir(key) != c.DataDir {
-		err := makeable(filepath.Dir(key))
-		if _, missing := os.Stat(filepath.Dir(key)); err == nil && missing != nil { // the server makes the key, and no folder for it
+		err := checkWritable(filepath.Dir(key))
+		if _, missing := os.Stat(filepath.Dir(key)); err == nil && missing != nil { // the server makes the key, but not its folder
 			err = fmt.Errorf("%s is not there: make that folder, with mode 700", filepath.Dir(key))
 		}
 		note("vault.key_file", err)
@@ -55,8 +55,8 @@ func (c *Config) Unusable() error {
 	return faults
 }
 
-// Outdated is nil, or the fault of a certificate that is not valid now: the server starts with it, and gateways
-// refuse it.
+// Outdated returns the fault of a certificate that is not valid now, else nil. The server starts with such a certificate, and
+// gateways refuse it.
 func (c *Config) Outdated(now time.Time) error {
 	if !c.TLS.On() {
 		return nil
@@ -76,7 +76,7 @@ func (c *Config) Outdated(now time.Time) error {
 	return Faults{{Place: c.Place("tls.cert_file"), What: what}}
 }
 
-// Doubts are faults with which the server starts, each with what then does not work.
+// Doubts returns faults with which the server starts. Each says what will not work.
 func (c *Config) Doubts() (doubts Faults) {
 	if u, err := url.Parse(c.PublicURL); err == nil && strings.TrimSuffix(u.Path, c.Prefix) != "" && len(c.Shards) == 0 {
 		doubts.add(c.Place("public_url"), "it has a path, but gateways fetch files from %s://%s%s/, without that path: "+
@@ -114,21 +114,22 @@ func (t TLS) Certificate() (setting string, leaf *x509.Certificate, err error) {
 	return "tls.cert_file", nil, errors.New("that file and the key in key_file cannot be used together: one of them is damaged")
 }
 
-// unread is why a file cannot be read, without its path, which stands on the line that is named.
+// unread says why a file cannot be read. It leaves out the path, which stands on the line of the fault.
 func unread(err error) error {
 	why := fmt.Errorf("cannot be read: %w", reason(err))
-	if errors.Is(err, fs.ErrPermission) { // mostly somebody else's server
+	if errors.Is(err, fs.ErrPermission) { // mostly because the server runs as another user
 		return fmt.Errorf("%w; if the server runs as another user, run this command as that one, or with sudo", why)
 	}
 	return why
 }
 
-// makeable is why this user can make no file in a folder, which need not be there yet.
-func makeable(dir string) error {
+// checkWritable returns an error if this user can make no file in a folder. If the folder does not exist, the nearest one
+// above it counts.
+func checkWritable(dir string) error {
 	for at := dir; ; at = filepath.Dir(at) {
 		st, err := os.Stat(at)
 		if err != nil && at != filepath.Dir(at) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
-			continue // what is above it decides
+			continue // the folder above it decides
 		}
 		const write, enter = 2, 1
 		switch {

@@ -17,7 +17,7 @@ func listeners(cfg *config.Config) [][2]string {
 	return [][2]string{{"listen", cfg.Listen}, {"metrics.listen", cfg.MetricsListen}, {"web.listen", cfg.Web.Listen}}
 }
 
-// ports finds what keeps a server from listening. None of ours runs.
+// ports finds what would keep the server from listening. It is asked only if no server runs here.
 func ports(cfg *config.Config, m machine) (out finding.List) {
 	for _, l := range listeners(cfg) {
 		setting, addr := l[0], l[1]
@@ -45,8 +45,8 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 	return out
 }
 
-// inTheClear finds listeners whose traffic others can read. In a container insecure = true settles it: there the server has
-// to listen on every address, and whoever runs the container decides which ports others reach.
+// inTheClear finds listeners whose traffic others can read. In a container, insecure = true silences it: there the server must
+// listen on every address, and the container's settings decide which ports others reach.
 func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 	if cfg.Insecure && m.boxed() {
 		return nil
@@ -54,14 +54,14 @@ func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 	terminated := strings.HasPrefix(cfg.PublicURL, "https://") && len(cfg.TrustedProxies) > 0
 	for _, l := range listeners(cfg) {
 		setting, addr := l[0], l[1]
-		closed := cfg.TLS.On() || terminated
+		encrypted := cfg.TLS.On() || terminated
 		switch setting {
 		case "metrics.listen": // it never speaks TLS
-			closed = false
+			encrypted = false
 		case "web.listen": // it has a certificate, or answers this machine and trusted proxies only
-			closed = true
+			encrypted = true
 		}
-		if addr == "" || closed || !config.Remote(addr) {
+		if addr == "" || encrypted || !config.Remote(addr) {
 			continue
 		}
 		out.Add(finding.InTheClear, addr, fmt.Sprintf("%s is plain http that other machines can reach", setting),

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// process is one that runs, as far as this user may see it.
+// process is a running process, as far as this user may see it.
 type process struct {
 	pid  int
 	args []string
-	open []string // what its descriptors lead to
+	open []string // the paths of its open files
 }
 
 func (p process) String() string {
@@ -23,9 +23,9 @@ func (p process) String() string {
 	return fmt.Sprintf("%s (process %d)", filepath.Base(p.args[0]), p.pid)
 }
 
-// processes are those that pick wants, by their arguments, with their descriptors.
+// processes returns the processes whose arguments pick accepts, without this one. proc is the folder /proc.
 func processes(proc string, pick func(args []string) bool) (out []process) {
-	all, _ := os.ReadDir(proc) // there is none elsewhere
+	all, _ := os.ReadDir(proc) // only Linux has it
 	for _, e := range all {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
@@ -48,8 +48,8 @@ func processes(proc string, pick func(args []string) bool) (out []process) {
 	return out
 }
 
-// serves reports whether these are the arguments of a server of this program, also when its file has another name, as this
-// process's has then.
+// serves reports whether args start a server of this program. Its file may have another name than usual: then it is that of
+// this process's file.
 func serves(args []string) bool {
 	if len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), "hermes-connector") && filepath.Base(args[0]) != filepath.Base(os.Args[0]) {
 		return false
@@ -57,7 +57,7 @@ func serves(args []string) bool {
 	return slices.Contains(args[1:], "serve")
 }
 
-// holder is who listens on a port, in words.
+// holder says in words which program listens on a port.
 func holder(proc, port string) string {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
@@ -65,7 +65,7 @@ func holder(proc, port string) string {
 	}
 	sockets := make(map[string]bool)
 	for _, name := range []string{"tcp", "tcp6"} {
-		raw, _ := os.ReadFile(filepath.Join(proc, "net", name)) // then it is not known
+		raw, _ := os.ReadFile(filepath.Join(proc, "net", name)) // without it, the program is not known
 		for line := range strings.Lines(string(raw)) {
 			// number, local address:port, remote, state (0A: listening), queues, timer, retransmits, user, timeout, inode
 			f := strings.Fields(line)
@@ -87,7 +87,7 @@ func holder(proc, port string) string {
 	return "a program of another user"
 }
 
-// opener is who has the file open, in words; empty: not known.
+// opener says in words which program has the file open; empty: it is not known.
 func opener(proc, file string) string {
 	for _, p := range processes(proc, func(args []string) bool { return len(args) > 0 }) {
 		for _, path := range p.open {

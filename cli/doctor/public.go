@@ -15,13 +15,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// public asks base, the address that gateways dial, from here: does this server answer there, and is a WebSocket let
-// through? running says that a server runs here; its /healthz says run, unless that is empty. Certificates are checked
-// against roots; nil means the system's.
+// public calls base, the address that gateways dial, from this machine. It finds out whether this server answers there, and
+// whether WebSockets get through. running says that a server runs here, and run is what its /healthz names; empty: not
+// known. Certificates are checked against roots; nil means the system's.
 func public(ctx context.Context, base string, running bool, run string, now time.Time, roots *x509.CertPool) finding.List {
 	client := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{ // no proxy: what is on the way to the address is what is asked about
+		Transport: &http.Transport{ // without $HTTP_PROXY: the direct way to the address is what is tested
 			DisableKeepAlives: true,
 			TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 			TLSNextProto:      map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1, as gateways speak it
@@ -40,7 +40,7 @@ func public(ctx context.Context, base string, running bool, run string, now time
 	const send = "let the proxy pass every path below it to this server; `hermes-connector help proxy` shows how"
 	if err != nil {
 		why := silent(base, err)
-		if !running && why.Code == finding.PublicSilent.Code { // nobody could answer
+		if !running && why.Code == finding.PublicSilent.Code { // without a server nobody can answer
 			return nil
 		}
 		return finding.List{why}
@@ -48,7 +48,7 @@ func public(ctx context.Context, base string, running bool, run string, now time
 	switch {
 	case !running && ours:
 		return append(out, finding.PublicElsewhere.Of(base, "another hermes-connector answers there, and none runs here", "stop that one, or run the commands on its machine"))
-	case !running && res.StatusCode != http.StatusOK: // a proxy's word that it reaches nobody, which is as it should be
+	case !running && res.StatusCode != http.StatusOK: // a proxy says that it reaches no server, which is true
 		return out
 	case res.StatusCode >= 502 && res.StatusCode <= 504 && !ours:
 		return append(out, finding.PublicSilent.Of(base, fmt.Sprintf("a proxy answers there with %d: it does not reach this server", res.StatusCode),
@@ -63,8 +63,8 @@ func public(ctx context.Context, base string, running bool, run string, now time
 	return append(out, upgrades(ctx, client, base)...)
 }
 
-// advertised asks base, the address by which other nodes of a cluster reach this one, as they do. judge judges the
-// certificate there; the server here says run in its /healthz, or hands to one that does.
+// advertised calls base, the address by which other nodes of a cluster reach this one, as they do. judge checks the
+// certificate there. run is what /healthz must name: that of this server, or of the leader that it hands through to.
 func advertised(ctx context.Context, base, run string, judge *tls.Config) finding.List {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: judge}}
 	_, body, err := get(ctx, client, base+"/healthz", nil)
@@ -92,7 +92,7 @@ func isCertificate(err error) bool {
 	return name || unknown || invalid
 }
 
-// upgrades asks for a WebSocket without a credential: the server upgrades, and closes it with a word.
+// upgrades asks for a WebSocket without a credential. The server makes the upgrade before it refuses the credential.
 func upgrades(ctx context.Context, client *http.Client, base string) finding.List {
 	res, _, err := get(ctx, client, base+"/relay", http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"ZG9jdG9yIGFza3MgeW91IQ=="},
@@ -109,7 +109,7 @@ func upgrades(ctx context.Context, client *http.Client, base string) finding.Lis
 	return nil
 }
 
-// get asks for url. Of an upgrade the body is not read.
+// get calls url, and reads the body unless the answer is an upgrade.
 func get(ctx context.Context, client *http.Client, url string, header http.Header) (*http.Response, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

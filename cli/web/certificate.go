@@ -26,19 +26,19 @@ import (
 const (
 	// certificateFor is how long a certificate lasts. Browsers refuse some that last longer than 398 days.
 	certificateFor = 397 * 24 * time.Hour
-	// renewBefore is how long before its end there is a new one.
+	// renewBefore is how long before its end it is renewed.
 	renewBefore = 30 * 24 * time.Hour
 )
 
-// Certificate is a certificate of the connector's own, and its key, as PEM files. Nobody signs it, so a browser warns of it until it
-// is told that this is the one: its fingerprint says so.
+// Certificate names the PEM files of the connector's own certificate and its key. The certificate is self-signed: a browser
+// warns of it until a person has compared the fingerprint and accepted it.
 type Certificate struct {
 	File, Key string
 }
 
-// Ensure makes the certificate, unless there is one for host that lasts. The key stays the same. host is what people open, a name or
-// an address; the other names and addresses of this machine stand in a new certificate too, but that one of them has changed makes no
-// new one: who told a browser to trust it would have to do so again.
+// Ensure makes the certificate, unless there is one for host that is not about to expire. The key stays the same. host is the
+// name or address that people open. A new certificate also has this machine's other names and addresses, but a change of
+// those alone makes no new one: people would have to accept it again.
 func (c Certificate) Ensure(host string, now time.Time) error {
 	key, err := c.key()
 	if err != nil {
@@ -56,14 +56,14 @@ func (c Certificate) Ensure(host string, now time.Time) error {
 		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(certificateFor), // clocks of phones differ
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
 	}
-	called := []string{host, "localhost", "127.0.0.1", "::1"}
+	names := []string{host, "localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil {
-		called = append(called, name, strings.TrimSuffix(name, ".local")+".local")
+		names = append(names, name, strings.TrimSuffix(name, ".local")+".local")
 	}
 	for _, a := range netaddr.All() {
-		called = append(called, a.String())
+		names = append(names, a.String())
 	}
-	for _, name := range called {
+	for _, name := range names {
 		if ip, err := netip.ParseAddr(name); err == nil {
 			t.IPAddresses = append(t.IPAddresses, net.IP(ip.AsSlice()))
 		} else if name != "" {
@@ -80,7 +80,7 @@ func (c Certificate) Ensure(host string, now time.Time) error {
 	return nil
 }
 
-// key is the key in its file, which is made when it is missing.
+// key reads the key, and makes one if its file is missing.
 func (c Certificate) key() (*ecdsa.PrivateKey, error) {
 	text, err := os.ReadFile(c.Key)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +107,7 @@ func (c Certificate) key() (*ecdsa.PrivateKey, error) {
 	return nil, fmt.Errorf("%s cannot be read as a key: remove it, and the next start makes another", c.Key)
 }
 
-// write makes path a file of PEM, which its owner alone can read.
+// write replaces the file at path by one in PEM that only its owner can read.
 func write(path, kind string, der []byte) error {
 	return files.Aside(path, ".web-*", func(f *os.File) error {
 		files.Give(f, path)
@@ -115,7 +115,7 @@ func write(path, kind string, der []byte) error {
 	}, func(temp string) error { return files.Replace(temp, path, "") })
 }
 
-// Fingerprint is the certificate's SHA-256, as browsers show it; empty: there is none.
+// Fingerprint is the certificate's SHA-256, as browsers show it; empty if there is no certificate.
 func (c Certificate) Fingerprint() string {
 	text, err := os.ReadFile(c.File)
 	if err != nil {

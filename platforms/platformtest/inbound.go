@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// looks is how often the suite looks for goroutines that Run left: each time for half a second, which is
-// not much where the machine is busy.
+// looks is how often the suite looks for goroutines that Run left. One look takes half a second, too short where the machine
+// is busy.
 const looks = 6
 
 // checkStops is rule 1.
@@ -65,7 +65,7 @@ func checkCursor(ctx context.Context, h Harness) error {
 	if err != nil {
 		return err
 	}
-	if lacks(h).Handed { // of what comes then, nothing may be lost
+	if lacks(h).Handed { // the network does not repeat the two; but a bot that starts again must get what comes next
 		return with(ctx, h, &inbox{cursor: dying.cursor}, func(b *bench) { b.hear(Ann, shared(b.h), "third") })
 	}
 	// After the restart both must come: nothing was accepted.
@@ -123,7 +123,7 @@ func checkOrder(b *bench) {
 		}
 		want = append(want, fmt.Sprintf("line %d", i+1))
 		b.say(Ann, shared(b.h), want[i])
-		if i == 2 { // so that the first reconnect has something behind it
+		if i == 2 { // so that something was accepted before the first reconnect
 			b.event(want[i])
 		}
 	}

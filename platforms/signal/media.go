@@ -61,7 +61,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 	ps := m.params(t.Chat)
 	if len(m.parts) > 0 {
-		m.say(ps)
+		m.addPart(ps)
 	}
 	if m.voice {
 		ps["voiceNote"] = true // which older daemons do not know, and leave alone

@@ -13,10 +13,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// typingLasts is the time between two "typing…". Signal shows one for fifteen seconds.
-const typingLasts = 8 * time.Second
+// typingEvery is the least time between two typing notices. Signal shows one for fifteen seconds.
+const typingEvery = 8 * time.Second
 
-// Send implements platforms.Bot. The first part of the text is the reply.
+// Send implements platforms.Bot. Only the first part of a long text replies to a message.
 func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content, a.ReplyTo)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Bot) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 // letter is a text on its way, in parts.
 type letter struct {
 	p     *Bot
-	reply relay.MessageID // of the part that is sent next; empty: none
+	reply relay.MessageID // what the next part replies to; empty: nothing
 	parts []styled        // not sent yet
 }
 
@@ -52,7 +52,7 @@ func (l *letter) Skip(error) bool { return false }
 // Send implements sender.Text.
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	ps := l.params(t.Chat)
-	l.say(ps)
+	l.addPart(ps)
 	id, err := l.post(ctx, t, func(ctx context.Context, out *sent) error { return l.p.daemon.call(ctx, "send", ps, out) })
 	if err == nil {
 		l.p.said.heard(t.Chat, id, l.parts[0].text)
@@ -61,7 +61,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return id, err
 }
 
-// params are those of a message: where it goes, and what it answers.
+// params are the parameters of a message without its text: where it goes, and what it quotes.
 func (l *letter) params(chat relay.ChatID) params {
 	ps := l.p.to(chat)
 	if author, at, ok := parseMessage(l.reply); ok {
@@ -70,8 +70,8 @@ func (l *letter) params(chat relay.ChatID) params {
 	return ps
 }
 
-// say adds the next part to the parameters of a message.
-func (l *letter) say(ps params) {
+// addPart adds the next part of the text to the parameters of a message.
+func (l *letter) addPart(ps params) {
 	ps["message"] = l.parts[0].text
 	if len(l.parts[0].styles) > 0 {
 		ps["textStyle"] = l.parts[0].styles
@@ -84,9 +84,9 @@ type sent struct {
 	Results []sendResult `json:"results"`
 }
 
-var errNoTime = &httpcall.Fault{What: "send", Status: 200, Message: "the answer names no message"}
+var errNoMessage = &httpcall.Fault{What: "send", Status: 200, Message: "the answer names no message"}
 
-// post posts one message with do.
+// post sends one message: do makes the call, and post judges its answer.
 func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Context, *sent) error) (relay.MessageID, error) {
 	var res sent
 	err := t.Do(ctx, sender.Call{Do: func(ctx context.Context) error {
@@ -100,7 +100,7 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Conte
 		return err
 	}})
 	if err == nil && res.At <= 0 {
-		err = errNoTime
+		err = errNoMessage
 	}
 	if err != nil {
 		return "", err
@@ -119,8 +119,8 @@ func deliveredIn(method string, res sent) error {
 	return nil
 }
 
-// to are the parameters that name a chat. A number stands for the person whose chat it was judged to be: it may have become
-// somebody else's.
+// to are the parameters that name a chat. A chat with a phone number is addressed by the account of the person whose chat it is:
+// the number may belong to somebody else by now.
 func (p *Bot) to(chat relay.ChatID) params {
 	if id, ok := groupIn(chat); ok {
 		return params{"groupId": id}
@@ -134,8 +134,8 @@ func (p *Bot) to(chat relay.ChatID) params {
 
 var errUnknownMessage = relay.Refused("message not found", nil)
 
-// signal carries out one method on a message of a chat.
-func (p *Bot) signal(ctx context.Context, t *sender.Turn, method string, ps params) error {
+// act calls a method that changes something in a chat, and may be repeated.
+func (p *Bot) act(ctx context.Context, t *sender.Turn, method string, ps params) error {
 	return t.Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) error {
 		var res sent
 		if err := p.daemon.call(ctx, method, ps, &res); err != nil {
@@ -145,7 +145,7 @@ func (p *Bot) signal(ctx context.Context, t *sender.Turn, method string, ps para
 	}})
 }
 
-// React implements platforms.Reacter. The account has one reaction on a message, which the next one replaces.
+// React implements platforms.Reacter. The account has one reaction on a message; the next one replaces it.
 func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	author, at, ok := parseMessage(a.Message)
 	if !ok {
@@ -161,7 +161,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	if a.Remove {
 		ps["remove"] = true
 	}
-	if err = p.signal(ctx, t, "sendReaction", ps); httpcall.FaultOf(err).Limited() {
+	if err = p.act(ctx, t, "sendReaction", ps); httpcall.FaultOf(err).Limited() {
 		return relay.Result{}, sender.Dropped(err)
 	}
 	if err != nil {
@@ -170,12 +170,12 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{MessageID: a.Message}, nil
 }
 
-// Reaction implements platforms.Reacter: whatever the emoji, it is the account's one on that message.
+// Reaction implements platforms.Reacter. It does not name the emoji, since there is one reaction on a message.
 func (p *Bot) Reaction(a relay.React) relay.Reaction {
 	return relay.Reaction{Chat: relay.Chat{Bot: p.bot, ID: a.Chat}, Message: a.Message}
 }
 
-// Delete implements platforms.Deleter, for everybody who sees the message. It can be only one of the account's own.
+// Delete implements platforms.Deleter. It deletes one of the account's own messages, for everybody who sees it.
 func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
 	author, at, ok := parseMessage(a.Message)
 	if !ok {
@@ -191,23 +191,23 @@ func (p *Bot) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) 
 	defer t.Leave()
 	ps := p.to(a.Chat)
 	ps["targetTimestamp"] = at
-	if err := p.signal(ctx, t, "remoteDelete", ps); err != nil {
+	if err := p.act(ctx, t, "remoteDelete", ps); err != nil {
 		return relay.Result{}, explained(err)
 	}
 	return relay.Result{MessageID: a.Message}, nil
 }
 
-// Typing implements platforms.Typer. It leaves at once or not at all, at most one in typingLasts.
+// Typing implements platforms.Typer. It sends a notice at once or not at all, and at most one in typingEvery.
 func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := p.turns.AtOnce(ctx, a.Chat)
 	if t == nil {
 		return relay.Result{}, err
 	}
 	defer t.Leave()
-	if string(a.Chat) == p.account || !p.turns.Limiter.Due(a.Chat, "typing", typingLasts) { // nobody types to themselves
+	if string(a.Chat) == p.account || !p.turns.Limiter.Due(a.Chat, "typing", typingEvery) { // nobody types to themselves
 		return relay.Result{}, nil
 	}
-	if err := p.signal(ctx, t, "sendTyping", p.to(a.Chat)); err != nil && !httpcall.FaultOf(err).Limited() {
+	if err := p.act(ctx, t, "sendTyping", p.to(a.Chat)); err != nil && !httpcall.FaultOf(err).Limited() {
 		return relay.Result{}, explained(err)
 	}
 	return relay.Result{}, nil

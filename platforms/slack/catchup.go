@@ -17,37 +17,37 @@ import (
 )
 
 const (
-	// maxMissed is how many missed messages of one channel are handed in after an interruption, the newest, and maxMissedAge
-	// how old they may be.
+	// maxMissed is how many missed messages of one channel are handed in after an interruption: the newest. maxMissedAge is how
+	// old they may be.
 	maxMissed    = 500
 	maxMissedAge = 24 * time.Hour
 	// missedPage is how many messages Slack is asked for at once.
 	missedPage = 200
-	// maxThreads is in how many threads of one channel missed replies are looked for, the newest that the history shows to
-	// have some, and in how many of the newest that the bot takes part in, of which it does not. Each is a question of its own,
-	// and meanwhile the channel waits: where Slack takes few a minute, it is knownThreads of the latter.
+	// maxThreads is in how many threads of a channel missed replies are looked for: in as many of the newest that the history
+	// shows to have some, and in as many of the newest others that the bot takes part in. Each thread costs a call, and the
+	// channel waits meanwhile: where Slack allows few calls a minute, only knownThreads of those others are asked for.
 	maxThreads   = 20
 	knownThreads = 5
 	// maxTries is how often a channel that cannot be read now is tried again.
 	maxTries = 20
 )
 
-// catchup is about the messages missed while no socket stood. Each channel that matters is looked at in turn, on a goroutine
-// of its own. What comes from the channels that wait for that is held back; all others go on.
+// catchup fetches the messages missed while no socket stood. The channels that matter are read one after the other, each on a
+// goroutine of its own. New messages of a channel that is still to be read are held back; those of all others go on.
 type catchup struct {
-	due     time.Time // when to go on; zero: nothing is missing
-	planned bool      // the channels are known
-	from    string    // the oldest message that may be missing
-	waits   []relay.ChatID
-	held    map[relay.ChatID][]item
-	tries   int // in a row that failed
-	found   int
-	// looking: a channel is being looked at. What was found comes on looked, which has room for it.
-	looking bool
-	looked  chan fetched
+	due     time.Time               // when to take the next step; zero: nothing is missing
+	planned bool                    // waits is known
+	from    string                  // the oldest message that may be missing
+	waits   []relay.ChatID          // channels still to be read, the next one first
+	held    map[relay.ChatID][]item // new messages that are held back
+	tries   int                     // in a row that failed
+	found   int                     // missed messages so far
+	// reading says that a channel is being read. The result comes on read, which has room for it.
+	reading bool
+	read    chan fetched
 }
 
-// fetched is what was missed in a channel.
+// fetched is what was missed in a channel since from.
 type fetched struct {
 	chat relay.ChatID
 	from string
@@ -55,16 +55,16 @@ type fetched struct {
 	err  error
 }
 
-// in is how long it is until a catch-up goes on; false if nothing is missing, or a channel is being looked at.
-func (c *catchup) in() (time.Duration, bool) {
-	return time.Until(c.due), !c.due.IsZero() && !c.looking
+// pause is how long to wait before the next step; false if no step is due, for nothing is missing or a channel is being read.
+func (c *catchup) pause() (time.Duration, bool) {
+	return time.Until(c.due), !c.due.IsZero() && !c.reading
 }
 
-// begin plans a catch-up: there was a gap.
+// begin starts a catch-up after a gap, or starts a running one over.
 func (f *feeder) begin() {
 	f.memory.change(func(s *state) {
 		switch {
-		case s.Seen == "": // the first start ever: what was said before is not for the bot
+		case s.Seen == "": // the first start ever: earlier messages are not for the bot
 			s.Seen = stampOf(time.Now().Add(-clockSlack))
 		case s.Gap == "":
 			s.Gap = s.Seen
@@ -75,7 +75,7 @@ func (f *feeder) begin() {
 	})
 }
 
-// hold keeps i back if it is of a channel that is being caught up, or may be.
+// hold keeps i back if its channel is still to be read, or may be one of those. It reports whether it did.
 func (f *feeder) hold(i item) bool {
 	c := &f.catchup
 	if c.due.IsZero() {
@@ -115,7 +115,7 @@ func channelOf(payload []byte) string {
 	return ""
 }
 
-// heldAll is all that is held back, a channel's in their order.
+// heldAll returns all items that are held back, each channel's in order.
 func (c *catchup) heldAll() (all []item) {
 	for _, items := range c.held {
 		all = append(all, items...)
@@ -123,7 +123,7 @@ func (c *catchup) heldAll() (all []item) {
 	return all
 }
 
-// release hands in what was held back of a channel that is caught up, or of none that is to be.
+// release hands in what was held back of a channel that need not be read any more.
 func (f *feeder) release(ctx context.Context, chat relay.ChatID) {
 	items := f.catchup.held[chat]
 	delete(f.catchup.held, chat)
@@ -136,7 +136,7 @@ func (f *feeder) release(ctx context.Context, chat relay.ChatID) {
 	}
 }
 
-// catchUp takes one step: it learns which channels matter, or has one of them looked at.
+// catchUp takes one step: it learns which channels matter, or starts to read one of them.
 func (f *feeder) catchUp(ctx context.Context) {
 	c := &f.catchup
 	if !c.planned {
@@ -155,35 +155,35 @@ func (f *feeder) catchUp(ctx context.Context) {
 		return
 	}
 	for n, chat := range c.waits {
-		if c.tries == 0 && len(c.held[chat]) > 0 { // something waits for it, and it has not just failed
+		if c.tries == 0 && len(c.held[chat]) > 0 { // new messages wait for it, and no channel has just failed
 			c.waits[0], c.waits[n] = chat, c.waits[0]
 			break
 		}
 	}
 	chat, from := c.waits[0], c.from
-	c.looking = true
+	c.reading = true
 	go func() {
 		all, err := f.missed(ctx, chat, from)
-		c.looked <- fetched{chat, from, all, err}
+		c.read <- fetched{chat, from, all, err}
 	}()
 }
 
-// take hands in what was missed in a channel, the oldest first, and then what was held back of it.
-func (f *feeder) take(ctx context.Context, x fetched) {
+// handInMissed hands in what was missed in a channel, the oldest first, and then what was held back of it.
+func (f *feeder) handInMissed(ctx context.Context, x fetched) {
 	c := &f.catchup
-	c.looking = false
+	c.reading = false
 	switch {
-	case !c.planned || len(c.waits) == 0 || c.waits[0] != x.chat || c.from != x.from: // there was another gap meanwhile
+	case !c.planned || len(c.waits) == 0 || c.waits[0] != x.chat || c.from != x.from: // another gap has started it over
 		return
 	case x.err != nil:
-		c.waits = append(c.waits[1:], x.chat) // the others first
+		c.waits = append(c.waits[1:], x.chat) // the other channels come first
 		f.postpone(ctx, x.err)
 		return
 	}
 	for part := range slices.Chunk(x.all, maxBatch) {
 		var d draft
 		for _, m := range part {
-			if err := f.again(ctx, &d, &m.data); err != nil {
+			if err := f.addMissed(ctx, &d, &m.data); err != nil {
 				d.Undecodable = append(d.Undecodable, platforms.Undecodable{Raw: m.raw, Err: err})
 			}
 		}
@@ -195,7 +195,7 @@ func (f *feeder) take(ctx context.Context, x fetched) {
 	f.release(ctx, x.chat)
 }
 
-// postpone has what failed tried again later, so often.
+// postpone sets when to try again after an error, or gives up after maxTries.
 func (f *feeder) postpone(ctx context.Context, err error) {
 	c := &f.catchup
 	if ctx.Err() != nil {
@@ -218,7 +218,7 @@ func (f *feeder) postpone(ctx context.Context, err error) {
 	f.caughtUp()
 }
 
-// caughtUp notes that nothing is missing any more.
+// caughtUp ends the catch-up: nothing is missing any more.
 func (f *feeder) caughtUp() {
 	c := &f.catchup
 	f.log.Info("slack caught up", "events", c.found)
@@ -237,7 +237,7 @@ func (f *feeder) plan(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("known chats: %w", err)
 		}
-		whole := false // all of the workspace counts
+		whole := false // the whole workspace is granted: all of the bot's channels matter
 		for _, p := range places {
 			switch {
 			case p.Platform != Name:
@@ -265,15 +265,15 @@ func (f *feeder) plan(ctx context.Context) error {
 	return nil
 }
 
-// missed is what was missed in one channel since from, the oldest first. A channel that the bot may not read is left out.
+// missed returns what was missed in one channel since from, the oldest first; nothing if the bot may not read the channel.
 func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]missedMessage, error) {
-	top, slow, err := f.page(ctx, rest.ChannelHistory, url.Values{
+	top, slow, err := f.list(ctx, rest.ChannelHistory, url.Values{
 		"channel": {string(chat)}, "oldest": {from}, "latest": {stampOf(time.Now().Add(clockSlack))}, // without a latest, Slack begins with the oldest
 	})
 	if err != nil {
 		return nil, err
 	}
-	var shown []string
+	var shown []string // roots of threads that have new replies
 	for _, m := range top {
 		if m.data.Replies > 0 && m.data.LatestReply > from {
 			shown = append(shown, m.data.TS)
@@ -289,7 +289,7 @@ func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]
 		if slow && n >= len(shown)+knownThreads {
 			break
 		}
-		replies, paused, err := f.page(ctx, rest.ThreadReplies, url.Values{"channel": {string(chat)}, "ts": {root}, "oldest": {from}})
+		replies, paused, err := f.list(ctx, rest.ThreadReplies, url.Values{"channel": {string(chat)}, "ts": {root}, "oldest": {from}})
 		if err != nil {
 			return nil, err
 		}
@@ -301,11 +301,11 @@ func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]
 		f.log.Warn("slack channel with more missed messages than are handed in", "channel", chat, "left_out", n)
 		all = all[n:]
 	}
-	return f.unknown(ctx, chat, all)
+	return f.unseen(ctx, chat, all)
 }
 
-// again is message, for one that the history has; a panic counts as its error.
-func (f *feeder) again(ctx context.Context, d *draft, m *messageData) (err error) {
+// addMissed adds a message of the history to d. A panic over it becomes an error.
+func (f *feeder) addMissed(ctx context.Context, d *draft, m *messageData) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %s", relay.PanicWords(v))
@@ -322,9 +322,9 @@ type missedMessage struct {
 	raw  []byte
 }
 
-// page reads a list of messages to its end, or to maxMissed. What Slack refuses to show is empty. When Slack wants to be left
-// alone, it goes on from where it is: some apps get one short page a minute. paused: that happened.
-func (f *feeder) page(ctx context.Context, method string, params url.Values) (out []missedMessage, paused bool, err error) {
+// list reads a list of messages, page by page, to its end or to maxMissed. A list that Slack refuses to show is empty. When
+// Slack limits the calls, list pauses and continues where it is: some apps get one short page a minute. paused reports that.
+func (f *feeder) list(ctx context.Context, method string, params url.Values) (out []missedMessage, paused bool, err error) {
 	params.Set("limit", fmt.Sprint(missedPage))
 	pauses := 0 // in a row
 	for len(out) < maxMissed {
@@ -361,8 +361,8 @@ func (f *feeder) page(ctx context.Context, method string, params url.Values) (ou
 	return out, paused, nil
 }
 
-// unknown leaves out of a channel's messages what the bot wrote itself and what the inbox has.
-func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, all []missedMessage) ([]missedMessage, error) {
+// unseen returns those of a channel's messages that the bot did not write and the inbox does not have.
+func (f *feeder) unseen(ctx context.Context, chat relay.ChatID, all []missedMessage) ([]missedMessage, error) {
 	n := normaliser{bot: f.bot, self: f.memory.read().Self}
 	all = slices.DeleteFunc(all, func(m missedMessage) bool { return n.own(&m.data) })
 	dir, ok := f.in.(platforms.Directory)

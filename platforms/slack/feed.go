@@ -33,33 +33,33 @@ type feeder struct {
 
 // run ends when ctx does. What was not accepted by then Slack delivers again.
 func (f *feeder) run(ctx context.Context) {
-	f.catchup.looked = make(chan fetched, 1)
+	f.catchup.read = make(chan fetched, 1)
 	for ctx.Err() == nil {
 		n, _, changed := f.queue.look()
-		in, missing := f.catchup.in()
+		pause, missing := f.catchup.pause()
 		switch {
-		case len(f.catchup.looked) > 0:
-			f.take(ctx, <-f.catchup.looked)
-		case missing && in <= 0:
+		case len(f.catchup.read) > 0:
+			f.handInMissed(ctx, <-f.catchup.read)
+		case missing && pause <= 0:
 			f.catchUp(ctx)
 		case n > 0:
 			f.feed(ctx, f.queue.take(maxBatch))
 		default:
 			var due <-chan time.Time
 			if missing {
-				due = time.After(in)
+				due = time.After(pause)
 			}
 			select {
 			case <-changed:
 			case <-due:
-			case x := <-f.catchup.looked:
-				f.take(ctx, x)
+			case x := <-f.catchup.read:
+				f.handInMissed(ctx, x)
 			case <-ctx.Done():
 			}
 		}
 	}
-	if f.catchup.looking {
-		<-f.catchup.looked
+	if f.catchup.reading {
+		<-f.catchup.read
 	}
 	f.handLeft(ctx)
 	f.keepLast(ctx)

@@ -139,7 +139,7 @@ func TestManyNames(t *testing.T) {
 			fd.add(ctx, d, i)
 		},
 		"missed": func(ctx context.Context, fd *feeder, d *draft, text string) {
-			if err := fd.again(ctx, d, &messageData{Channel: "C0GROUP", User: "U0ANN", TS: "1700000000.000001", Text: text}); err != nil {
+			if err := fd.addMissed(ctx, d, &messageData{Channel: "C0GROUP", User: "U0ANN", TS: "1700000000.000001", Text: text}); err != nil {
 				t.Error(err)
 			}
 		},

@@ -22,8 +22,8 @@ import (
 // publicLimit is how large a file may be that Telegram's own servers give a bot, in bytes.
 const publicLimit = 20 << 20
 
-// FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The address of a file holds the token, and
-// so may its path on a local server: no error shows either of them, and no redirect is followed (invariant 6).
+// FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The token stands in the address of a file, and may
+// stand in its path on a local server: no error shows either, and no redirect is followed (invariant 6).
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	limit, large := int64(relay.MaxFile), errTooLargeHere
 	if p.client.public {
@@ -32,15 +32,15 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 	if a.Size > limit {
 		return nil, large
 	}
-	var is struct {
+	var info struct {
 		Size int64  `json:"file_size"`
 		Path string `json:"file_path"`
 	}
-	err := p.client.call(ctx, "getFile", tgbotapi.Params{"file_id": a.Ref}, &is)
+	err := p.client.call(ctx, "getFile", tgbotapi.Params{"file_id": a.Ref}, &info)
 	switch {
-	case err == nil && is.Size > limit:
+	case err == nil && info.Size > limit:
 		return nil, large
-	case err == nil && is.Path == "":
+	case err == nil && info.Path == "":
 		return nil, gone("Telegram does not give it", nil)
 	case err == nil:
 	case refusedWith(err, "file is too big"):
@@ -50,10 +50,10 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 	default:
 		return nil, err
 	}
-	if filepath.IsAbs(is.Path) || strings.HasPrefix(is.Path, "/") {
-		return openLocal(p.opts[keyFilesDir], is.Path)
+	if filepath.IsAbs(info.Path) || strings.HasPrefix(info.Path, "/") {
+		return openLocal(p.opts[keyFilesDir], info.Path)
 	}
-	return p.client.file(ctx, is.Path)
+	return p.client.file(ctx, info.Path)
 }
 
 var (
@@ -98,7 +98,7 @@ func openLocal(dir, path string) (io.ReadCloser, error) {
 	return &httpcall.Bounded{ReadCloser: f, Left: relay.MaxFile, Larger: errTooLargeHere, Private: scrub}, nil
 }
 
-// withoutPath is err, which concerns what, without the path that it names.
+// withoutPath is err without the path in it; what says what was being read.
 func withoutPath(what string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// attachments are the files of m, own of them, then those of the message it answers.
+// attachments are the files of m and of the message that it answers. The first own of them are m's.
 func attachments(m *message) (out []relay.Attachment, own int) {
 	out = m.files.attachments(m.Caption)
 	own = len(out)
@@ -20,30 +20,31 @@ func attachments(m *message) (out []relay.Attachment, own int) {
 	return out, own
 }
 
-// attachments are one, or none. The order is that of content.
+// attachments is the one file of a message, or none. A message may name its file in two fields: the order is that of content.
 func (f files) attachments(caption string) []relay.Attachment {
-	kind, is := relay.TypeDocument, f.Document
+	kind, it := relay.TypeDocument, f.Document
 	switch {
 	case f.Sticker != nil:
-		kind, is = relay.TypeSticker, &f.Sticker.file
+		kind, it = relay.TypeSticker, &f.Sticker.file
 	case f.Photo != nil:
-		kind, is = relay.TypePhoto, largest(f.Photo)
+		kind, it = relay.TypePhoto, largest(f.Photo)
 	case f.Video != nil || f.VideoNote != nil || f.Animation != nil:
-		kind, is = relay.TypeVideo, cmp.Or(f.Video, f.VideoNote, f.Animation)
+		kind, it = relay.TypeVideo, cmp.Or(f.Video, f.VideoNote, f.Animation)
 	case f.Audio != nil:
-		kind, is = relay.TypeAudio, f.Audio
+		kind, it = relay.TypeAudio, f.Audio
 	case f.Voice != nil:
-		kind, is = relay.TypeVoice, f.Voice
+		kind, it = relay.TypeVoice, f.Voice
 	}
-	if is == nil || is.ID == "" {
+	if it == nil || it.ID == "" {
 		return nil
 	}
 	return []relay.Attachment{{
-		Ref: is.ID, Kind: kind, Name: cmp.Or(is.Name, is.Title), Size: max(is.Size, 0), Caption: caption,
+		Ref: it.ID, Kind: kind, Name: cmp.Or(it.Name, it.Title), Size: max(it.Size, 0), Caption: caption,
 	}}
 }
 
-// largest is the largest picture that Telegram gives bots; the smallest of all if it gives none. Nil: there are none.
+// largest is the largest size of a picture that a bot may fetch, or the smallest of all if all are over the limit. It is
+// nil if there are none.
 func largest(sizes []file) *file {
 	var best *file
 	for i := range sizes {

@@ -23,7 +23,8 @@ const (
 	maxPhotoRatio = 20
 )
 
-// methodFor is how a file goes out that a gateway calls kind: as that, if its bytes are, else as a document.
+// methodFor is the method that sends a file. It is that of kind, which the gateway named, if the bytes are of that kind; else
+// it is sendDocument.
 func methodFor(kind string, f relay.FileFacts) string {
 	switch kind {
 	case "image":
@@ -50,14 +51,14 @@ func methodFor(kind string, f relay.FileFacts) string {
 	return sendDocument
 }
 
-// isPhoto reports whether Telegram takes a picture as a photo, as far as is known here.
+// isPhoto reports whether Telegram takes a picture as a photo, by what it documents.
 func isPhoto(f relay.FileFacts) bool {
 	w, h := int64(f.Width), int64(f.Height)
 	return f.Size <= maxPhoto && w+h <= maxPhotoSides && w <= maxPhotoRatio*h && h <= maxPhotoRatio*w
 }
 
-// SendMedia implements platforms.MediaSender. A caption that is too long for one follows as messages. The file is the
-// reply; it goes where a text would (Send).
+// SendMedia implements platforms.MediaSender. A text too long for a caption follows as messages. The file is the reply, and goes
+// to the same chat and topic as a text would (Send).
 func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
 	m := &parcel{
 		letter: letter{p: p, place: placeOf(relay.Send{ReplyTo: a.ReplyTo, Meta: a.Meta})},
@@ -82,7 +83,7 @@ type parcel struct {
 	file   relay.File
 	method string
 	apart  bool // the caption is a message of its own
-	sent   bool // the file was
+	sent   bool // the file has been sent
 	id     relay.MessageID
 }
 
@@ -100,7 +101,7 @@ func (m *parcel) Left() int {
 // Skip implements sender.Text.
 func (m *parcel) Skip(err error) bool { return m.sent && m.letter.Skip(err) }
 
-// captioned reports whether the text goes with the file.
+// captioned reports whether the text is sent as the file's caption.
 func (m *parcel) captioned() bool {
 	return !m.apart && len(m.parts) == 1 && dialect.Units(m.parts[0].Text) <= maxCaption
 }
@@ -114,7 +115,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	for {
 		var posted message
 		err := m.post(ctx, t, &posted)
-		if t.MovedTo != "" { // what was replied to stayed in the old chat
+		if t.MovedTo != "" { // the message replied to stayed in the old chat
 			pl.reply, pl.fallback = "", ""
 		}
 		switch {
@@ -134,7 +135,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 }
 
-// mend changes what was refused, so that it may go the next time; false: nothing helps.
+// mend changes what Telegram refused, so that the next try may succeed. It reports false if nothing helps.
 func (m *parcel) mend(err error) bool {
 	pl := &m.place
 	switch {

@@ -16,15 +16,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// CanSee implements platforms.Roster. A private chat has the id of its one user. Of other chats Telegram says it, for
-// certain only where the bot is an administrator. If Telegram refuses to say it, the answer is no: the list of members
-// is hidden, there is no such chat or user, or the bot has been thrown out.
+// CanSee implements platforms.Roster. A private chat has the id of its one user. For other chats it asks Telegram, whose
+// answer is certain only where the bot is an administrator. If Telegram refuses, the answer is no: the list of members is
+// hidden, there is no such chat or user, or the bot was removed.
 func (p *Bot) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	where, who, err := parseIDs(place.Chat, user)
 	switch {
 	case err != nil:
 		return false, err
-	case who <= 0: // a channel or a group that writes in its own name is nobody's eyes
+	case who <= 0: // a channel or a group that writes in its own name: no person
 		return false, nil
 	case where > 0:
 		return where == who, nil
@@ -39,7 +39,7 @@ func (p *Bot) CanSee(ctx context.Context, place relay.Place, user relay.UserID) 
 	switch m.Status {
 	case "creator", "administrator", "member":
 		return true, nil
-	case "restricted": // may have left, restrictions stay
+	case "restricted": // restrictions stay when a member leaves
 		return m.IsMember, nil
 	case "left", "kicked":
 		return false, nil
@@ -71,7 +71,7 @@ func parseIDs(chat relay.ChatID, user relay.UserID) (where, who int64, err error
 	return where, who, nil
 }
 
-// member asks what a user is to a chat, under the chat's new id if it has moved, unless a penalty forbids that.
+// member asks Telegram for a user's membership of a chat; if the chat has moved, under its new id.
 func (p *Bot) member(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
 	m, err = p.memberIn(ctx, chat, user)
 	if to := movedTo(err); to != 0 {
@@ -80,6 +80,7 @@ func (p *Bot) member(ctx context.Context, chat relay.ChatID, user relay.UserID) 
 	return m, err
 }
 
+// memberIn asks for the membership under that id, unless Telegram wants no calls now.
 func (p *Bot) memberIn(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
 	switch until, bot := p.turns.Limiter.Ask(chat); {
 	case bot:
@@ -103,6 +104,7 @@ func (p *Bot) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) 
 	return relay.Place{Platform: Name, Chat: chat}, nil
 }
 
+// DirectUser implements platforms.DirectChats: a private chat has the id of its user.
 func (p *Bot) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	id, err := strconv.ParseInt(string(chat), 10, 64)
 	if err != nil || id <= 0 {

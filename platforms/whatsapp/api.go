@@ -22,7 +22,7 @@ func (p *Bot) get(ctx context.Context, path string, out any) error {
 	return p.call(ctx, http.MethodGet, path, nil, out)
 }
 
-// post posts body, which is not nil, to path.
+// post posts body, which must not be nil, to path.
 func (p *Bot) post(ctx context.Context, path string, body obj, out any) error {
 	return p.call(ctx, http.MethodPost, path, body, out)
 }
@@ -77,16 +77,16 @@ type apiError struct {
 	Message string `json:"message"`
 }
 
-// known is what an error means, and for whom.
-type known struct {
-	words string        // for a gateway; empty: it is a wait
-	wait  time.Duration // how long to leave somebody alone
-	whom  httpcall.Whom
-	gone  bool // nothing ever arrives there
+// meaning is what one of Meta's errors means: words for the gateway, or a wait for the limiter.
+type meaning struct {
+	words string
+	wait  time.Duration // how long to send nothing
+	whom  httpcall.Whom // to whom wait applies
+	gone  bool          // no message to this person will ever arrive
 }
 
-// errorTable are Meta's errors of which a gateway or the limiter should know.
-var errorTable = map[int]known{
+// errorTable holds Meta's errors that the gateway or the limiter should know of, by their codes.
+var errorTable = map[int]meaning{
 	4:      {wait: 5 * time.Minute, whom: httpcall.Bot},  // calls of the app in an hour
 	80007:  {wait: 5 * time.Minute, whom: httpcall.Bot},  // of the business account
 	130429: {wait: 5 * time.Second, whom: httpcall.Bot},  // messages a second
@@ -106,9 +106,9 @@ var errorTable = map[int]known{
 	368:    {words: "Meta has blocked the business account for its policies"},
 }
 
-const codeToken = 190
+const codeToken = 190 // the token is wrong, or expired
 
-// refused is the error in an answer.
+// refused is the fault that an answer with an error tells.
 func (p *Bot) refused(what string, a httpcall.Answer) *httpcall.Fault {
 	var body struct {
 		Error *apiError `json:"error"`
@@ -135,7 +135,7 @@ func (p *Bot) refused(what string, a httpcall.Answer) *httpcall.Fault {
 	return f
 }
 
-// explained is err as a gateway may read it.
+// explained is err in words that a gateway may read.
 func explained(err error) *relay.ActionError {
 	return httpcall.Explain(err, "WhatsApp", func(f *httpcall.Fault) *relay.ActionError {
 		k := errorTable[f.Code]
@@ -151,8 +151,8 @@ func explained(err error) *relay.ActionError {
 	})
 }
 
-// told is why a message did not arrive that the API had taken.
-func told(errs []apiError) string {
+// whyLost says why a message did not arrive although the API had accepted it.
+func whyLost(errs []apiError) string {
 	if len(errs) == 0 {
 		return ""
 	}

@@ -244,7 +244,7 @@ func (p *Bot) noted(s delivery) []platforms.HookNote {
 	}
 	n := platforms.HookNote{Status: s.Status}
 	if s.Status == "failed" {
-		n.Chat, n.Message, n.Why = relay.ChatID(s.To), relay.MessageID(s.ID), told(s.Errors)
+		n.Chat, n.Message, n.Why = relay.ChatID(s.To), relay.MessageID(s.ID), whyLost(s.Errors)
 		p.log.Warn("whatsapp could not deliver a message", "why", n.Why)
 	}
 	return []platforms.HookNote{n}

@@ -25,12 +25,12 @@ const (
 	MaxReply = 131_072
 	// storeWithin is how long a caller waits for the disk.
 	storeWithin = 10 * time.Second
-	// maxPushed bounds how many chats are remembered, and maxOpen how much of each waits for one answer.
+	// maxPushed bounds how many chats are remembered, and maxOpen how many events of a chat one answer answers.
 	maxPushed = 4096
 	maxOpen   = 16
 )
 
-// Replies keeps what agents say to callers; *callers.Records.
+// Replies stores what agents say to callers. *callers.Records satisfies it.
 type Replies interface {
 	Receipt(ctx context.Context, caller string, ev relay.EventID) (relay.Receipt, bool, error)
 	Latest(ctx context.Context, chat relay.ChatID) (relay.Receipt, bool, error)
@@ -50,14 +50,14 @@ type Bot struct {
 	feed   *inbox.Feed
 
 	mu     sync.Mutex // guards the fields below
-	pushed map[relay.ChatID]open
-	taken  map[relay.EventID][]chan<- struct{}
-	told   map[string][]chan<- callers.Reply // by caller: who waits for what agents say
+	pushed map[relay.ChatID]unanswered
+	taken  map[relay.EventID][]chan<- struct{} // closed when the event is acknowledged
+	told   map[string][]chan<- callers.Reply   // by caller: the requests that wait for replies
 }
 
-// open is what went down to an agent in a chat since its last final word there, oldest first. said: nothing did, and what stands
-// there is the last that was answered.
-type open struct {
+// unanswered holds the events that a gateway was given in a chat since the agent's last final answer, oldest first. If said is
+// true there were none, and events holds the one that was answered last.
+type unanswered struct {
 	events []relay.EventID
 	said   bool
 }
@@ -67,7 +67,7 @@ var (
 	_ platforms.Typer = (*Bot)(nil)
 )
 
-// NewBot makes the bot, whose replies kept keeps. A nil kept is for a bot that is only looked at.
+// NewBot makes the bot. kept stores its replies; nil is for a bot that is never run.
 func NewBot(kept Replies, n func(count.Counter), log *slog.Logger) *Bot {
 	return &Bot{
 		People: inbox.People{Platform: relay.ProgramPlatform, With: func(c relay.ChatID) (relay.UserID, bool) {
@@ -75,7 +75,7 @@ func NewBot(kept Replies, n func(count.Counter), log *slog.Logger) *Bot {
 			return p.User(), ok
 		}},
 		kept: kept, count: n, log: cmp.Or(log, slog.New(slog.DiscardHandler)), status: status.New(string(relay.ProgramBotID)), feed: inbox.NewFeed(),
-		pushed: make(map[relay.ChatID]open), taken: make(map[relay.EventID][]chan<- struct{}), told: make(map[string][]chan<- callers.Reply),
+		pushed: make(map[relay.ChatID]unanswered), taken: make(map[relay.EventID][]chan<- struct{}), told: make(map[string][]chan<- callers.Reply),
 	}
 }
 
@@ -100,20 +100,20 @@ func (b *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	return nil
 }
 
-// Take stores what a program hands over, with its receipt, and waits for the disk. What nobody is to get is not stored, and no
-// error; nor is a repetition. Errors mean that it may not be stored.
+// Take stores what a program hands over, with its receipt, and waits for the disk. An event that no instance is to get, and a
+// repetition, are not stored, and that is no error. After an error the event may or may not be stored.
 func (b *Bot) Take(ctx context.Context, ev relay.Event, r relay.Receipt) error {
 	b.status.EventReceived()
 	return b.feed.Take(ctx, platforms.Batch{Events: []relay.Event{ev}, Receipts: []relay.Receipt{r}}, storeWithin)
 }
 
-// Typing implements platforms.Typer: nobody looks.
+// Typing implements platforms.Typer. Programs are not shown that somebody types.
 func (b *Bot) Typing(_ context.Context, a relay.Typing) (relay.Result, error) {
 	return relay.Result{}, b.CheckChat(a.Chat)
 }
 
-// Send implements platforms.Bot: it returns once the reply is on disk. Of one that is too long the last part is the final one. It
-// is kept once for each receipt that it answers.
+// Send implements platforms.Bot: it returns once the reply is on disk. A reply that is too long is stored in parts, of which
+// the last one is final. It is stored once for each receipt that it answers.
 func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err error) {
 	p, session, ok := relay.ProgramIn(a.Chat)
 	switch {
@@ -150,11 +150,11 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err err
 	return res, nil
 }
 
-// keep stores replies to one caller at once, and tells those who wait for them.
+// keep stores replies to one caller, all of them or none, and passes them to the requests that wait for them.
 func (b *Bot) keep(ctx context.Context, all []callers.Reply) error {
 	dropped, err := b.kept.Keep(ctx, all)
 	switch {
-	case errors.Is(err, store.ErrNotFound): // removed a moment ago
+	case errors.Is(err, store.ErrNotFound): // the caller was removed a moment ago
 		return relay.Gone("", nil)
 	case err != nil:
 		return relay.Later(unstored, err)
@@ -173,9 +173,9 @@ func (b *Bot) keep(ctx context.Context, all []callers.Reply) error {
 
 const unstored = "the reply cannot be stored now"
 
-// answers are the receipts of what a answers, at least one: what went down to the agent in that chat since its last final word,
-// for gateways make one turn of what comes into another, and name the first in their answer, or none. What the answer replies to
-// is alone if it is none of those. The zero value: nobody knows.
+// answers returns the receipts of the events that a answers, at least one. A gateway makes one turn of several events, and its
+// answer names only the first of them, or none: so a answers all that are unanswered in the chat. But if it names another
+// event, it answers that one alone. A zero receipt means that it is not known what a answers.
 func (b *Bot) answers(ctx context.Context, p relay.Program, a relay.Send) (out []relay.Receipt, err error) {
 	b.mu.Lock()
 	events := slices.Clone(b.pushed[a.Chat].events)
@@ -202,8 +202,8 @@ func (b *Bot) answers(ctx context.Context, p relay.Program, a relay.Send) (out [
 	return []relay.Receipt{r}, err
 }
 
-// close notes that the agent has said its final word to those. What it still says answers the last of them, until something
-// goes down.
+// close notes that a final answer was given to these receipts. What the agent still says answers the last of them, until the
+// next event is pushed.
 func (b *Bot) close(chat relay.ChatID, answered []relay.Receipt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,7 +223,7 @@ func (b *Bot) Pushed(_ relay.InstanceID, of store.About) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o, there := b.pushed[of.Chat]
-	if !there && len(b.pushed) >= maxPushed { // what was taken last stands in the database too
+	if !there && len(b.pushed) >= maxPushed { // then answers finds the chat's latest receipt in the database
 		clear(b.pushed)
 	}
 	if o.said || len(o.events) >= maxOpen {
@@ -245,10 +245,10 @@ func (b *Bot) Taken(_ relay.InstanceID, of store.About) {
 	delete(b.taken, of.ID)
 }
 
-// owedFor is how long an answer is waited for after a reconnection.
+// owedFor is for how long an answer is still owed.
 const owedFor = 10 * time.Minute
 
-// Owed implements hub.Programs. What cannot be read is not owed.
+// Owed implements hub.Programs. If the database cannot be read, nothing is owed.
 func (b *Bot) Owed(ctx context.Context, chat relay.ChatID, before time.Time) bool {
 	if time.Since(before) > owedFor {
 		return false
@@ -261,7 +261,7 @@ func (b *Bot) Owed(ctx context.Context, chat relay.ChatID, before time.Time) boo
 	return err == nil && !slices.ContainsFunc(said, func(r callers.Reply) bool { return r.Final })
 }
 
-// awaitTaken is closed once the gateway of an agent has acknowledged the event, from now on. done is to be called in the end.
+// awaitTaken returns a channel that is closed when a gateway acknowledges the event from now on. Call done in the end.
 func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,8 +276,8 @@ func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) 
 	}
 }
 
-// tell passes a reply to the requests that wait for replies to its caller. One that has not taken the last one yet finds this one
-// in the database.
+// tell passes a reply to the requests that wait for replies to its caller. A request that is still busy with an earlier reply
+// will find this one in the database.
 func (b *Bot) tell(r callers.Reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,8 +289,8 @@ func (b *Bot) tell(r callers.Reply) {
 	}
 }
 
-// awaitReplies gives out what agents say to the caller from now on; of what is said in one moment perhaps only the first.
-// done is to be called in the end.
+// awaitReplies returns a channel of what agents say to the caller from now on. Of replies in quick succession it may have only
+// the first. Call done in the end.
 func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

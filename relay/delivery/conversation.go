@@ -19,15 +19,14 @@ func In(c relay.Chat, thread relay.ThreadID) Conversation {
 	return Conversation{Chat: c, Thread: thread}
 }
 
-// Manner is how an entry that came while the session ran meets a turn of its conversation. What had gathered before waits
-// for its end, unless it is urgent.
+// Manner says what an entry does while a turn of its conversation runs. Backlog is always Patient, unless it is Urgent.
 type Manner int
 
 const (
-	Live         Manner = iota // it is given at once, unless something waits in the conversation
-	Interrupting               // it is given at once, and what is patient waits for the end of its turn
-	Patient                    // it waits for the end
-	Following                  // so it does, and a turn that began in an earlier session may still run
+	Live         Manner = iota // it is pushed at once, unless other entries wait in the conversation
+	Interrupting               // it is pushed at once, and patient entries wait for the end of its turn
+	Patient                    // it waits for the end of the turn
+	Following                  // it is patient, and expects that a turn of an earlier session may still run
 	Urgent                     // it waits for nothing in the conversation
 )
 
@@ -37,6 +36,6 @@ type Sign int
 const (
 	Alive  Sign = iota // it gives a sign of life
 	Said               // it has said something
-	Closed             // it has closed the turn, if it said something: gateways of August 2026 close also what they put off
+	Closed             // it has closed the turn, if it also said something: gateways of August 2026 close even a turn that they put off
 	Final              // it has said the last thing, as it seems
 )

@@ -95,7 +95,7 @@ func (p *Pump) endLocked(err error) {
 		e.stop()
 	}
 	for _, t := range p.turns.talks {
-		t.stop()
+		t.stopTimer()
 	}
 	p.turns.talks, p.turns.ready = nil, nil
 	l.leaseLocked()

@@ -9,37 +9,37 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// A gateway runs one turn of a conversation at a time. What comes in between interrupts that turn, and gateways of August
-// 2026 lose one message or the other over it. A person who writes into a turn means to. What had gathered before the
-// session began does not, nor does what a program hands over: of that, a conversation's next entry waits until the turn
-// before is over. What is said meanwhile in that conversation comes behind what waits; nobody else waits for either. In a
-// group gateways may keep a session for each person; nothing tells us whether they do, so turns of a group follow one
-// another too.
+// A gateway runs one turn of a conversation at a time. An entry that comes during a turn interrupts it, and gateways of August
+// 2026 lose a message over that now and then. A person who writes during a turn wants to interrupt it. Backlog should not,
+// and neither should what a program hands over: such an entry waits until its conversation's turn is over. What people say
+// there meanwhile queues behind it. Other conversations are not held up. In a group a gateway may keep a session for each
+// person, but we cannot tell whether it does, so all turns of a group follow one another.
 //
-// Entries that wait are known by their sequences, so that however many there are, each is looked at once, and read again
-// when its time has come. Those that the session does not take wait in the same way; what is urgent waits by itself, for
-// it may be taken before the others.
+// Waiting entries are kept by their sequences: each is looked at once, however many there are, and read again when its time
+// has come. Entries that the session does not take wait in the same way. Urgent ones wait apart from the others, for the
+// session may take them earlier.
 
 const (
-	// turnEnds is how long nothing must have been heard when something was that usually ends a turn: while a turn goes on,
-	// gateways type every two seconds.
+	// turnEnds is how long nothing more must be heard after a sign that usually ends a turn: a gateway that goes on with it
+	// types every two seconds.
 	turnEnds = 3 * time.Second
 	// turnSilent is how long a turn goes on without a sign of life.
 	turnSilent = 45 * time.Second
-	// turnMost is how long a turn is waited for.
+	// turnMost is the longest that anything waits for a turn.
 	turnMost = 10 * time.Minute
 
-	// programEnds and programSilent are the same for what programs hand over. For a program the last answer is the end, and
-	// it may ask the next question at once; so it is waited only until the gateway is done with the turn. An agent need
-	// not answer a program at all: gateways that type fall silent then. Those of June 2026 do not type, and answer at once
-	// what comes into a turn: they are given turnSilent, and into a longer turn the next entry comes all the same. A turn
-	// outlives its session, and this process.
+	// programEnds and programSilent take the place of turnEnds and turnSilent where a program asks. A program may ask its next
+	// question right after the last answer, so programEnds only lets the gateway finish. An agent may also leave a program
+	// without an answer; then the gateway stops typing, and programSilent ends the turn. Gateways of June 2026 do not type, so
+	// they get turnSilent; if their turn is longer, the next entry interrupts it, and they answer it at once. A turn outlives
+	// its session, and this process.
 	programEnds   = time.Second
 	programSilent = 10 * time.Second
 )
 
-// lasts is how long a turn goes on after its end was heard, and without a sign of life, of a gateway that types or does not.
-func (c Conversation) lasts(types bool) (ends, silent time.Duration) {
+// limits returns how long a turn goes on after its end was heard, and how long without a sign of life. types says that the
+// gateway types while it works.
+func (c Conversation) limits(types bool) (ends, silent time.Duration) {
 	switch program := c.Chat.Bot.IsProgram(); {
 	case program && types:
 		return programEnds, programSilent
@@ -49,13 +49,13 @@ func (c Conversation) lasts(types bool) (ends, silent time.Duration) {
 	return turnEnds, turnSilent
 }
 
-// talk is a conversation in which something waits, or whose turn is waited for.
+// talk is a conversation in which an entry waits, or a turn runs that others must wait for.
 type talk struct {
 	waiting []waiting   // oldest first
-	turn    *time.Timer // fires when the turn is over; nil: none is waited for
+	turn    *time.Timer // fires when the turn is over; nil: no turn runs
 	said    bool        // something was said in the turn
 	ends    bool        // the end of the turn was heard
-	until   time.Time   // then it is over at the latest
+	until   time.Time   // when the turn is over at the latest
 }
 
 // waiting is an entry that was passed over.
@@ -64,7 +64,7 @@ type waiting struct {
 	forward bool
 }
 
-// turns are what waits for its turn, and what is known of the turns that run. Its lane's lock guards it.
+// turns holds the entries that wait for a turn, and what is known of the turns that run. The lane's lock guards it.
 type turns struct {
 	// Set once, by NewPump.
 	mu    sync.Locker // the lane's
@@ -72,16 +72,16 @@ type turns struct {
 	types func() bool // the gateway types while a turn goes on
 
 	talks map[Conversation]*talk
-	ready []Conversation // those of talks in which something waits that may be pushed
-	since time.Time      // what was accepted before is backlog
+	ready []Conversation // those of talks whose oldest waiting entry may be pushed
+	since time.Time      // entries accepted before are backlog
 }
 
-// heard notes what the gateway did in the conversation.
+// heard notes a sign of the gateway's in the conversation.
 func (u *turns) heard(c Conversation, sign Sign) {
 	if t := u.talks[c]; t != nil && t.turn != nil {
 		t.said = t.said || sign == Said
 		t.ends = t.ends || sign == Final || sign == Closed && t.said
-		u.listen(c, t)
+		u.startTimer(c, t)
 	}
 }
 
@@ -90,45 +90,45 @@ func (u *turns) begin(c Conversation) {
 	t := u.talk(c)
 	u.unready(c)
 	t.said, t.ends, t.until = false, false, time.Now().Add(turnMost)
-	u.listen(c, t)
+	u.startTimer(c, t)
 }
 
-// listen waits for the end of the conversation's turn.
-func (u *turns) listen(c Conversation, t *talk) {
-	ends, wait := c.lasts(u.types())
+// startTimer starts anew the timer that ends the conversation's turn.
+func (u *turns) startTimer(c Conversation, t *talk) {
+	ends, wait := c.limits(u.types())
 	if t.ends {
 		wait = ends
 	}
-	t.stop()
+	t.stopTimer()
 	var turn *time.Timer
 	turn = time.AfterFunc(min(wait, time.Until(t.until)), func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		if t.turn == turn { // else something was heard meanwhile
+		if t.turn == turn { // else the timer was started anew meanwhile
 			u.end(c)
 		}
 	})
 	t.turn = turn
 }
 
-// end has what waits in the conversation go on.
+// end ends the conversation's turn: what waits there may be pushed.
 func (u *turns) end(c Conversation) {
 	if t := u.talks[c]; t != nil {
-		t.stop()
+		t.stopTimer()
 		u.tidy(c, t)
 		u.wake()
 	}
 }
 
-// stop ends the wait for the end of a turn.
-func (t *talk) stop() {
+// stopTimer stops the timer, if there is one: no turn runs any more.
+func (t *talk) stopTimer() {
 	if t.turn != nil {
 		t.turn.Stop()
 		t.turn = nil
 	}
 }
 
-// talk is what is known of the conversation.
+// talk returns the conversation's talk, which it makes if there is none.
 func (u *turns) talk(c Conversation) *talk {
 	t := u.talks[c]
 	if t == nil {
@@ -141,8 +141,8 @@ func (u *turns) talk(c Conversation) *talk {
 	return t
 }
 
-// tidy forgets a conversation in which nothing waits, and notes that what waits in another may be pushed, unless
-// its turn runs.
+// tidy does nothing while the conversation's turn runs. Otherwise it makes the conversation ready if something waits there, and
+// forgets it if not.
 func (u *turns) tidy(c Conversation, t *talk) {
 	switch {
 	case t.turn != nil:
@@ -153,37 +153,38 @@ func (u *turns) tidy(c Conversation, t *talk) {
 	}
 }
 
-// unready notes that nothing may be pushed in the conversation.
+// unready notes that nothing that waits in the conversation may be pushed.
 func (u *turns) unready(c Conversation) {
 	u.ready = slices.DeleteFunc(u.ready, func(o Conversation) bool { return o == c })
 }
 
-// place notes where e is said, and whether it begins a turn there that is waited for. behind: it waits.
+// place notes in e its conversation, and whether it begins a turn there that others must wait for. It reports whether e itself
+// must wait, behind a turn or behind other entries.
 func (u *turns) place(e *load, c Conversation, how Manner, as form) (behind bool) {
 	e.where = c
-	said := as == asEvent && how != Urgent && c.Chat.ID != ""
-	waits := said && (how == Patient || how == Following || u.backlog(e.Entry))
-	e.turn = waits || said && how == Interrupting
-	if said && how == Following && u.talks[c] == nil {
+	event := as == asEvent && how != Urgent && c.Chat.ID != ""
+	patient := event && (how == Patient || how == Following || u.backlog(e.Entry))
+	e.turn = patient || event && how == Interrupting
+	if event && how == Following && u.talks[c] == nil {
 		u.begin(c)
 	}
 	t := u.talks[c]
-	return t != nil && (waits || said && how == Live && len(t.waiting) > 0)
+	return t != nil && (patient || event && how == Live && len(t.waiting) > 0)
 }
 
-// wait puts w among what waits, if it is not there. It may be looked at for the second time.
+// wait adds w to what waits, unless it is there already: an entry may be looked at twice.
 func (t *talk) wait(w waiting) {
 	if i, there := t.find(w.seq); !there {
 		t.waiting = slices.Insert(t.waiting, i, w)
 	}
 }
 
-// find is where the entry of that sequence waits, or would.
+// find returns where in t.waiting the entry of that sequence is, or would be.
 func (t *talk) find(seq uint64) (int, bool) {
 	return slices.BinarySearchFunc(t.waiting, seq, func(w waiting, seq uint64) int { return cmp.Compare(w.seq, seq) })
 }
 
-// taken notes that entries of the conversation wait no more.
+// taken removes entries of the conversation from what waits.
 func (u *turns) taken(c Conversation, parts []part) {
 	t := u.talks[c]
 	if t == nil {
@@ -198,12 +199,12 @@ func (u *turns) taken(c Conversation, parts []part) {
 	u.tidy(c, t)
 }
 
-// backlog reports whether e had been accepted before the session began, or its gateway woke. What was offered bears
-// no time: it has just been accepted.
+// backlog reports whether e was accepted before the session began, or before its gateway woke. An entry that was offered to the
+// lane has no time yet: it has just been accepted.
 func (u *turns) backlog(e store.Entry) bool { return !e.At.IsZero() && e.At.Before(u.since) }
 
-// next is the conversation whose turn it is: of those with something to push, the one where that is oldest. open:
-// the window has room.
+// next returns the ready conversation with the oldest waiting entry. open says that the window has room; if it has none, only
+// a forward can be next.
 func (u *turns) next(open bool) (due Conversation, ok bool) {
 	var oldest uint64
 	for _, c := range u.ready {

@@ -8,14 +8,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// startTime is how long after its first hello nothing is pushed to a gateway that may be starting, which takes a second
-// or two. One of June 2026 acknowledges what it is given meanwhile, and drops it. One of August acknowledges it, and keeps
-// it in memory alone until it has started: killed before, it has lost it, and a backlog may be one event.
+// startTime is how long after its hello a gateway may still be starting, which takes a second or two. What it is given
+// meanwhile it acknowledges at once: a gateway of June 2026 drops it, and one of August has it in memory only, so it is lost
+// if the gateway is killed. A joined backlog can be lost as one event.
 const startTime = 5 * time.Second
 
-// letStart waits until the gateway has had time to start. One that shows that it is newer than June is waited for only
-// if it dials as the real gateways do and entries wait for it. A program that does not dial like that, and for which none
-// waits, is not waited for.
+// letStart waits until the gateway has had time to start:
+//   - with a backlog, startTime if it dials as the real gateways do (Stock); else until it shows that it is newer than June;
+//   - without a backlog, until a Stock gateway shows that it is newer; any other program is given entries at once.
 func (s *attachment) letStart(ctx context.Context) {
 	l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance)
 	backlog, newer := err != nil || l.Entries > 0, s.newer
@@ -34,8 +34,9 @@ func (s *attachment) letStart(ctx context.Context) {
 	}
 }
 
-// requestOfNow reports whether gateways of June never make such a request: they name no identity, and do three things.
-func requestOfNow(r relay.Request) bool {
+// newerThanJune reports whether r shows that the gateway is newer than those of June, which name no identity and know three
+// actions only.
+func newerThanJune(r relay.Request) bool {
 	switch r.Action.(type) {
 	case relay.Send, relay.GetChatInfo, relay.FollowUp:
 		return r.Platform != "" || r.Bot != ""
@@ -43,9 +44,10 @@ func requestOfNow(r relay.Request) bool {
 	return true
 }
 
-// isNewer notes that the gateway is younger than those of June, once: its next sessions do not wait.
-func (s *attachment) isNewer(ctx context.Context) {
-	if !s.grow() {
+// recordNewer records, once, that the gateway is newer than those of June, so that its next sessions need not wait for a sign
+// of it.
+func (s *attachment) recordNewer(ctx context.Context) {
+	if !s.markNewer() {
 		return
 	}
 	if err := s.hub.db.UpdateGateway(ctx, nil, s.peer.Gateway, func(g *store.Gateway, _ *store.Instance) error {
@@ -56,9 +58,9 @@ func (s *attachment) isNewer(ctx context.Context) {
 	}
 }
 
-// grow ends letStart, and reports whether the gateway was not known to be newer before.
-func (s *attachment) grow() bool {
-	if s.grown.Swap(true) {
+// markNewer notes for this session that the gateway is newer, which ends letStart. It reports whether that is news.
+func (s *attachment) markNewer() bool {
+	if s.isNewer.Swap(true) {
 		return false
 	}
 	close(s.newer)

@@ -43,7 +43,7 @@ type attachment struct {
 	pump            *delivery.Pump
 	since           time.Time     // when it came
 	newer           chan struct{} // closed once the gateway is known to be younger than those of June 2026
-	grown           atomic.Bool   // newer is closed, or just about to be
+	isNewer         atomic.Bool   // newer is closed, or just about to be
 	fetches         atomic.Bool   // the gateway fetches files: it has shown that
 	active          atomic.Int64  // when the gateway last acknowledged or asked for something, in nanoseconds since 1970
 	oneByOne        atomic.Bool   // it said so; see wire.Hello
@@ -73,7 +73,7 @@ func (h *Hub) newAttachment(conn *session.Conn, peer session.Peer) *attachment {
 	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
 	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{
-		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Takes: s.takes, Answers: s.answers, Types: s.grown.Load, Taken: s.taken,
+		Push: s.push, Settle: s.settle, Join: s.join, Where: s.where, Takes: s.takes, Answers: s.answers, Types: s.isNewer.Load, Taken: s.taken,
 	})
 	return s
 }
@@ -120,7 +120,7 @@ func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer *session.Peer)
 		s.revoke()
 	}
 	if g.Newer {
-		s.grow()
+		s.markNewer()
 	}
 	s.fetches.Store(g.Fetches)
 	s.old.Store(g.TooOld)
@@ -262,7 +262,7 @@ func (s *attachment) Hello(ctx context.Context, f wire.Hello) error {
 		h.log.Warn("commands not learned; the next hello tries again", "instance", s.peer.Instance, "err", err)
 	}
 	if !first || f.Manifest != nil { // gateways of June say one hello and send no manifest
-		s.isNewer(ctx)
+		s.recordNewer(ctx)
 	}
 	h.log.Info("gateway connected", "gateway", s.peer.Gateway, "instance", s.peer.Instance, "platform", f.Platform)
 	s.session.Tell(wire.Descriptor{Descriptor: h.describe(f)})
@@ -415,8 +415,8 @@ func (s *attachment) Heard(c delivery.Conversation, sign delivery.Sign) {
 
 // Asks implements outbound.Attachment.
 func (s *attachment) Asks(ctx context.Context, r relay.Request) {
-	if requestOfNow(r) {
-		s.isNewer(ctx)
+	if newerThanJune(r) {
+		s.recordNewer(ctx)
 	}
 	if ofFetchers(r.Action) {
 		s.fetcher(ctx)

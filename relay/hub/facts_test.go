@@ -139,7 +139,7 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 				}
 				s := h.newAttachment(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 				s.say(first.bot)
-				s.grow()
+				s.markNewer()
 				if tc.event.Prompt != nil {
 					r := prompt.Record{
 						Instance: "home", Bot: first.bot, Chat: "hall", Kind: relay.PromptChoice, ID: "p", Options: []relay.PromptOption{{ID: "yes"}},
@@ -216,7 +216,7 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 		h.Bots()[0] = p
 		s := h.newAttachment(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 		s.say(first.bot)
-		s.grow()
+		s.markNewer()
 		for _, a := range []relay.Action{relay.Typing{Chat: "@ann"}, relay.React{Chat: "@ann", Message: "1", Emoji: "x"}, relay.Draft{Chat: "@ann", DraftID: 1}} {
 			if _, err := act(t.Context(), s, relay.Request{Action: a}); err != nil || len(p.waiting) > 0 {
 				t.Errorf("%s: %v, and %d wait for the rate limit", a.Op(), err, len(p.waiting))
@@ -291,7 +291,7 @@ func TestWhatWasAllowedCoversTheNewestOfItsKind(t *testing.T) {
 	h.Bots()[0] = &scribbler{stage: first, done: &done}
 	s := h.newAttachment(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 	s.say(first.bot)
-	s.grow()
+	s.markNewer()
 	a := s.Action(t.Context(), relay.Request{Action: relay.Edit{Chat: "@ann", Message: "m", Content: "old"}})
 	if err := a.Allow(t.Context()); err != nil {
 		t.Fatal(err)

@@ -183,7 +183,7 @@ func (p *parlour) open() {
 	for _, i := range []relay.InstanceID{"home", "guest", "other"} {
 		s := p.hub.newAttachment(nil, session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)})
 		s.say(p.scribe.bot)
-		s.grow() // its age is not what this is about
+		s.markNewer() // its age is not what this is about
 		s.fetches.Store(true)
 		if err := p.hub.enter(s); err != nil {
 			p.t.Fatal(err)

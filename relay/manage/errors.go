@@ -27,8 +27,8 @@ type Error struct {
 	Message string `json:"error"`
 	// Field is the argument that a Usage refusal is about, under its name on the wire.
 	Field string `json:"field,omitempty"`
-	// Help is what helps: the name of an operation in relay/ops, or of another command, and its arguments. Front ends say it
-	// in their own way.
+	// Help names what helps: an operation in relay/ops, or another command, and its arguments. Each front end puts it in its
+	// own words.
 	Help []string `json:"help,omitempty"`
 }
 
@@ -38,19 +38,20 @@ func refuse(why Why, format string, args ...any) *Error {
 	return &Error{Why: why, Message: fmt.Sprintf(format, args...)}
 }
 
-// try is e with what helps.
+// try sets Help, and returns e.
 func (e *Error) try(help ...string) *Error {
 	e.Help = help
 	return e
 }
 
+// unfit is a Usage refusal of the argument field.
 func unfit(field, format string, args ...any) *Error {
 	e := refuse(Usage, format, args...)
 	e.Field = field
 	return e
 }
 
-// checkID refuses what cannot be an id on any platform.
+// checkID refuses an id that no platform can have. what is the kind of id, in words.
 func checkID(field, what, id string) error {
 	if !fit(id, relay.MaxName) {
 		return unfit(field, "%q is no %s id", id, what)
@@ -58,8 +59,7 @@ func checkID(field, what, id string) error {
 	return nil
 }
 
-// fit reports whether id could be one of a platform: 1 to most bytes that all can be seen, for ids are printed on
-// terminals.
+// fit reports whether id could be an id: 1 to most bytes, all of them visible, for ids are printed on terminals.
 func fit(id string, most int) bool {
 	return id != "" && len(id) <= most && !strings.ContainsFunc(id, relay.Unshown)
 }

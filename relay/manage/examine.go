@@ -18,8 +18,8 @@ const (
 	clockMayBeOff = 30 * time.Second
 )
 
-// Examine asks the bots' networks, side by side, how the bots stand there, in examineWithin. Bots that have nobody to
-// ask have no findings.
+// Examine asks all bots' networks at once what is wrong with the bots there, for at most examineWithin. A bot that cannot ask
+// has no findings.
 func Examine(ctx context.Context, bots []platforms.Bot, granted []relay.Place) (out finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, examineWithin)
 	defer cancel()
@@ -48,11 +48,11 @@ func Examine(ctx context.Context, bots []platforms.Bot, granted []relay.Place) (
 		})
 	}
 	wg.Wait()
-	return append(out, clock(off)...)
+	return append(out, clockFinding(off)...)
 }
 
-// clock is what is wrong with a clock that is so much ahead.
-func clock(off time.Duration) finding.List {
+// clockFinding is the finding about a clock that is ahead by off, if that is too much.
+func clockFinding(off time.Duration) finding.List {
 	if off.Abs() <= clockMayBeOff {
 		return nil
 	}

@@ -102,7 +102,7 @@ func (d directory) label(ctx context.Context, i relay.InstanceID) string {
 func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID) (who store.Person, told store.Names, err error) {
 	handle, byName := s.handle(p, user)
 	if !byName {
-		err := cmp.Or(s.person(p, user), s.typed("userId", p, string(user)))
+		err := cmp.Or(s.checkPerson(p, user), s.checkIDOn("userId", p, string(user)))
 		return store.Person{Platform: p, User: user}, s.heard(p, user), err
 	}
 	network, err := s.network(p)

@@ -160,7 +160,7 @@ func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, err
 		return Binding{}, refuse(Held, "%s of %s person %s goes to %q already", taken.Command, b.Platform, b.User, other).try("unbind", other, string(b.Platform), string(b.User))
 	}
 	out.Commands = b.Commands
-	out.Warnings = s.botless(b.Platform)
+	out.Warnings = s.warnBotless(b.Platform)
 	if err == nil {
 		out.DirectTo, err = link.DirectTo(ctx, s.db, store.Person{Platform: b.Platform, User: b.User})
 	}
@@ -230,7 +230,7 @@ func (s *people) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, e
 // SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
 // NotFound, also when the person is not bound to it, and with Usage when they are for commands only.
 func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
-	if err := s.person(b.Platform, b.User); err != nil {
+	if err := s.checkPerson(b.Platform, b.User); err != nil {
 		return Binding{}, err
 	}
 	if _, byName := s.handle(b.Platform, b.User); byName && by.Kind == audit.ActorCLI { // a gateway, which asks for this too, is told of nobody
@@ -300,11 +300,11 @@ func (s *people) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipa
 			}
 			p.Allow[n], a = who, who
 		}
-		if err := cmp.Or(s.person(a.Platform, a.User), s.typed("allow", a.Platform, string(a.User))); err != nil {
+		if err := cmp.Or(s.checkPerson(a.Platform, a.User), s.checkIDOn("allow", a.Platform, string(a.User))); err != nil {
 			return Principal{}, err
 		}
 		if warnings == nil {
-			warnings = s.botless(a.Platform)
+			warnings = s.warnBotless(a.Platform)
 		}
 	}
 	i, err := s.served(ctx, p.Name)
@@ -379,7 +379,7 @@ func (s *people) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevanc
 	}
 	if p.Free != nil {
 		for _, c := range *p.Free {
-			err := cmp.Or(checkID("freeResponseScopes", "chat", string(c)), s.typed("freeResponseScopes", p.Platform, string(c)))
+			err := cmp.Or(checkID("freeResponseScopes", "chat", string(c)), s.checkIDOn("freeResponseScopes", p.Platform, string(c)))
 			if err != nil {
 				return Relevance{}, err
 			}
@@ -409,7 +409,7 @@ func (s *people) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevanc
 		})
 	}
 	out := shown(i, p.Platform)
-	out.Warnings = s.botless(p.Platform)
+	out.Warnings = s.warnBotless(p.Platform)
 	return out, err
 }
 

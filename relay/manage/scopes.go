@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// chats are which chat belongs to whom.
+// chats are the operations that decide which chat belongs to which instance.
 type chats struct {
 	directory
 	*surroundings
@@ -39,10 +39,10 @@ type Grant struct {
 	Warnings  []string         `json:"warnings,omitempty"`    // why it has no effect yet, in sentences
 }
 
-// Claim grants a chat or a whole scope that nobody else holds to an instance. Again: nothing changes. Refused
+// Claim grants a chat or a whole scope that nobody else holds to an instance. A second Claim changes nothing. Refused
 // with NotFound, Usage or Held.
 func (s *chats) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
-	c, err := s.located(ctx, c)
+	c, err := s.locate(ctx, c)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -53,16 +53,16 @@ func (s *chats) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, erro
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now()}
 	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g)
 	if errors.Is(err, store.ErrHeld) {
-		return Grant{}, s.held(ctx, g)
+		return Grant{}, s.refuseHeld(ctx, g)
 	}
 	out, err := s.granted(ctx, g, err)
-	out.Warnings = s.botless(c.Platform)
+	out.Warnings = s.warnBotless(c.Platform)
 	return out, err
 }
 
-// held is the refusal to grant what another gateway holds, or a part of it, with whose that is and what releases it. It is
-// for the operator's eyes: a gateway is not told about others.
-func (s *chats) held(ctx context.Context, wanted store.Grant) error {
+// refuseHeld is the refusal to grant what another instance holds as a whole or in part. It names the holder and the
+// operation that releases the chat, so only the operator may read it: a gateway is not told about others.
+func (s *chats) refuseHeld(ctx context.Context, wanted store.Grant) error {
 	all, err := s.db.Grants(ctx, store.GrantFilter{Platform: wanted.Platform})
 	if err != nil {
 		return err
@@ -83,11 +83,11 @@ func (s *chats) held(ctx context.Context, wanted store.Grant) error {
 	return refuse(Held, "another gateway has that chat and must release it first").try("scopes")
 }
 
-// ClaimOwned is Claim for the instance itself, which may have what one of its bound people sees and manages,
-// where the platform says it is, unless a route reserves that for another tenant; a thread is granted alone.
-// Refused with NotFound, Usage, Held, Forbidden, or, without a server, Offline.
+// ClaimOwned is Claim by a gateway for its own instance. It may claim a chat that a person bound to it sees and manages, unless
+// a route reserves the chat for another tenant. The platform says in which scope the chat lies. A thread is granted without
+// its parent. Refused with NotFound, Usage, Held, Forbidden, or, without a server, Offline.
 func (s *chats) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
-	if err := s.scope(c); err != nil {
+	if err := s.checkScope(c); err != nil {
 		return Grant{}, err
 	}
 	i, err := s.served(ctx, c.Name)
@@ -116,7 +116,7 @@ func (s *chats) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Grant,
 	return s.granted(ctx, g, err)
 }
 
-// granted is the answer to a claim of g: the grant as it is stored, which may be older than the claim.
+// granted answers a claim of g, which ended with err: the grant as it is stored, which may be older than the claim.
 func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
@@ -129,7 +129,7 @@ func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, e
 	return s.grant(ctx, g), err
 }
 
-// notYours is one answer for every reason, so that it tells nothing about the chat.
+// notYours is the same refusal for every reason, so that it tells nothing about the chat.
 func notYours() *Error {
 	return refuse(Forbidden, "a chat can be claimed only if somebody linked to this gateway is a member of it and manages it")
 }
@@ -153,10 +153,9 @@ func (g Grant) Where() string {
 // locateWithin bounds how long the platforms are asked where a chat lies.
 const locateWithin = 5 * time.Second
 
-// located is c, judged, with the chat's scope as a bot that knows it says. A grant under another
-// scope would cover nothing.
-func (s *chats) located(ctx context.Context, c Scope) (Scope, error) {
-	err := cmp.Or(s.scope(c), s.typed("chatId", c.Platform, string(c.Chat)), s.scoped(c))
+// locate checks c, and fills in the chat's scope if a running bot knows it. A grant under another scope would cover nothing.
+func (s *chats) locate(ctx context.Context, c Scope) (Scope, error) {
+	err := cmp.Or(s.checkScope(c), s.checkIDOn("chatId", c.Platform, string(c.Chat)), s.checkScopeID(c))
 	if err != nil || c.Chat == "" || s.live == nil {
 		return c, err
 	}
@@ -180,10 +179,10 @@ func (s *chats) located(ctx context.Context, c Scope) (Scope, error) {
 	return c, nil
 }
 
-// Release undoes Claim. A chat named without its scope is the one of that id that the instance
-// holds. Refused with NotFound, also when the instance holds no such grant.
+// Release undoes Claim. Without a scope it releases the chat of that id that the instance holds, whatever its scope. Refused
+// with NotFound, also when the instance holds no such grant.
 func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
-	if err := s.scope(c); err != nil {
+	if err := s.checkScope(c); err != nil {
 		return Grant{}, err
 	}
 	i, err := s.instance(ctx, c.Name)
@@ -208,18 +207,19 @@ func (s *chats) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, er
 	return s.grant(ctx, g), err
 }
 
-// scoped refuses a scope on a network whose chats lie in none, and an id that no scope there can have.
-func (s *chats) scoped(c Scope) error {
+// checkScopeID refuses a scope on a network that has none, and an id that no scope there can have.
+func (s *chats) checkScopeID(c Scope) error {
 	if c.Scope == "" {
 		return nil
 	}
 	if kind, err := s.network(c.Platform); err == nil && kind.Unscoped {
 		return unfit("scopeId", "the chats of %s lie in no server: name the chat, without --server", kind.Label)
 	}
-	return s.typed("scopeId", c.Platform, string(c.Scope))
+	return s.checkIDOn("scopeId", c.Platform, string(c.Scope))
 }
 
-func (s *chats) scope(c Scope) error {
+// checkScope refuses an unknown network, ids that no platform can have, and a Scope that names neither a scope nor a chat.
+func (s *chats) checkScope(c Scope) error {
 	if _, err := s.network(c.Platform); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// surroundings are what the records do not say: the configuration, and the server, if one runs.
+// surroundings are what lies outside the database: the configuration, and the server if one runs.
 type surroundings struct {
 	live Live // nil: the database was opened without a server
 	set  Settings
@@ -25,6 +25,7 @@ func (a *surroundings) bots() []platforms.Bot {
 	return a.set.Bots
 }
 
+// state is what people read about whether the instance's gateway is there.
 func (a *surroundings) state(i store.Instance) State {
 	switch {
 	case i.Asleep: // also while its socket is still open: nothing is delivered
@@ -35,7 +36,7 @@ func (a *surroundings) state(i store.Instance) State {
 	return Away
 }
 
-// network is the network p. A network that this program does not speak is refused: its ids would never match anything.
+// network finds the network p. It refuses one that this program does not speak, for its ids would never match anything.
 func (a *surroundings) network(p relay.PlatformID) (platforms.Network, error) {
 	names := make([]string, len(a.set.Networks))
 	for i, k := range a.set.Networks {
@@ -47,14 +48,14 @@ func (a *surroundings) network(p relay.PlatformID) (platforms.Network, error) {
 	return platforms.Network{}, unfit("platform", "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
 }
 
-// person refuses what cannot be a user.
-func (a *surroundings) person(p relay.PlatformID, user relay.UserID) error {
+// checkPerson refuses an unknown network, and an id that no person can have.
+func (a *surroundings) checkPerson(p relay.PlatformID, user relay.UserID) error {
 	_, err := a.network(p)
 	return cmp.Or(err, checkID("userId", "person", string(user)))
 }
 
-// typed refuses what cannot be an id on that network.
-func (a *surroundings) typed(field string, p relay.PlatformID, id string) error {
+// checkIDOn refuses an id that the network p cannot have. field is the argument that it came in.
+func (a *surroundings) checkIDOn(field string, p relay.PlatformID, id string) error {
 	network, err := a.network(p)
 	if err == nil && network.CheckID != nil && id != "" {
 		if err = network.CheckID(id); err != nil {
@@ -64,8 +65,8 @@ func (a *surroundings) typed(field string, p relay.PlatformID, id string) error 
 	return err
 }
 
-// botless is a warning when no configured bot is on a network: what was said about it has no effect yet.
-func (a *surroundings) botless(n relay.PlatformID) []string {
+// warnBotless returns a warning if no bot is configured on the network n: nothing has an effect there yet.
+func (a *surroundings) warnBotless(n relay.PlatformID) []string {
 	for _, p := range a.bots() {
 		if p.ID().Platform == n {
 			return nil
@@ -74,7 +75,7 @@ func (a *surroundings) botless(n relay.PlatformID) []string {
 	return []string{"No " + string(n) + " bot is configured, so nothing comes from there yet."}
 }
 
-// unserved are bots that a gateway does not serve, and what its .env needs: what enroll prints.
+// unserved describes bots that a gateway does not serve, with the lines that its .env needs for them, as enroll prints them.
 func (a *surroundings) unserved(bots ...relay.Bot) Unserved {
 	if len(bots) == 0 {
 		return Unserved{}
@@ -83,7 +84,7 @@ func (a *surroundings) unserved(bots ...relay.Bot) Unserved {
 	return Unserved{Bots: bots, Hosted: hosted, Env: envLines(a.env(""), envPlatforms, envBotIDs)}
 }
 
-// say puts a decision into words.
+// say puts a decision of the gate into words, in v.
 func (a *surroundings) say(d *gate.Decision, v Verdict) {
 	if a.set.Words != nil {
 		a.set.Words.Verdict(d, v)

@@ -8,16 +8,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Asked is what became of a wish to have an instance poked.
+// Asked is the answer to Ask. The zero value means that the instance will be poked; each field is a reason why not.
 type Asked struct {
-	NoURL bool      // it has no wake URL
-	Rests time.Time // it is given nothing until then; zero: it does not rest
-	// Since is when the newest poke began, if that is less than a cooldown ago: then there is no other one now.
-	Since time.Time
+	NoURL bool      // the instance has no wake URL
+	Rests time.Time // it has quiet hours until then; zero: it has none now
+	Since time.Time // the newest poke began then, less than a cooldown ago; zero: there was none
 }
 
-// Ask has an instance poked that is not connected, though nothing may wait for it, unless it was poked within the cooldown. It
-// does not wait for the poke. Errors are the store's.
+// Ask requests a poke for an instance that is not connected, even if no entry waits for it. It does not wait for the poke.
+// Errors are the store's.
 func (w *Waker) Ask(ctx context.Context, i relay.InstanceID) (a Asked, err error) {
 	inst, err := store.Only(w.db.Instances(ctx, i))
 	if err != nil {

@@ -9,19 +9,18 @@ import (
 	"syscall"
 )
 
-// mounted is where containers put their secrets, readable by whoever is in the container.
+// mounted is where containers mount their secrets, which everybody in the container may read.
 const mounted = "/run/secrets/"
 
-// Private returns nil if no other user can read or change the file at path, which st describes, and else why that
-// is not so. Nobody else can where the file, or the folder that holds it, is closed to them. A file of root's may
-// be open to its group, for root decides who is in it: so packages and systemd's credentials do it. The error does
-// not repeat path.
+// Private returns an error if other users can read or change the file at path, which st describes. They cannot if the
+// file's mode keeps them out, or its folder's. Root's files may be open to their group, as packages and systemd's
+// credentials are: root decides who is in it. The error does not repeat path.
 func Private(path string, st fs.FileInfo) error {
 	mode, real := st.Mode().Perm(), path
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		real = to
 	}
-	if closed(st, 0, Owner(st)) || strings.HasPrefix(real, mounted) && mode&0o002 == 0 {
+	if closed(st, Owner(st)) || strings.HasPrefix(real, mounted) && mode&0o002 == 0 {
 		return nil
 	}
 	dir, err := os.Stat(filepath.Dir(real))
@@ -31,7 +30,8 @@ func Private(path string, st fs.FileInfo) error {
 	return fmt.Errorf("others can read or change that file (mode %04o): chmod 600 it", mode)
 }
 
-// closed reports whether nobody but one of the owners, root, and the group that root gave it to can use what st describes.
+// closed reports whether the file or folder that st describes belongs to one of owners and keeps everybody else out; root's
+// may let its group in.
 func closed(st fs.FileInfo, owners ...int) bool {
 	mode, of := st.Mode().Perm(), Owner(st)
 	for _, o := range owners {
@@ -42,7 +42,7 @@ func closed(st fs.FileInfo, owners ...int) bool {
 	return false
 }
 
-// Owner is the id of the user whom a file belongs to; negative: not known.
+// Owner is the number of the user who owns a file; negative: not known.
 func Owner(st fs.FileInfo) int {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Uid)

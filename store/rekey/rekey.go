@@ -1,5 +1,4 @@
-// Package rekey seals the sealed values of records anew. Who seals, and with what, its caller says: the vault is not
-// known here.
+// Package rekey seals the sealed values of records anew. It does not know the vault: its caller passes the function that seals.
 package rekey
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Value is a value within a record that a vault sealed for the place (Bucket, Key).
+// Value is a value in a record that a vault sealed for the place (Bucket, Key).
 type Value struct {
 	Bucket, Key string
 	Bytes       *[]byte
@@ -18,17 +17,17 @@ type Value struct {
 // Kind is a kind of record with sealed values.
 type Kind struct {
 	bucket string
-	// spare: a record of which a value does not open is dropped and not refused.
+	// spare means that a record with a value that does not open is dropped; otherwise it is an error.
 	spare bool
-	// anew is the record value with its sealed values replaced, as JSON can hold it.
+	// anew returns the decoded record with its values sealed anew.
 	anew func(k, value []byte, again Sealer) (any, error)
 }
 
 // Sealer makes the sealed bytes of a place anew.
 type Sealer func(bucket, key string, sealed []byte) ([]byte, error)
 
-// Records are the records T of bucket b; values lists what is sealed in one. With spare those that do not open
-// are dropped.
+// Records is the kind of the records T in bucket b. values lists what is sealed in a record. With spare, records that do not
+// open are dropped.
 func Records[T any](b string, spare bool, values func(*T) []Value) Kind {
 	return Kind{b, spare, func(k, value []byte, again Sealer) (any, error) {
 		r, err := table.Decode[T](k, value)
@@ -50,8 +49,8 @@ type Count struct {
 	Dropped int `json:"dropped"`
 }
 
-// All seals every record of kinds with its values as again makes them. An error of again's comes back wrapped, with
-// the record's name; then the transaction must not be stored.
+// All seals the values of all records of kinds anew with again. An error of again's comes back wrapped, with the record's name;
+// then the transaction must not be stored.
 func All(w *table.Writer, again Sealer, kinds ...Kind) (n Count, err error) {
 	for _, kind := range kinds {
 		for _, k := range table.KeysUnder(w.Tx, kind.bucket, nil) {

@@ -131,7 +131,7 @@ func (writer) image(out util.BufWriter, _ []byte, node ast.Node, entering bool) 
 	return ast.WalkContinue, nil
 }
 
-// anchor opens or closes a link; of a target that clients would drop, it writes the address behind the words.
+// anchor opens or closes a link. If clients would drop its target, it writes the address behind the link's words instead.
 func anchor(out util.BufWriter, destination []byte, opens bool) {
 	target := string(util.URLEscape(destination, true))
 	switch link := linkable(target); {

@@ -26,13 +26,13 @@ func Split(text string, limit int) []string {
 // splitter is the markdown.Cuts of one text.
 type splitter struct{ markdown.Splitter[rune] }
 
-// codeBlocks are the code blocks of text: only Render writes lines that are fences.
+// codeBlocks finds the code blocks of text. A line that is a fence is always Render's.
 func codeBlocks(text string) (blocks []markdown.CodeBlock) {
 	at, open := 0, -1
-	for text := range strings.SplitSeq(text, "\n") {
-		size := utf8.RuneCountInString(text)
+	for line := range strings.SplitSeq(text, "\n") {
+		size := utf8.RuneCountInString(line)
 		switch {
-		case text != fence:
+		case line != fence:
 		case open < 0:
 			open = at
 		default:
@@ -75,7 +75,7 @@ func (s *splitter) Reach(start int) int {
 	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
 }
 
-// inline finds what means something only as a whole: links and entities first, then formats.
+// inline finds what must not be cut: links and entities first, then formats.
 var inline = regexp.MustCompile("<[^>\n]*>|&[a-z]+;|`[^`\n]+`|\\*[^*\n]+\\*|_[^_\n]+_|~[^~\n]+~")
 
 // Words implements markdown.Cuts.
@@ -86,7 +86,7 @@ func (s *splitter) Words(start, end int) func(int) bool {
 
 // Letters implements markdown.Cuts: an entity stays whole, and so does a link.
 func (s *splitter) Letters(start, i int) bool {
-	within := true // no entity has ended since
+	within := true // no entity has ended between j and i
 	for j := i - 1; j >= max(start, i-maxLink); j-- {
 		switch c := s.Text[j]; {
 		case c == '>' || c == '\n':
