@@ -47,8 +47,8 @@ type house struct {
 
 	db      *store.DB
 	core    *core
-	door    *pipes
-	metrics *pipes
+	door    *platformtest.Pipes
+	metrics *platformtest.Pipes
 	cred    manage.Enrolled
 	ctx     context.Context // of this life of the connector
 	end     func()          // stops the connector, and closes the database
@@ -101,7 +101,7 @@ func (h *house) start() {
 		h.must(err)
 		bots = append(bots, &slowed{p.(called), h})
 	}
-	h.db, h.door, h.metrics = db, newPipes(), newPipes()
+	h.db, h.door, h.metrics = db, platformtest.NewPipes(), platformtest.NewPipes()
 	h.core, err = newCore(cfg, db, v, bots, cfg.Guard("192.0.2.1:8080"), log, "192.0.2.1:8080", nil)
 	h.must(err)
 	h.core.serveMetrics(metrics.Door(h.metrics, log), log)
@@ -172,7 +172,7 @@ func (h *house) post(r *http.Request) (int, string) {
 	out, err := http.NewRequestWithContext(h.t.Context(), r.Method, "http://connector.test"+r.URL.RequestURI(), bytes.NewReader(body))
 	h.must(err)
 	out.Header = r.Header
-	transport := h.door.from("198.51.100.9")
+	transport := h.door.From("198.51.100.9")
 	defer transport.CloseIdleConnections()
 	res, err := (&http.Client{Transport: transport}).Do(out)
 	h.must(err)
@@ -185,7 +185,7 @@ func (h *house) post(r *http.Request) (int, string) {
 // gateway serves until stop is called. It answers each message with its text, and then acknowledges it.
 func (h *house) gateway() (stop func()) {
 	ctx, cancel := context.WithCancel(h.ctx)
-	client := &http.Client{Transport: h.door.from("198.51.100.1")}
+	client := &http.Client{Transport: h.door.From("198.51.100.1")}
 	bearer := token.Mint(h.cred.Gateway, relay.NewSecret([]byte(h.cred.Secret)), time.Now().Add(time.Hour))
 	conn, _, err := websocket.Dial(ctx, "ws://connector.test/relay", &websocket.DialOptions{
 		HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}},
@@ -350,7 +350,7 @@ func TestNoCredentialLeaves(t *testing.T) {
 
 // scrape reads the metrics page.
 func (h *house) scrape() string {
-	transport := h.metrics.from("198.51.100.2")
+	transport := h.metrics.From("198.51.100.2")
 	defer transport.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, "http://connector.test/metrics", nil)
 	h.must(err)
@@ -507,7 +507,7 @@ func TestForgedRequests(t *testing.T) {
 			var storm sync.WaitGroup
 			for f := range forgers {
 				storm.Go(func() {
-					transport := h.door.from(addresses[f%len(addresses)])
+					transport := h.door.From(addresses[f%len(addresses)])
 					transport.DisableKeepAlives = f%2 == 0
 					client := &http.Client{Transport: transport}
 					defer client.CloseIdleConnections()

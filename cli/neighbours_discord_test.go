@@ -17,6 +17,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -33,7 +34,7 @@ const (
 // discordWorld is Discord in memory: its REST API as a transport, and its gateway behind pipes.
 type discordWorld struct {
 	walls
-	socket *pipes
+	socket *platformtest.Pipes
 	dialed *http.Transport
 
 	dmu       sync.Mutex // guards the fields below
@@ -65,9 +66,9 @@ type hook struct {
 }
 
 func newDiscordWorld() *discordWorld {
-	socket := newPipes()
+	socket := platformtest.NewPipes()
 	return &discordWorld{
-		walls: newWalls(), socket: socket, dialed: socket.from("192.0.2.9"), changed: make(chan struct{}),
+		walls: newWalls(), socket: socket, dialed: socket.From("192.0.2.9"), changed: make(chan struct{}),
 		windows: map[string]*window{}, hooks: map[string]*hook{}, nonces: map[string]string{}, names: map[string]string{},
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/local"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -115,7 +116,7 @@ type street struct {
 	db      *store.DB
 	core    *core
 	rooms   *local.Rooms
-	door    *pipes
+	door    *platformtest.Pipes
 	tenants []*calm
 	mallory *hostile
 	people  context.CancelFunc // ends what the calm people say
@@ -131,7 +132,7 @@ type street struct {
 }
 
 func newStreet(t *testing.T, change ...func(*config.Config)) *street {
-	w := &street{t: t, tg: newTelegramWorld(), dc: newDiscordWorld(), door: newPipes(), samples: map[series][]time.Duration{}, worst: map[series]string{}}
+	w := &street{t: t, tg: newTelegramWorld(), dc: newDiscordWorld(), door: platformtest.NewPipes(), samples: map[series][]time.Duration{}, worst: map[series]string{}}
 	w.tg.secretive = func(chat string) bool { n := number(chat); return n < secretChats && n >= secretChats-5 }
 	w.tg.unknown = func(chat string) bool { n := number(chat); return n < secretChats-5 && n >= secretChats-10 }
 	w.tg.punished = func(chat string) bool { n := number(chat); return n < punishedChats && n >= punishedChats-10 }
@@ -206,7 +207,7 @@ func (w *street) live(ctx context.Context, living *sync.WaitGroup) {
 	w.away(attic, "home", atticsOwn, sameHost+attic)
 	for n := range mobbed - 2 {
 		g := w.away("mob"+strconv.Itoa(n), "mallory", strconv.Itoa(firstMob+n), sameHost+strconv.Itoa(n))
-		g.client = &http.Client{Transport: w.door.from("198.51.100." + strconv.Itoa(100+n))}
+		g.client = &http.Client{Transport: w.door.From("198.51.100." + strconv.Itoa(100+n))}
 		w.mallory.mob = append(w.mallory.mob, g)
 		living.Go(func() {
 			<-ctx.Done()
@@ -264,7 +265,7 @@ func (w *street) enroll(name, tenant, person string, host int, inbox func(relay.
 	w.must(err)
 	_, err = svc.SetPrincipal(ctx, audit.Actor{}, manage.SetPrincipal{Name: name, Policy: relay.AnyOne})
 	w.must(err)
-	return &neighbour{name: name, cred: cred, inbox: inbox, client: &http.Client{Transport: w.door.from("198.51.100." + strconv.Itoa(host))}}
+	return &neighbour{name: name, cred: cred, inbox: inbox, client: &http.Client{Transport: w.door.From("198.51.100." + strconv.Itoa(host))}}
 }
 
 // away makes a gateway that never dials, with a wake URL, and binds a person of Telegram's to it.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Settings are the checked values of a network's keys.
@@ -25,6 +27,18 @@ func (o Options) Settings(keys []Key) (Settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// Checked are the Settings of a bot whose token and api_base are as they should be, too. base says what belongs into
+// api_base, for whoever typed something else.
+func (o Options) Checked(token func(relay.Secret) error, base string, keys []Key) (Settings, error) {
+	if err := token(o.Token); err != nil {
+		return nil, err
+	}
+	if err := CheckBase(o.APIBase, base); err != nil {
+		return nil, err
+	}
+	return o.Settings(keys)
 }
 
 // Duration is the value of a key that holds one.

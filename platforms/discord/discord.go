@@ -114,13 +114,7 @@ type Bot struct {
 }
 
 func open(o platforms.Options) (*Bot, error) {
-	if err := checkToken(o.Token); err != nil {
-		return nil, err
-	}
-	if err := platforms.CheckBase(o.APIBase, "a Discord API without a version, like http://127.0.0.1:8081/api"); err != nil {
-		return nil, err
-	}
-	opts, err := o.Settings(keys())
+	opts, err := o.Checked(checkToken, "a Discord API without a version, like http://127.0.0.1:8081/api", keys())
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
@@ -364,7 +364,7 @@ func startGateway(t *testing.T, p *Bot, w *hookMoods) *answering {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	l := platformtest.NewPipes()
 	srv := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		conn, err := relaysession.Accept(rw, req)
 		if err != nil {
@@ -377,9 +377,7 @@ func startGateway(t *testing.T, p *Bot, w *hookMoods) *answering {
 		_ = conn.CloseNow()
 	})}
 	wg.Go(func() { _ = srv.Serve(l) })
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) },
-	}}
+	client := &http.Client{Transport: l.From("192.0.2.1")}
 	conn, _, err := websocket.Dial(t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)

@@ -143,13 +143,7 @@ type asker struct {
 }
 
 func open(o platforms.Options) (*Bot, error) {
-	if err := checkToken(o.Token); err != nil {
-		return nil, err
-	}
-	if err := platforms.CheckBase(o.APIBase, "a homeserver, like http://127.0.0.1:8008"); err != nil {
-		return nil, err
-	}
-	opts, err := o.Settings(keys)
+	opts, err := o.Checked(checkToken, "a homeserver, like http://127.0.0.1:8008", keys)
 	if err != nil {
 		return nil, err
 	}

@@ -286,9 +286,9 @@ func TestAPenaltyHoldsForAll(t *testing.T) {
 	if _, err := b.Typing(t.Context(), relay.Typing{Chat: annRoom}); err != nil {
 		t.Fatal(err)
 	}
-	limited := fault{status: 429, code: "M_LIMIT_EXCEEDED", retry: 1500}
+	limited := fault{status: 429, code: "M_LIMIT_EXCEEDED", retry: 300}
 	b.fake.fail("send", limited)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := b.Send(ctx, relay.Send{Chat: annRoom, Content: "hello"}); err == nil {
 		t.Error("it was sent within a penalty")

@@ -53,8 +53,8 @@ func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error 
 // run is with for a bot that is open. Run gets a context of its own, which has ended already if ctx has, and otherwise
 // ends after body: with the check's context, a Run that hangs until then would return just when the check looks.
 func run(ctx context.Context, h Harness, p platforms.Bot, in *inbox, body func(b *bench)) (err error) {
-	in.bot = p.ID()
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	in.bot, in.life = p.ID(), life
 	if ctx.Err() != nil {
 		stop()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -35,8 +36,14 @@ func (c *Caller) Say(request func() platforms.HookRequest) {
 // Drop lets the answer to the next request get lost.
 func (c *Caller) Drop() { c.deaf.Store(true) }
 
-// Run calls the bot until ctx ends. Tests run it beside the harness.
-func (c *Caller) Run(ctx context.Context) {
+// Start has c call the bot until the test ends.
+func (c *Caller) Start(t *testing.T) {
+	var calling sync.WaitGroup
+	calling.Go(func() { c.run(t.Context()) })
+	t.Cleanup(calling.Wait)
+}
+
+func (c *Caller) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.mu.Lock()
 		var request func() platforms.HookRequest

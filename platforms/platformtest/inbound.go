@@ -52,10 +52,11 @@ func checkStops(ctx context.Context, h Harness) error {
 
 // checkCursor is rule 2: the process dies while Accept has not answered.
 func checkCursor(ctx context.Context, h Harness) error {
-	dying := &inbox{judge: func(ctx context.Context, _ int) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}}
+	dying := new(inbox)
+	dying.judge = func(context.Context, int) error {
+		<-dying.life.Done()
+		return dying.life.Err()
+	}
 	err := with(ctx, h, dying, func(b *bench) {
 		b.say(Ann, shared(b.h), "first")
 		b.offered()

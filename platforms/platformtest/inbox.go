@@ -16,7 +16,8 @@ import (
 // of platforms.Inbox.
 type inbox struct {
 	// Set before the platform runs.
-	bot relay.Bot
+	bot  relay.Bot
+	life context.Context // of Run: when it ends, the process dies
 	// judge, when not nil, is asked first; n counts the calls from 0. An error refuses the batch.
 	judge func(ctx context.Context, n int) error
 

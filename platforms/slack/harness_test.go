@@ -43,7 +43,7 @@ func (h *harness) Open() (platforms.Bot, error) {
 	return openAt(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), Secrets: map[string]relay.Secret{secretApp: relay.NewSecret([]byte(testAppToken))},
 		APIBase: h.base, Values: quick, Log: h.log.Logger(),
-	}, pace{check: 10 * time.Millisecond})
+	}, pace{check: 10 * time.Millisecond, shared: 10 * time.Millisecond})
 }
 
 var (

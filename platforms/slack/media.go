@@ -140,7 +140,7 @@ const sharedTries = 5
 
 // sharedAs is the message that a file became in the channel; the file's id when Slack does not say in a few seconds.
 func (w *writer) sharedAs(ctx context.Context, chat relay.ChatID, file string) relay.MessageID {
-	again := backoff.Backoff{First: 300 * time.Millisecond, Max: 2 * time.Second}
+	again := backoff.Backoff{First: w.shared, Max: 2 * time.Second}
 	for range sharedTries {
 		f, err := w.rest.File(ctx, file)
 		if err != nil {

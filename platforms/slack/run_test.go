@@ -72,7 +72,7 @@ func TestCatchUpOfAWorkspace(t *testing.T) {
 	}
 	h.personSays("U0ANN", "C0GROUP", "", "missed")
 	h.personSays("U0ANN", "C0TWIN", "", "missed, too")
-	h.refuse(rest.ChannelHistory, "internal_error", "2")
+	h.refuse(rest.ChannelHistory, "internal_error", "1")
 	r = start(t, h, in)
 	r.connected(t)
 	h.personSays("U0BOB", "D0BOB", "", "meanwhile")

@@ -128,17 +128,11 @@ func open(o platforms.Options) (*Bot, error) { return openAt(o, slacks) }
 
 // openAt is open for an API that takes calls as often as at says.
 func openAt(o platforms.Options, at pace) (*Bot, error) {
-	if err := checkToken(o.Token); err != nil {
+	opts, err := o.Checked(checkToken, "an API like Slack's, like http://127.0.0.1:8081/api", keys())
+	if err != nil {
 		return nil, err
 	}
 	if err := checkAppToken(o.Secrets[secretApp]); err != nil {
-		return nil, err
-	}
-	if err := platforms.CheckBase(o.APIBase, "an API like Slack's, like http://127.0.0.1:8081/api"); err != nil {
-		return nil, err
-	}
-	opts, err := o.Settings(keys())
-	if err != nil {
 		return nil, err
 	}
 	app := o.Secrets[secretApp]

@@ -28,6 +28,7 @@ type writer struct {
 	rest     *rest.Client
 	turns    *sender.Turns
 	previews platforms.Previews
+	shared   time.Duration // the first pause between looks for the message that a file became
 
 	cutting sync.Mutex // held while a long text becomes a letter
 }
@@ -37,10 +38,11 @@ type pace struct {
 	post    ratelimit.Rate // in a channel
 	methods rest.PerMinute
 	check   time.Duration // socketmode's
+	shared  time.Duration // the first pause between looks for the message that a file became
 }
 
 // slacks is what Slack takes: one message a second in a channel, with "short bursts".
-var slacks = pace{ratelimit.Rate{Every: time.Second, Burst: 1}, rest.Slack, socketmode.FirstCheck}
+var slacks = pace{ratelimit.Rate{Every: time.Second, Burst: 1}, rest.Slack, socketmode.FirstCheck, 300 * time.Millisecond}
 
 func newWriter(o platforms.Options, opts platforms.Settings, at pace) *writer {
 	return &writer{
@@ -48,6 +50,7 @@ func newWriter(o platforms.Options, opts platforms.Settings, at pace) *writer {
 		// Package rest keeps to the rates of methods. The limiter keeps the order within a chat and its own rate.
 		turns:    sender.New(ratelimit.Rates{Chat: at.post}, explained, checkChat),
 		previews: opts.Previews(),
+		shared:   at.shared,
 	}
 }
 

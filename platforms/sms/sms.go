@@ -83,13 +83,7 @@ var (
 )
 
 func open(o platforms.Options) (*Bot, error) {
-	if err := checkToken(o.Token); err != nil {
-		return nil, err
-	}
-	if err := platforms.CheckBase(o.APIBase, "an API like Twilio's"); err != nil {
-		return nil, err
-	}
-	opts, err := o.Settings(settings())
+	opts, err := o.Checked(checkToken, "an API like Twilio's", settings())
 	if err != nil {
 		return nil, err
 	}

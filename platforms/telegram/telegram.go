@@ -147,13 +147,7 @@ type Bot struct {
 }
 
 func open(o platforms.Options) (*Bot, error) {
-	if err := checkToken(o.Token); err != nil {
-		return nil, err
-	}
-	if err := platforms.CheckBase(o.APIBase, "a Bot API server, like http://127.0.0.1:8081"); err != nil {
-		return nil, err
-	}
-	opts, err := o.Settings(keys)
+	opts, err := o.Checked(checkToken, "a Bot API server, like http://127.0.0.1:8081", keys)
 	if err != nil {
 		return nil, err
 	}

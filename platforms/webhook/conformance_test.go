@@ -21,13 +21,7 @@ import (
 func TestConformance(t *testing.T) {
 	platformtest.Run(t, func(t *testing.T) platformtest.Harness {
 		h := &harness{receiver: receiver{answer: always(200, "")}}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			h.caller.Run(ctx)
-		}()
-		t.Cleanup(func() { cancel(); <-done })
+		h.caller.Start(t)
 		return h
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,10 +26,7 @@ type corporation struct {
 func TestConformance(t *testing.T) {
 	platformtest.Run(t, func(t *testing.T) platformtest.Harness {
 		c := &corporation{}
-		ctx, cancel := context.WithCancel(t.Context())
-		var posting sync.WaitGroup
-		posting.Go(func() { c.Run(ctx) })
-		t.Cleanup(func() { cancel(); posting.Wait() })
+		c.Start(t)
 		return c
 	})
 }

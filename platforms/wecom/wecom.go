@@ -83,13 +83,7 @@ var (
 )
 
 func open(o platforms.Options) (*Bot, error) {
-	if err := checkSecret(o.Token); err != nil {
-		return nil, err
-	}
-	if err := platforms.CheckBase(o.APIBase, "an API like WeCom's"); err != nil {
-		return nil, err
-	}
-	opts, err := o.Settings(settings())
+	opts, err := o.Checked(checkSecret, "an API like WeCom's", settings())
 	if err != nil {
 		return nil, err
 	}

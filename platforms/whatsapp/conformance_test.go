@@ -26,13 +26,7 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	h := &harness{meta: newMeta(t)}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		h.caller.Run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	h.caller.Start(t)
 	return h
 }
 

@@ -102,13 +102,7 @@ var (
 )
 
 func open(o platforms.Options) (*Bot, error) {
-	if err := checkSecret(o.Token); err != nil {
-		return nil, err
-	}
-	if err := platforms.CheckBase(o.APIBase, "an API like Meta's Graph API, without a version"); err != nil {
-		return nil, err
-	}
-	opts, err := o.Settings(settings())
+	opts, err := o.Checked(checkSecret, "an API like Meta's Graph API, without a version", settings())
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package platformtest
 
 import (
 	"context"
@@ -10,37 +10,39 @@ import (
 	"time"
 )
 
-// A network without sockets, for a bubble of synctest: what waits on a real one does not let the
-// bubble's clock go on.
-
-// pipes is a listener whose connections are in memory.
-type pipes struct {
+// Pipes is a listener whose connections are in memory: a network without sockets, for a bubble of synctest. What waits on
+// a real socket does not let the bubble's clock go on.
+type Pipes struct {
 	conns  chan net.Conn // unbuffered: who dials waits for Accept, or for the end
 	once   sync.Once
 	closed chan struct{}
 }
 
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+// NewPipes makes a listener to which nobody is connected.
+func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
 
-// from is an HTTP transport to the listener whose connections seem to come from an address.
-func (l *pipes) from(ip string) *http.Transport {
-	addr := &net.TCPAddr{IP: net.ParseIP(ip), Port: 4000}
-	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		a, b := newPipe(), newPipe()
-		near, far := &pipeConn{in: a, out: b, peer: l.Addr()}, &pipeConn{in: b, out: a, peer: addr}
-		select {
-		case l.conns <- far:
-			return near, nil
-		case <-l.closed:
-			return nil, net.ErrClosed
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}}
+// Dial connects to the listener; ip is where the connection seems to come from.
+func (l *Pipes) Dial(ctx context.Context, ip string) (net.Conn, error) {
+	a, b := newPipe(), newPipe()
+	near := &pipeConn{in: a, out: b, peer: l.Addr()}
+	far := &pipeConn{in: b, out: a, peer: &net.TCPAddr{IP: net.ParseIP(ip), Port: 4000}}
+	select {
+	case l.conns <- far:
+		return near, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// From is an HTTP transport to the listener whose connections seem to come from an address.
+func (l *Pipes) From(ip string) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx, ip) }}
 }
 
 // Accept implements net.Listener.
-func (l *pipes) Accept() (net.Conn, error) {
+func (l *Pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
@@ -50,10 +52,10 @@ func (l *pipes) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (l *pipes) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *Pipes) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
 
 // Addr implements net.Listener.
-func (l *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080} }
+func (l *Pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080} }
 
 // pipe is one direction of a connection. Like a socket, and unlike net.Pipe, it takes what is
 // written without waiting for the reader.
