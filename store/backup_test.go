@@ -293,6 +293,33 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// TestABucketOfAnotherName: no checksum is over the name. Such a file is not restored, nor anything carried over from it.
+func TestABucketOfAnotherName(t *testing.T) { // invariant 8
+	c := newClock()
+	path, backup := restorable(t, c)
+	before := read(t, path)
+	for _, k := range kinds {
+		spoilt := func(file []byte) []byte {
+			out := bytes.Clone(file)
+			root := out[int(newestMeta(t, out).root)*pageSize:][:pageSize]
+			at := bytes.LastIndex(root, []byte(k.bucket)) + len(k.bucket) - 1 // keys lie behind what tells of them
+			root[at] ^= 4
+			return out
+		}
+		t.Run(k.bucket, func(t *testing.T) {
+			if err := os.WriteFile(path, spoilt(before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Restore(path, bytes.NewReader(spoilt(backup)), Options{Now: c.now}); !errors.Is(err, ErrDamaged) {
+				t.Errorf("restore from it: %v", err)
+			}
+			if got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now}); err != nil || got.Carried {
+				t.Errorf("restore over it: %+v, %v", got, err)
+			}
+		})
+	}
+}
+
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

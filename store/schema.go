@@ -35,18 +35,21 @@ func migrate(b *bolt.DB, steps []migration) error {
 	if err := advance(b, steps); err != nil {
 		return err
 	}
-	return b.View(func(t *bolt.Tx) error {
-		for _, k := range kinds {
-			if t.Bucket([]byte(k.bucket)) == nil {
-				return boltfile.Advised(fmt.Errorf("%w: bucket %s is missing", ErrDamaged, k.bucket))
-			}
+	return boltfile.Advised(b.View(hasAll))
+}
+
+// hasAll is nil if all buckets are there, and no others.
+func hasAll(t *bolt.Tx) error {
+	for _, k := range kinds {
+		if t.Bucket([]byte(k.bucket)) == nil {
+			return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, k.bucket)
 		}
-		return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
-			if !IsOurs(string(name)) {
-				return boltfile.Advised(fmt.Errorf("%w: it has a bucket nobody made", ErrDamaged))
-			}
-			return nil
-		})
+	}
+	return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
+		if !IsOurs(string(name)) {
+			return fmt.Errorf("%w: it has a bucket nobody made", ErrDamaged)
+		}
+		return nil
 	})
 }
 
