@@ -41,8 +41,15 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	}
 	whole = true
 	err = b.View(func(t *bolt.Tx) error {
-		if err := hasAll(t); err != nil { // the checksums do not cover the names of buckets
-			return err
+		if v == 1+len(migrations()) { // an earlier version has other buckets
+			if err := hasAll(t); err != nil { // no checksum is over their names
+				return err
+			}
+		}
+		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, bucketPending, BucketGateways, BucketBindings, BucketGrants} {
+			if t.Bucket([]byte(name)) == nil {
+				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
+			}
 		}
 		each := func(b string, read func(k, v []byte) (Held, error)) {
 			for k, v := range table.Under(t, b, nil) {
