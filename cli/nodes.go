@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -202,7 +203,7 @@ func tooHeavy(shards []config.Shard, o cluster.Overview) (names []string) {
 	return names
 }
 
-// nodesTable writes who there is, and who leads what since when and why.
+// nodesTable writes who there is, who leads what since when and why, and how many commits the copies of who leads next lack.
 func nodesTable(w io.Writer, o cluster.Overview) {
 	rows := [][]any{{" ", "NODE", "VERSION", "STATE", "LEADS", "BEHIND", "APPENDS TAKE"}}
 	for _, n := range o.Nodes {
@@ -215,19 +216,25 @@ func nodesTable(w io.Writer, o cluster.Overview) {
 			glyph, state = "!", "gone since "+finding.Clock(n.Until)
 		}
 		var leads []string
-		behind := uint64(0)
+		var copies, behind uint64
 		for _, s := range o.Shards {
-			if s.Leader == n.Name {
+			switch n.Name {
+			case s.Leader:
 				leads = append(leads, s.Name)
-			} else if at := n.Places[s.Name]; at < s.Top {
-				behind += s.Top - at
+			case s.Next:
+				copies++
+				behind += s.Top - min(s.Top, n.Places[s.Name])
 			}
+		}
+		copied := "" // it keeps none: what it leads later is filled then
+		if copies > 0 {
+			copied = strconv.FormatUint(behind, 10)
 		}
 		took := ""
 		if n.AppendP99 > 0 {
 			took = n.AppendP99.Round(100*time.Microsecond).String() + " (p99)"
 		}
-		rows = append(rows, []any{glyph, n.Name, n.Version, state, strings.Join(leads, " "), behind, took})
+		rows = append(rows, []any{glyph, n.Name, n.Version, state, strings.Join(leads, " "), copied, took})
 	}
 	table(w, rows)
 	for _, n := range o.Nodes {

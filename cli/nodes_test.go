@@ -19,9 +19,10 @@ func TestNodesTable(t *testing.T) {
 			{Name: "pi1", Version: "1", Alive: true, Places: map[string]uint64{"main": 90}, AppendP99: 12345 * time.Microsecond},
 			{Name: "pi2", Version: "1", Alive: true, Places: map[string]uint64{"main": 80}, Troubles: map[string]string{"main": "another key"}},
 			{Name: "pi3", Version: "1"},
+			{Name: "pi4", Version: "1", Alive: true},
 			{Name: "pi1/restore", Version: "1"},
 		},
-		Shards: []cluster.ShardState{{Name: "main", Leader: "pi1", Why: "the lease of pi3 was over", Top: 100}, {Name: "other"}},
+		Shards: []cluster.ShardState{{Name: "main", Leader: "pi1", Next: "pi2", Why: "the lease of pi3 was over", Top: 100}, {Name: "other"}},
 	}
 	var b strings.Builder
 	nodesTable(&b, o)
@@ -30,7 +31,7 @@ func TestNodesTable(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	text := strings.Join(got, "\n")
-	for _, want := range []string{"✓ pi1 1 alive main 0 12.3ms (p99)", "✓ pi2 1 alive - 20", "! pi3 1 gone since", "! pi2 cannot lead main: another key", "pi1 leads main since", ": the lease of pi3 was over", "✗ nobody leads other"} {
+	for _, want := range []string{"✓ pi1 1 alive main - 12.3ms (p99)", "✓ pi2 1 alive - 20", "! pi3 1 gone since", "✓ pi4 1 alive - - -", "! pi2 cannot lead main: another key", "pi1 leads main since", ": the lease of pi3 was over", "✗ nobody leads other"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -170,7 +170,7 @@ func TestOverview(t *testing.T) {
 	if n := o.Nodes[0]; n.Name != "a" || !n.Alive || n.Places["main"] != 6 || n.AppendP99 <= 0 || n.Gone != 0 {
 		t.Errorf("%+v", n)
 	}
-	if s := o.Shards[0]; s.Leader != "a" || s.Top != 6 || s.Schema != 1 || s.Why == "" {
+	if s := o.Shards[0]; s.Leader != "a" || s.Next != "" || s.Top != 6 || s.Schema != 1 || s.Why == "" {
 		t.Errorf("%+v", s)
 	}
 	a.ends()

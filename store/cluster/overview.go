@@ -44,6 +44,7 @@ type NodeState struct {
 type ShardState struct {
 	Name   string    `json:"name"`
 	Leader string    `json:"leader"` // a node; empty: nobody who lives
+	Next   string    `json:"next"`   // the node that keeps a copy, and leads after that one; empty: none
 	Since  time.Time `json:"since"`  // of the last change of leader
 	Why    string    `json:"why"`    // it was
 	Top    uint64    `json:"top"`    // the newest entry
@@ -100,6 +101,10 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 		}
 		o.Nodes = append(o.Nodes, s)
 	}
+	nodes, err := mayLead(ctx, n.look)
+	if err != nil {
+		return o, err
+	}
 	if a, err = n.look.exec(ctx, shardStatesSQL); err != nil {
 		return o, err
 	}
@@ -110,7 +115,8 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return o, err
 		}
-		o.Shards = append(o.Shards, ShardState{Name: string(c[0]), Leader: string(c[1]), Since: since, Why: string(c[3]), Top: top, Schema: schema})
+		name, leads := string(c[0]), string(c[1])
+		o.Shards = append(o.Shards, ShardState{Name: name, Leader: leads, Next: next(name, leads, nodes), Since: since, Why: string(c[3]), Top: top, Schema: schema})
 	}
 	return o, nil
 }

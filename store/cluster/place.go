@@ -29,6 +29,16 @@ func order(shard string, nodes []string) []string {
 	return slices.SortedFunc(slices.Values(nodes), func(a, b string) int { return strings.Compare(rank[a], rank[b]) })
 }
 
+// next is which of nodes would take the shard if its leader died, and keeps a copy of it until then. Empty: none, or nobody
+// leads it.
+func next(shard, leader string, nodes []string) string {
+	others := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return node == leader })
+	if leader == "" || len(others) == 0 {
+		return ""
+	}
+	return order(shard, others)[0]
+}
+
 // place is in what order the living nodes take each piece that nobody leads: the first at once, each next one a look later.
 // All nodes that see the same come to the same. Nodes that would lead more than Bound come last.
 func place(nodes []string, pieces []piece) map[string][]string {

@@ -28,6 +28,25 @@ func named(what string, n int) (names []string) {
 	return names
 }
 
+// TestNext: who keeps a copy is who takes the shard if its leader dies.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range [][]string{{"a", "b"}, named("node", 5)} {
+		for _, shard := range named("shard", 20) {
+			for at, leader := range nodes {
+				others := slices.Delete(slices.Clone(nodes), at, at+1)
+				want := place(others, []piece{{shard: shard, weight: 1}})[shard][0]
+				if got := next(shard, leader, nodes); got != want {
+					t.Errorf("%s, led by %s of %v: %s, want %s", shard, leader, nodes, got, want)
+				}
+			}
+		}
+	}
+	if got := next("s", "a", []string{"a"}) + next("s", "", []string{"a", "b"}) + next("s", "a", nil); got != "" {
+		t.Errorf("nobody keeps a copy, but %s does", got)
+	}
+}
+
 // TestPlacement is the simulation on paper, with the real functions: 1,000 shards on 100 nodes, of which some die.
 func TestPlacement(t *testing.T) {
 	t.Parallel()

@@ -157,22 +157,18 @@ func (ls *leads) look(ctx context.Context) error {
 
 // follow keeps copies of those shards that this node would take if their leader died, beside what else it does.
 func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
-	var next []Shard
+	var copied []Shard
 	for n, p := range pieces { // of ls.shards, in their order
-		if p.leader == "" || p.leader == ls.n.o.Node || ls.holds(p.shard) {
-			continue
-		}
-		others := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return node == p.leader })
-		if of := order(p.shard, others); len(of) > 0 && of[0] == ls.n.o.Node {
-			next = append(next, ls.shards[n])
+		if next(p.shard, p.leader, nodes) == ls.n.o.Node && !ls.holds(p.shard) {
+			copied = append(copied, ls.shards[n])
 		}
 	}
-	if len(next) == 0 || !ls.warm.TryLock() {
+	if len(copied) == 0 || !ls.warm.TryLock() {
 		return
 	}
 	ls.wg.Go(func() {
 		defer ls.warm.Unlock()
-		if err := ls.n.follow(ctx, next...); err != nil && ctx.Err() == nil {
+		if err := ls.n.follow(ctx, copied...); err != nil && ctx.Err() == nil {
 			ls.say("", ls.n.o.Log.Warn, "a copy does not follow its log", "err", err)
 		}
 	})
@@ -181,14 +177,11 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 // view is the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know yet is made.
 func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, leaders map[string]leader, err error) {
 	asked := ls.n.now()
-	a, err := ls.n.look.exec(ctx, nodesSQL)
-	if err != nil {
+	if nodes, err = mayLead(ctx, ls.n.look); err != nil {
 		return nil, nil, nil, err
 	}
-	for _, row := range a.cells {
-		nodes = append(nodes, string(row[0]))
-	}
-	if a, err = ls.n.look.exec(ctx, shardsSQL); err != nil {
+	a, err := ls.n.look.exec(ctx, shardsSQL)
+	if err != nil {
 		return nil, nil, nil, err
 	}
 	leaders = make(map[string]leader, len(a.cells))
@@ -211,6 +204,15 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, lead
 		pieces = append(pieces, p)
 	}
 	return nodes, pieces, leaders, nil
+}
+
+// mayLead are the living nodes that lead shards, or would.
+func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
+	a, err := e.exec(ctx, nodesSQL)
+	for _, row := range a.cells {
+		nodes = append(nodes, string(row[0]))
+	}
+	return nodes, err
 }
 
 // take begins to lead s, unless that has begun.

@@ -22,7 +22,8 @@ type nodes struct {
 type node struct {
 	cluster.NodeState
 	Leads   bool
-	Behind  int
+	Copies  bool // it keeps a copy, and leads next
+	Behind  int  // the copy, in commits
 	Trouble string
 }
 
@@ -45,8 +46,8 @@ func (s *Section) nodes(ctx context.Context) *nodes {
 		if strings.Contains(n.Name, "/") { // a command is a node for a while
 			continue
 		}
-		one := node{NodeState: n, Leads: n.Name == all.Leader, Trouble: n.Troubles[all.Name]}
-		if at := n.Places[all.Name]; !one.Leads && at < all.Top {
+		one := node{NodeState: n, Leads: n.Name == all.Leader, Copies: n.Name == all.Next, Trouble: n.Troubles[all.Name]}
+		if at := n.Places[all.Name]; one.Copies && at < all.Top {
 			one.Behind = int(all.Top - at)
 		}
 		all.All = append(all.All, one)

@@ -192,12 +192,12 @@ func TestNodes(t *testing.T) {
 	seen, fault := cluster.Overview{
 		Nodes: []cluster.NodeState{
 			{Name: "pi1", Version: "2", Alive: true, AppendP99: 12345 * time.Microsecond, Places: map[string]uint64{"main": 100}},
-			{Name: "pi2", Version: "2", Alive: true, Places: map[string]uint64{"main": 99}},
+			{Name: "pi2", Version: "2", Alive: true, Places: map[string]uint64{"main": 99}}, // leads next
 			{Name: "pi3", Version: "1", Alive: true, Places: map[string]uint64{"main": 100}, Troubles: map[string]string{"main": "another key"}},
 			{Name: "pi4", Version: "1", Until: noon.Add(-2 * time.Hour)},
 			{Name: "pi1/restore", Version: "1", Until: noon.Add(-2 * time.Hour)},
 		},
-		Shards: []cluster.ShardState{{Name: "main", Leader: "pi1", Since: noon.Add(-time.Hour), Why: "the lease of pi4 was over", Top: 100}},
+		Shards: []cluster.ShardState{{Name: "main", Leader: "pi1", Next: "pi2", Since: noon.Add(-time.Hour), Why: "the lease of pi4 was over", Top: 100}},
 	}, error(nil)
 	s.o.Cluster = func(context.Context) (cluster.Overview, error) { return seen, fault }
 	for _, step := range []struct {
@@ -206,8 +206,9 @@ func TestNodes(t *testing.T) {
 	}{
 		{func() {}, []string{
 			"pi1 leads, since 1 hour ago : the lease of pi4 was over", "pi1 ✓ leads PostgreSQL 99 of 100 commits within 12.3ms Version 2 pi2 ✓ stands by Its copy 1 commit behind Version 2",
-			"pi3 ! cannot lead Its copy has everything Version 1 another key pi4 ! gone Last seen 2 hours ago Its copy 100 commits behind Version 1 This server",
+			"pi3 ! cannot lead Version 1 another key pi4 ! gone Last seen 2 hours ago Version 1 This server",
 		}},
+		{func() { seen.Shards[0].Next = "pi3" }, []string{"pi2 ✓ stands by Version 2", "pi3 ! cannot lead Its copy has everything Version 1"}},
 		{func() { seen.Shards[0].Leader = "" }, []string{"No node leads.", "pi1 ✓ stands by"}},
 		{func() { fault = errors.New("it is away") }, []string{"PostgreSQL cannot be asked: it is away", "Everything works"}},
 	} {
