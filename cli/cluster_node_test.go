@@ -183,10 +183,14 @@ func (n *node) restartsLater() {
 	})
 }
 
-// fills has the disk of n's database be full for a while.
-func (n *node) fills(long time.Duration) {
-	n.disk.fills()
-	n.rig.later(long, n.disk.empties)
+// process is the one n has now; empty: it is down.
+func (n *node) process() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cmd == nil {
+		return ""
+	}
+	return n.run
 }
 
 // stopsDisk has the disk of n's database stop working, until the operator has ended its process.

@@ -67,13 +67,13 @@ func TestCluster(t *testing.T) {
 	r.starts(running, &servers)
 	wg.Go(func() { r.balancer.run(ctx, t) })
 
-	var agents []*agent
 	first := r.nodes[0].victim
 	for i, name := range []string{"home", "kids", "work"} {
 		a := first.enrolled(name, 1001+int64(i), r.seed+uint64(i))
 		a.changes = r.changesOfLeader
-		agents = append(agents, a)
+		r.agents = append(r.agents, a)
 	}
+	agents := r.agents
 	for _, n := range r.nodes[1:] {
 		servers.Go(func() { n.lives(running) })
 	}
@@ -132,6 +132,7 @@ type clusterRig struct {
 	calls    *callers
 	balancer *balancer
 	nodes    []*node
+	agents   []*agent
 	engine   *postgres.Server // that takes writes
 	standby  *postgres.Server
 	copies   *way // between the two
@@ -139,6 +140,7 @@ type clusterRig struct {
 	healing  sync.WaitGroup
 
 	setAside, noRoom atomic.Int64 // how often that was said
+	full, met        int          // disks that were made so, and of whose nodes one said it
 
 	mu       sync.Mutex // guards the fields below
 	leading  *node      // the one that said so last
@@ -241,7 +243,7 @@ func (r *clusterRig) faults() []fault {
 	all := slices.Clone(faults)
 	if r.nodes[0].disk != nil {
 		all = append(all,
-			fault{"full disk", func(r *clusterRig, n *node) { n.fills(time.Duration(500+r.rand.IntN(5000)) * time.Millisecond) }},
+			fault{"full disk", (*clusterRig).fillDisk},
 			fault{"disk that stops", func(_ *clusterRig, n *node) { n.stopsDisk() }})
 	}
 	if r.clocked {
@@ -286,6 +288,26 @@ func (r *clusterRig) later(after time.Duration, do func()) {
 		<-time.After(after)
 		do()
 	})
+}
+
+// fillDisk leaves no room on n's disk for a while, and has people say so much that its database must grow: it can go on for
+// long with the space that was freed in it.
+func (r *clusterRig) fillDisk(n *node) {
+	run, said := n.process(), r.noRoom.Load()
+	n.disk.fills()
+	for _, a := range r.agents {
+		a.floods.Store(true)
+	}
+	for end := time.Now().Add(patience); r.noRoom.Load() == said && n.process() == run && r.leader() == n && time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	}
+	for _, a := range r.agents {
+		a.floods.Store(false)
+	}
+	r.full++
+	if r.noRoom.Load() > said {
+		r.met++
+	}
+	r.later(time.Duration(500+r.rand.IntN(5000))*time.Millisecond, n.disk.empties)
 }
 
 func (r *clusterRig) kill(n *node) { n.signal(syscall.SIGKILL) }
@@ -391,9 +413,7 @@ func (r *clusterRig) cancel(*node) {
 
 // jump sets the engine's clock, by up to a day from the machine's.
 func (r *clusterRig) jump(n *node) {
-	n.mu.Lock()
-	run := n.run
-	n.mu.Unlock()
+	run := n.process()
 	r.mu.Lock()
 	r.stopped[run] = true // it may be taken for dead, and hears of it with its next entry
 	r.mu.Unlock()
@@ -517,8 +537,11 @@ func (r *clusterRig) judge(last *node) {
 	for _, f := range r.bot.faults { // nobody asks it any more
 		r.t.Error(f)
 	}
-	r.t.Logf("%d changes of leader, %d processes ended by themselves, %d files set aside, %d times no room, %d waits cancelled, %d promotions, %d of them of what lagged, %d calls came late",
-		r.changes, r.byItself, r.setAside.Load(), r.noRoom.Load(), r.cancelled, r.promoted, r.lagged, len(r.calls.late))
+	if r.full > 0 && r.met == 0 {
+		r.t.Errorf("disks were full %d times, and no node met that", r.full)
+	}
+	r.t.Logf("%d changes of leader, %d processes ended by themselves, %d files set aside, %d of %d full disks met, %d waits cancelled, %d promotions, %d of them of what lagged, %d calls came late",
+		r.changes, r.byItself, r.setAside.Load(), r.met, r.full, r.cancelled, r.promoted, r.lagged, len(r.calls.late))
 	for name, took := range r.took {
 		slices.Sort(took)
 		r.t.Logf("%-22s %3d times; accepted again after %5.1f s in the median, %5.1f s at most", name, len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds())

@@ -117,7 +117,7 @@ func (a *botAPI) postedNow() int {
 	return a.posted
 }
 
-// say makes user write text to the bot; a number, with its file.
+// say makes user write text to the bot; one that begins with a number, with its file.
 func (a *botAPI) say(user int64, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +126,8 @@ func (a *botAPI) say(user int64, text string) {
 		"message_id": a.next, "date": time.Now().Unix(), "text": text, "from": from,
 		"chat": map[string]any{"id": user, "type": "private", "first_name": from["first_name"]},
 	}
-	if n, err := strconv.Atoi(text); err == nil {
+	first, _, _ := strings.Cut(text, "\n")
+	if n, err := strconv.Atoi(first); err == nil {
 		attach(m, n)
 	}
 	for _, press := range a.late {

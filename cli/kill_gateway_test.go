@@ -88,6 +88,8 @@ type agent struct {
 	// gateway has dialled, and makes one that dials so often wait.
 	calm atomic.Bool
 
+	floods atomic.Bool // much is said to it, at length, however far it is behind
+
 	changes func() int // of leader, if its server is several nodes, none of which may lead
 	began   int        // run's own: the changes before the session
 
@@ -130,13 +132,24 @@ func (b *victim) enrolled(name string, user int64, seed uint64) *agent {
 // ten files, and so is given as one.
 const unheard = 35
 
+// A flood is so many messages at a time, which say that much besides their numbers.
+const flood = 20
+
+var atLength = "\n" + strings.Repeat("and so on ", 300)
+
 // talk says the next number, again and again.
 func (b *victim) talk(ctx context.Context, a *agent, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if n, ok := a.next(); ok {
-			b.bot.say(a.user, strconv.Itoa(n))
+		times, more := 1, ""
+		if a.floods.Load() {
+			times, more = flood, atLength
+		}
+		for range times {
+			if n, ok := a.next(); ok {
+				b.bot.say(a.user, strconv.Itoa(n)+more)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -149,7 +162,7 @@ func (b *victim) talk(ctx context.Context, a *agent, every time.Duration) {
 func (a *agent) next() (n int, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.said-a.heard >= unheard {
+	if a.said-a.heard >= unheard && !a.floods.Load() {
 		return 0, false
 	}
 	a.said++

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -97,6 +99,84 @@ func TestAStopIsNotHeldUpByWaits(t *testing.T) {
 						t.Errorf("%s: %q was answered %v after the stop began", a.tenant, a.text, a.after)
 					}
 				}
+				hangUp()
+				living.Wait()
+			})
+		})
+	}
+}
+
+// TestNothingLeavesWithALostLead: a lead is taken, which ends a server in a hurry, while answers wait for the end of a chat's
+// penalty, which is over before the server is: a gateway's, one behind it, one on disk, and one of the connector's own. None of
+// them leaves any more, for another node sends them.
+func TestNothingLeavesWithALostLead(t *testing.T) {
+	for name, penalty := range map[string]time.Duration{"they wait": 15 * time.Second, "one is on disk": 40 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const person, group = "8001", "-9001"
+				w := newStreet(t, func(cfg *config.Config) { cfg.Outbox.Keep, cfg.Replies.Unbound = time.Hour, "link yourself first" })
+				w.tg.penalty = int(penalty.Seconds())
+				var mu sync.Mutex
+				var called []string // chats
+				var free time.Time  // from when on nothing is refused
+				w.tg.punished = func(chat string) bool {
+					mu.Lock()
+					defer mu.Unlock()
+					if len(called) == 0 {
+						free = time.Now().Add(penalty)
+					}
+					called = append(called, chat)
+					return time.Now().Before(free)
+				}
+				ctx, end := context.WithCancel(t.Context())
+				hurry, lose := context.WithCancel(t.Context())
+				var living sync.WaitGroup
+				living.Go(func() { w.dc.run(ctx) })
+				stopped := make(chan error, 1)
+				go func() { stopped <- errors.Join(w.core.run(ctx, hurry, w.front()), w.db.Close()) }()
+				g := w.enroll("home", "home", "4001", 1, func(relay.Event) {})
+				w.claim("home", telegram.Name, "", group)
+				dialled, hangUp := context.WithCancel(t.Context())
+				living.Go(func() { g.run(dialled) })
+				time.Sleep(3 * time.Second)
+				ask := func(text string, final bool) {
+					living.Go(func() { // what it is answered does not matter here
+						_, _ = g.ask(relay.Request{Platform: telegram.Name, Bot: telegramBot, Action: relay.Send{Chat: group, Content: text, Meta: relay.Metadata{Notify: final}}})
+					})
+				}
+				ask("the first", true)
+				w.tg.say(person, person, "who are you?", nil)
+				time.Sleep(penalty - 10*time.Second)
+				ask("behind it", false)
+				time.Sleep(9 * time.Second)
+
+				// Somebody's request holds up the end of the server.
+				conn, err := w.door.from("192.0.2.7").DialContext(t.Context(), "tcp", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				mu.Lock()
+				before := slices.Clone(called)
+				mu.Unlock()
+				if !slices.Contains(before, group) || !slices.Contains(before, person) {
+					t.Errorf("%q were called: not all of them wait", before)
+				}
+				lose()
+				end()
+				if err := <-stopped; err != nil {
+					t.Error(err)
+				}
+				if !time.Now().After(free) {
+					t.Error("the server ended before the penalty did")
+				}
+				if late := called[len(before):]; len(late) > 0 {
+					t.Errorf("afterwards it calls %q", late)
+				}
+				_ = conn.Close()
 				hangUp()
 				living.Wait()
 			})

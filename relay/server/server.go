@@ -122,6 +122,7 @@ func (s *Server) Run(ctx, hurry context.Context, d door.Door) error {
 	// No new sessions; running actions finish and sessions close; background tasks end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
+	defer context.AfterFunc(hurry, stopHub)() // what waits in the hub would be sent after another process has begun to send
 	defer time.AfterFunc(patienceTime, lose).Stop()
 	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)
 	defer giveUp()

@@ -101,7 +101,7 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 		}
 		o.Nodes = append(o.Nodes, s)
 	}
-	nodes, err := n.mayLead(ctx)
+	nodes, err := mayLead(ctx, n.look)
 	if err != nil {
 		return o, err
 	}

@@ -177,7 +177,7 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 // view is the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know yet is made.
 func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, leaders map[string]leader, err error) {
 	asked := ls.n.now()
-	if nodes, err = ls.n.mayLead(ctx); err != nil {
+	if nodes, err = mayLead(ctx, ls.n.look); err != nil {
 		return nil, nil, nil, err
 	}
 	a, err := ls.n.look.exec(ctx, shardsSQL)
@@ -207,8 +207,8 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, lead
 }
 
 // mayLead are the living nodes that lead shards, or would.
-func (n *Node) mayLead(ctx context.Context) (nodes []string, err error) {
-	a, err := n.look.exec(ctx, nodesSQL)
+func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
+	a, err := e.exec(ctx, nodesSQL)
 	for _, row := range a.cells {
 		nodes = append(nodes, string(row[0]))
 	}
