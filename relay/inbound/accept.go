@@ -3,7 +3,6 @@ package inbound
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"slices"
 	"time"
@@ -249,8 +248,7 @@ func (in *Inbound) decide(ev relay.Event, verdicts ...verdict) {
 			Instance: v.Instance, Reason: v.Reason, ChatType: ev.Source.ChatType,
 			Person: names.Told, Handle: names.Handle,
 		})
-		in.log.LogAttrs(context.Background(), slog.LevelDebug, "event judged", slog.String("bot", ev.Bot.String()), slog.String("event", string(ev.ID)),
-			slog.String("instance", string(v.Instance)), slog.String("reason", string(v.Reason))) // most often nobody listens: Debug would make room for each
+		in.log.Debug("event judged", "bot", ev.Bot.String(), "event", ev.ID, "instance", v.Instance, "reason", v.Reason)
 	}
 }
 

@@ -47,9 +47,9 @@ func (r *Records) Forget(w *table.Writer, b *Batch, i relay.InstanceID, p relay.
 			}
 		}
 	}
-	sum := measure(w.Tx)
+	left := contentOf(w.Tx)
 	w.Changes++ // what waits for a commit, too
-	b.gone, b.total = append(b.gone, who.owns), &sum
+	b.gone, b.left = append(b.gone, who.owns), &left
 	return nil
 }
 

@@ -9,6 +9,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"sync"
@@ -115,9 +116,13 @@ type Records struct {
 	mu      sync.Mutex // guards waiting
 	waiting []*note    // for a commit
 
-	// What follows is the writer's.
-	older  total // as the newest commit has it
-	reader decoder
+	log content // as the newest commit has it; the writer's
+}
+
+// content is the log as a transaction has it.
+type content struct {
+	newest encoder // the record of the newest notes
+	older  total
 }
 
 // total is what there is of older notes.
@@ -129,17 +134,19 @@ type total struct {
 // New is the history in db, of which Load is to be called before anybody else uses it.
 func New(db *table.DB) *Records { return &Records{db: db, most: MaxBytes} }
 
-// Load measures what there is.
-func (r *Records) Load(t *bolt.Tx) { r.older = measure(t) }
+// Load reads what there is.
+func (r *Records) Load(t *bolt.Tx) { r.log = contentOf(t) }
 
-func measure(t *bolt.Tx) (sum total) {
+func contentOf(t *bolt.Tx) content {
+	var sum total
 	for _, v := range table.Under(t, Older, nil) {
 		if sum.bytes == 0 {
 			sum.oldest = lastOf(v)
 		}
 		sum.bytes += cost(v)
 	}
-	return sum
+	k := newestKey()
+	return content{resume(k, t.Bucket([]byte(Newest)).Get(k)), sum}
 }
 
 func cost(value []byte) int64 { return int64(len(value)) + recordCost }
@@ -156,7 +163,7 @@ func lastOf(value []byte) int64 {
 type Batch struct {
 	notes []*note
 	gone  []func(*note) bool // of those that were forgotten in it
-	total *total             // as forgetting left it; nil: as before
+	left  *content           // by forgetting; nil: it is as before
 }
 
 // Came notes that a message is stored.
@@ -222,15 +229,15 @@ func (r *Records) boundLocked() {
 func (r *Records) Wait(made Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting = made.left(append(r.waiting, made.notes...))
+	r.waiting = made.kept(append(r.waiting, made.notes...))
 	r.boundLocked()
-	if made.total != nil {
-		r.older = *made.total
+	if made.left != nil {
+		r.log = *made.left
 	}
 }
 
-// left are those of the notes that were not forgotten.
-func (b Batch) left(notes []*note) []*note {
+// kept are those of the notes that were not forgotten.
+func (b Batch) kept(notes []*note) []*note {
 	return slices.DeleteFunc(notes, func(n *note) bool {
 		return slices.ContainsFunc(b.gone, func(gone func(*note) bool) bool { return gone(n) })
 	})
@@ -247,24 +254,24 @@ func (r *Records) snapshot() []*note {
 // or too much. room is how many bytes of the root page nothing else has. stored is to be called when the transaction is.
 func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), err error) {
 	taken, now := r.snapshot(), r.db.Now()
-	notes := made.left(slices.Concat(taken, made.notes))
-	sum := r.older
-	if made.total != nil {
-		sum = *made.total
+	notes := made.kept(slices.Concat(taken, made.notes))
+	log := r.log
+	if made.left != nil {
+		log = *made.left
 	}
 	most := min(maxNewest, room-overhead)
-	if len(notes) > 0 || len(w.Bucket([]byte(Newest)).Get(newestKey())) > most+boltfile.EnvelopeSize {
-		if sum, err = r.add(w, sum, notes, most, now); err != nil {
+	if len(notes) > 0 || len(log.newest.payload) > most {
+		if log, err = add(w, log, notes, most, now); err != nil {
 			return nil, err
 		}
 	}
-	if sum.bytes > r.most || sum.oldest != 0 && now.Sub(time.UnixMilli(sum.oldest)) > Kept+lag {
-		if sum, err = drop(w, sum, r.most, now); err != nil {
+	if log.older.bytes > r.most || log.older.oldest != 0 && now.Sub(time.UnixMilli(log.older.oldest)) > Kept+lag {
+		if log.older, err = drop(w, log.older, r.most, now); err != nil {
 			return nil, err
 		}
 	}
 	return func() {
-		r.older = sum
+		r.log = log
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.waiting = slices.DeleteFunc(r.waiting, func(n *note) bool { return slices.Contains(taken, n) })
@@ -272,9 +279,9 @@ func (r *Records) Ride(w *table.Writer, made Batch, room int) (stored func(), er
 }
 
 // add stores notes behind the newest, which keep so many bytes at most.
-func (r *Records) add(w *table.Writer, sum total, notes []*note, most int, now time.Time) (total, error) {
-	k := newestKey()
-	e := resume(&r.reader, k, w.Bucket([]byte(Newest)).Get(k))
+func add(w *table.Writer, log content, notes []*note, most int, now time.Time) (content, error) {
+	e, sum := log.newest, log.older
+	e.payload = bytes.Clone(e.payload) // nobody knows yet whether the transaction is stored
 	if now.Sub(time.UnixMilli(e.last)) > Kept {
 		e = encoder{}
 	}
@@ -289,19 +296,20 @@ func (r *Records) add(w *table.Writer, sum total, notes []*note, most int, now t
 	for _, n := range notes {
 		if e.add(n); len(e.payload) >= maxOlder {
 			if err := flush(); err != nil {
-				return sum, err
+				return log, err
 			}
 		}
 	}
 	if len(e.payload) > most {
 		if err := flush(); err != nil {
-			return sum, err
+			return log, err
 		}
 	}
+	k := newestKey()
 	if len(e.payload) == 0 {
-		return sum, w.Delete(Newest, k)
+		return content{e, sum}, w.Delete(Newest, k)
 	}
-	return sum, w.PutSealed(Newest, k, boltfile.Seal(k, e.payload))
+	return content{e, sum}, w.PutSealed(Newest, k, boltfile.Seal(k, e.payload))
 }
 
 // putOlder makes notes a record of the older ones, and returns what is stored.

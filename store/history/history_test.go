@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -158,12 +159,12 @@ func TestAgainstAModel(t *testing.T) {
 // reload wants what is remembered to be what the file says.
 func (r *rig) reload(t *testing.T) {
 	t.Helper()
-	was := r.older
+	was := r.log
 	if err := r.db.File.Read(t.Context(), func(x *bolt.Tx) error { r.Load(x); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if r.older != was {
-		t.Errorf("remembered %+v, stored %+v", was, r.older)
+	if !reflect.DeepEqual(r.log, was) {
+		t.Errorf("remembered %+v, stored %+v", was, r.log)
 	}
 }
 
@@ -282,7 +283,7 @@ func came(at time.Time, n int) Came {
 func TestWhatIsOldGoes(t *testing.T) {
 	r := open(t)
 	stored := func() (n int64) {
-		_ = r.db.File.Read(t.Context(), func(x *bolt.Tx) error { n = measure(x).bytes; return nil })
+		_ = r.db.File.Read(t.Context(), func(x *bolt.Tx) error { n = contentOf(x).older.bytes; return nil })
 		return n
 	}
 	write := func(from, to int) {

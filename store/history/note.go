@@ -117,8 +117,9 @@ type encoder struct {
 	words   []string // as a decoder has them
 }
 
-// resume goes on with the record under k, which d reads. One that is missing or damaged is begun anew.
-func resume(d *decoder, k, value []byte) encoder {
+// resume goes on with the record under k. One that is missing or damaged is begun anew.
+func resume(k, value []byte) encoder {
+	var d decoder
 	if d.read(k, value) != nil || len(d.notes) == 0 {
 		return encoder{}
 	}
