@@ -16,10 +16,10 @@ type Callers struct {
 	db *DB
 }
 
-// Change lets fn change the record of a caller, or make one of the zero value where none is (there is false). The caller is
-// bound to the agents in link, which are among those that it has then and must be live, and unbound from those that it
-// has no more: what waits in their lanes becomes dead letters (DeadUnbound), and what is scheduled is dropped. Errors
-// are fn's, ErrNotFound, or callers.ErrTooMany.
+// Change lets fn change the record of a caller, or fill in a new one (there is false). Then it binds the caller to the agents in
+// link, which must be live and among those that fn left it, and unbinds it from the agents that fn took away: its entries in
+// their lanes become dead letters (DeadUnbound), and what it scheduled is dropped. Errors are fn's, ErrNotFound, or
+// callers.ErrTooMany.
 func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, link []relay.InstanceID, fn func(c *callers.Caller, there bool) error) (out callers.Caller, err error) {
 	now := cs.db.now()
 	err = cs.db.change(ctx, row, "caller "+name, func(t *tx) error {
@@ -46,7 +46,7 @@ func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, li
 			if _, stays := out.Agent(a.Instance); stays {
 				continue
 			}
-			if err := t.keepFrom(out, a.Instance, now); err != nil {
+			if err := t.takeAgent(out, a.Instance, now); err != nil {
 				return err
 			}
 		}
@@ -55,15 +55,15 @@ func (cs *Callers) Change(ctx context.Context, row *audit.Entry, name string, li
 	return out, err
 }
 
-// keepFrom takes an agent from a caller.
-func (t *tx) keepFrom(c callers.Caller, i relay.InstanceID, now time.Time) error {
+// takeAgent takes an agent from a caller.
+func (t *tx) takeAgent(c callers.Caller, i relay.InstanceID, now time.Time) error {
 	if err := callers.Strip(t.Writer, c, i); err != nil {
 		return err
 	}
 	return t.unbind(i, relay.ProgramPlatform, relay.Program{Caller: c.Name, Agent: i}.User(), now)
 }
 
-// Remove removes a caller, with all that it was promised and told, as if it had lost every agent. ErrNotFound: there is none.
+// Remove removes a caller with its receipts and replies, after it has taken all agents from it. ErrNotFound: there is none.
 func (cs *Callers) Remove(ctx context.Context, row *audit.Entry, name string) (was callers.Caller, err error) {
 	now := cs.db.now()
 	err = cs.db.change(ctx, row, "caller "+name, func(t *tx) error {
@@ -73,7 +73,7 @@ func (cs *Callers) Remove(ctx context.Context, row *audit.Entry, name string) (w
 		}
 		was = c
 		for _, a := range c.Agents {
-			if err := t.keepFrom(c, a.Instance, now); err != nil {
+			if err := t.takeAgent(c, a.Instance, now); err != nil {
 				return err
 			}
 		}

@@ -13,9 +13,8 @@ import (
 // BucketMoves is the bucket of chats that got a new id: platform|old chat -> Move.
 const BucketMoves = "moved"
 
-// Move says that a chat's id changed from From to To for good: whoever uses an old one means the chat that has the new
-// one. It stands under the platform and an id the chat had before, and is there for as long as somebody may still use
-// that one.
+// Move says that a chat's id changed from From to To for good: who uses the old id means the chat with the new one. Its key is
+// the platform and the old id. It is kept for as long as somebody may still use the old id.
 type Move struct {
 	Platform relay.PlatformID `json:"platform"`
 	From     relay.ChatID     `json:"from"`
@@ -25,11 +24,10 @@ type Move struct {
 
 func moveKey(p relay.PlatformID, c relay.ChatID) []byte { return table.Key(p, string(c)) }
 
-// MoveChat rewrites grants, routes, conversations, free-response scopes and the direct-message chats of
-// bindings from one chat id to another, in one transaction. Where the new id is granted already, that grant stays
-// and the old one is dropped; so is a route that another tenant's route or grant there forbids. Undecided events go
-// along; entries in the lanes are left as they are, so gateways go on using the old id: CurrentChat translates it. Its
-// time is now.
+// MoveChat rewrites grants, routes, conversations, undecided events, free-response scopes and the direct-message chats of
+// bindings from one chat id to another, in one transaction. If the new id is granted already, that grant stays and the old
+// one is dropped; and so is a route that another tenant's route or grant forbids there. Entries in the lanes keep the old
+// id, so gateways go on using it: CurrentChat translates it. m.At is set to now.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
 	m.At = db.now()
 	return db.change(ctx, nil, fmt.Sprintf("move chat on %s", m.Platform), func(t *tx) error { return moveChat(t.Writer, m) })
@@ -49,13 +47,13 @@ func moveChat(w *table.Writer, m Move) error {
 	if w.Changes == before { // nobody has anything to do with the old id
 		return nil
 	}
-	// What was called From before is called To, too. The newest word counts: To is an id in use from now on.
+	// To is in use from now on, so a move away from it is out of date. Moves that led to From now lead to To.
 	if err := w.Delete(BucketMoves, moveKey(m.Platform, m.To)); err != nil {
 		return err
 	}
 	for _, k := range table.KeysUnder(w.Tx, BucketMoves, table.Prefix(m.Platform)) {
 		old, _, err := table.Load[Move](w.Tx, BucketMoves, k)
-		if err != nil || old.To != m.From { // a damaged one is refused to whoever asks for it
+		if err != nil || old.To != m.From { // a damaged record is an error when it is looked up
 			continue
 		}
 		old.To = m.To

@@ -17,16 +17,16 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Replayed is how many dead letters went back.
+// Replayed counts the dead letters that went back, and those that could not.
 type Replayed struct {
 	Moved    int
 	Oversize int // too large for a frame: they stay
 }
 
-// Replay moves dead letters back to the end of the lane, under new ids and with no deaths on
-// them; none given: all. They go in the order they died, as many as fit the lane's limits,
-// for a letter must not push out what waits. One that no frame can hold would only come back, and stays. ErrNotFound: one
-// of the ids is no dead letter of i, or i was revoked; then nothing is moved.
+// Replay moves the dead letters with these ids, or all if none is given, back to the end of the lane, under new ids and with
+// no deaths counted. They go in the order they died, and only as many as fit the lane's limits: a letter must not push out
+// what waits. A letter that is too large for a frame stays, since it would only die again. ErrNotFound: one of the ids is
+// no dead letter of i, or i was revoked; then nothing is moved.
 func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n Replayed, err error) {
 	now := ls.db.now()
 	err = ls.db.change(ctx, row, fmt.Sprintf("replay for %s", i), func(t *tx) error {
@@ -55,8 +55,7 @@ func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceI
 	return n, err
 }
 
-// deadKeys are the keys of the letters with these ids, of all when there are none: in the order they
-// died, whatever the order of ids.
+// deadKeys are the keys of the letters with these ids, or of all letters if there are no ids, in the order in which they died.
 func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
 	all := table.KeysUnder(l.t.Tx, bucketDead, table.Prefix(l.i))
 	if len(ids) == 0 {
@@ -74,7 +73,7 @@ func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
 		}
-		delete(byID, id) // named twice: the second finds nothing
+		delete(byID, id) // so an id that is given twice is not found
 		keys = append(keys, k)
 	}
 	sort.Slice(keys, func(i, j int) bool { return bytes.Compare(keys[i], keys[j]) < 0 })
@@ -84,7 +83,7 @@ func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
 // errOversize is what replay returns for a letter that no frame can hold.
 var errOversize = errors.New("too large for a frame")
 
-// replay moves the letter under k back; ok is false when it does not fit.
+// replay moves the letter under k back; ok is false if the lane has no room for it.
 func (l *lane) replay(k []byte, m Limits, now time.Time) (ok bool, err error) {
 	d, e, frame, err := decodeDead(k, l.t.Bucket([]byte(bucketDead)).Get(k))
 	switch {
@@ -93,7 +92,7 @@ func (l *lane) replay(k []byte, m Limits, now time.Time) (ok bool, err error) {
 	case d.Reason == DeadOversize:
 		return false, errOversize
 	}
-	e.At, e.Deaths = now, 0 // as if accepted now, or its age would bring it straight back
+	e.At, e.Deaths = now, 0 // as if accepted now: otherwise it would die of its age again
 	payload, err := encodeEntry(e, frame)
 	if err != nil {
 		return false, err
@@ -126,8 +125,7 @@ func (ls *Lanes) Reasons(ctx context.Context, i relay.InstanceID) (map[DeadReaso
 	})
 }
 
-// bury moves the entry under k, which is in the lane, to the dead letters; one that does not
-// decode, to the quarantine.
+// bury moves the entry under k, which is in the lane, to the dead letters, or to the quarantine if it does not decode.
 func (l *lane) bury(k, value []byte, why DeadReason, now time.Time) error {
 	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
 	payload, err := boltfile.Unseal(k, value)
@@ -144,8 +142,7 @@ func (l *lane) bury(k, value []byte, why DeadReason, now time.Time) error {
 	return l.addDead(id, d, payload)
 }
 
-// buryWhere moves the entries that which picks to the dead letters. A damaged one is Next's to handle,
-// unless all are picked: which is nil.
+// buryWhere buries the entries that which picks; a nil which picks all. With a which, damaged entries stay: Next handles them.
 func (l *lane) buryWhere(why DeadReason, now time.Time, which func(About) bool) error {
 	for _, k := range l.keys() {
 		value := l.t.Bucket([]byte(bucketEntries)).Get(k)
@@ -161,7 +158,7 @@ func (l *lane) buryWhere(why DeadReason, now time.Time, which func(About) bool) 
 	return nil
 }
 
-// setAside moves a damaged entry to the quarantine, where it is named and kept as it is.
+// setAside moves a damaged entry to the quarantine, which keeps its bytes.
 func (l *lane) setAside(k, value []byte, why error, now time.Time) error {
 	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
 	q := Quarantined{

@@ -104,7 +104,7 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	if ok && !old.Revoked {
 		return fmt.Errorf("gateway %s: %w", g.ID, ErrExists)
 	}
-	if err := t.unnamed(string(g.ID), i.ID); err != nil {
+	if err := t.checkUnnamed(string(g.ID), i.ID); err != nil {
 		return err
 	}
 	if g.Provisioned && t.crowded(i) {
@@ -172,7 +172,7 @@ func (t *tx) enrollInstance(i Instance) error {
 	if ok && !l.Closed {
 		return nil
 	}
-	if err := t.unnamed(string(i.ID), i.ID); err != nil {
+	if err := t.checkUnnamed(string(i.ID), i.ID); err != nil {
 		return err
 	}
 	if l.Closed {

@@ -14,10 +14,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// maxName is how many characters of a name are kept that a stranger chose.
+// maxName is how many characters are kept of a name that a stranger chose.
 const maxName = 64
 
-// Names are what a person is called. Strangers chose the first two; TrimName was applied to both.
+// Names are what a person is called. Strangers chose the first two, so both have been through TrimName.
 type Names struct {
 	// Told is the name that the network told last; empty: it has told none.
 	Told string `json:"name,omitempty"`
@@ -36,7 +36,7 @@ func (n Names) Shown() string {
 	return cmp.Or(n.Given, n.Told, handle)
 }
 
-// NamesIn are the names of whoever did something, as their network told them.
+// NamesIn are the names of the person in src, as the network told them.
 func NamesIn(src relay.Source) Names {
 	return Names{
 		Told:   TrimName(cmp.Or(src.UserDisplayName, src.UserName)),
@@ -56,7 +56,7 @@ func TrimName(s string) string {
 	return s
 }
 
-// told is n with what the network told anew. An event without a name changes nothing.
+// told is n with the names that the network told last. An event without a name changes nothing.
 func (n Names) told(by Names) Names {
 	if by.Told == "" {
 		return n
@@ -64,21 +64,21 @@ func (n Names) told(by Names) Names {
 	return Names{Told: by.Told, Handle: by.Handle, Given: n.Given}
 }
 
-// People are the names of those who are linked; each link has them. All methods: any goroutine.
+// People are the names of the people who are linked; each of their links has them. All methods: any goroutine.
 type People struct {
 	db    *DB
 	notes table.Notes[Names] // by the prefix of the person's bindings
 }
 
-// Heard notes what the network calls a person whose links have the names had. It does not block, writes nothing when they
-// have not changed, and else writes with the next commit. What a crash loses, the person's next message brings again.
+// Heard notes what the network calls a person whose links have the names had. If the names have changed, they are stored with
+// the next commit; Heard does not wait for it. If a crash loses them, the person's next message brings them again.
 func (p *People) Heard(by Person, had, told Names) {
 	if had.told(told) != had {
 		p.notes.Set(table.Prefix(by.Platform, string(by.User)), told)
 	}
 }
 
-// ride stores what was heard in a transaction that is about to be committed.
+// ride stores the names that were heard, in a transaction that is about to be committed.
 func (p *People) ride(w *table.Writer) (stored func(), err error) {
 	return p.notes.Ride(func(notes map[string]Names) error {
 		for k, told := range notes {
@@ -90,7 +90,7 @@ func (p *People) ride(w *table.Writer) (stored func(), err error) {
 	})
 }
 
-// rename changes the names in all links of a person, which begin with pre.
+// rename changes the names in all links of a person. pre is the prefix of their keys.
 func rename(w *table.Writer, pre []byte, to func(Names) Names) error {
 	all, err := table.List[Binding](w.Tx, BucketBindings, pre)
 	for _, b := range all {
@@ -116,7 +116,7 @@ func (p *People) Name(ctx context.Context, row *audit.Entry, who Person, given s
 	})
 }
 
-// namesOf are the names of a person who has links; those of the first one.
+// namesOf are a person's names as their first link has them; none if they are not linked.
 func namesOf(t *bolt.Tx, who Person) (Names, error) {
 	all, err := table.List[Binding](t, BucketBindings, table.Prefix(who.Platform, string(who.User)))
 	if len(all) == 0 {
@@ -131,9 +131,9 @@ func (i Instance) Shown() string { return cmp.Or(i.Label, string(i.ID)) }
 // Labels are the names that instances were given. All methods: any goroutine.
 type Labels struct{ db *DB }
 
-// Give gives an instance the name that people know it by, besides its id, which stays: credentials, links, grants and
-// buffers hang on that. Its id, or nothing, takes the name back. ErrExists: the name is another instance's or gateway's,
-// in whatever tenant: whoever types a name names no tenant. ErrNotFound: no such instance, or it was revoked.
+// Give gives an instance the name that people know it by. Its id stays, since credentials, links, grants and buffers refer to it.
+// An empty name, or its id, takes the name back. ErrExists: another instance or gateway has the name, in any tenant, since
+// people type a name without a tenant. ErrNotFound: no such instance, or it was revoked.
 func (l *Labels) Give(ctx context.Context, row *audit.Entry, id relay.InstanceID, label string) error {
 	if label == string(id) {
 		label = ""
@@ -144,7 +144,7 @@ func (l *Labels) Give(ctx context.Context, row *audit.Entry, id relay.InstanceID
 			return err
 		}
 		if label != "" {
-			err = t.unnamed(label, id)
+			err = t.checkUnnamed(label, id)
 			if g, ok, damaged := table.Load[Gateway](t.Tx, BucketGateways, table.Key(label)); damaged != nil || ok && g.Instance != id {
 				err = errors.Join(damaged, fmt.Errorf("%s: %w", label, ErrExists))
 			}
@@ -160,15 +160,15 @@ func (l *Labels) Give(ctx context.Context, row *audit.Entry, id relay.InstanceID
 	})
 }
 
-// unnamed is ErrExists if an instance besides id was given that name.
-func (t *tx) unnamed(name string, id relay.InstanceID) error {
+// checkUnnamed returns ErrExists if an instance other than id has that name.
+func (t *tx) checkUnnamed(name string, id relay.InstanceID) error {
 	if slices.ContainsFunc(table.Readable[Instance](t.Tx, BucketInstances), func(i Instance) bool { return i.Label == name && i.ID != id }) {
 		return fmt.Errorf("%s: %w", name, ErrExists)
 	}
 	return nil
 }
 
-// Find is the instance that was given that name. ErrNotFound: none was.
+// Find returns the instance that has that name. ErrNotFound: none has.
 func (l *Labels) Find(ctx context.Context, name string) (Instance, error) {
 	return table.Get(ctx, l.db.records, "instance", func(t *bolt.Tx) (Instance, error) {
 		for _, i := range table.Readable[Instance](t, BucketInstances) {

@@ -16,29 +16,29 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// stopped looks into the database of a server that does not run, and has the networks asked. Without records they are
-// asked all the same, unless who has them may be talking to the networks.
+// stopped looks for what is wrong if no server runs: in a copy of the database, and at the networks. If the database cannot be
+// read it asks the networks all the same, unless another program has it open: that one may be talking to them.
 func (o *Options) stopped(ctx context.Context) finding.List {
-	out, read := o.read(ctx)
+	out, read := o.findInCopy(ctx)
 	if read || o.Offline || len(o.Config.Bots) == 0 || len(out) > 0 && out[0].Code == finding.DatabaseHeld.Code {
 		return out
 	}
-	return append(out, o.asked(ctx, nil)...)
+	return append(out, o.diagnose(ctx, nil)...)
 }
 
-// read is what a copy of the database holds, and what the networks say; ok: there are records, and they could be read.
-func (o *Options) read(ctx context.Context) (out finding.List, ok bool) {
-	db, out := o.copied()
+// findInCopy opens a copy of the database and diagnoses it. ok says that there is a database and that it could be read.
+func (o *Options) findInCopy(ctx context.Context) (out finding.List, ok bool) {
+	db, out := o.openCopy()
 	if db == nil {
 		return out, false
 	}
 	defer func() { _ = db.Close() }()
-	return append(out, o.asked(ctx, db)...), true
+	return append(out, o.diagnose(ctx, db)...), true
 }
 
-// copied opens a copy of the database, which goes when it is closed, or with this process. It is nil when there is none, or
-// when it cannot be read: then out says why.
-func (o *Options) copied() (db *store.DB, out finding.List) {
+// openCopy opens a copy of the database, whose file is gone as soon as it is closed. db is nil if there is no database, or if
+// it cannot be read: then out says why.
+func (o *Options) openCopy() (db *store.DB, out finding.List) {
 	path := o.Config.Database()
 	st, err := os.Stat(path)
 	switch {
@@ -49,11 +49,11 @@ func (o *Options) copied() (db *store.DB, out finding.List) {
 	case st.Size() > readable:
 		return nil, finding.NotLookedAt.Alone(path, "the database is too large to be read in a few seconds", "start the server, which reads all of it, and run this command again")
 	}
-	dir, err := o.machine.place()
+	dir, err := o.machine.makeCopyDir()
 	if err != nil {
 		return nil, finding.NotLookedAt.Alone(path, "there is no room for a copy of the database: "+reason(err), "make room in "+os.TempDir()+", or set TMPDIR to a folder with room")
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what is open stays until it is closed: nothing is left behind, whatever hangs
+	defer func() { _ = os.RemoveAll(dir) }() // the open file stays readable, and nothing is left behind if this process dies
 	copied := filepath.Join(dir, filepath.Base(path))
 	switch err := copyTo(copied, path); {
 	case errors.Is(err, store.ErrLocked):
@@ -78,8 +78,8 @@ func (o *Options) copied() (db *store.DB, out finding.List) {
 	return db, out
 }
 
-// place makes a folder for a copy.
-func (m machine) place() (dir string, err error) {
+// makeCopyDir makes a folder for the copy.
+func (m machine) makeCopyDir() (dir string, err error) {
 	for _, folder := range m.copies {
 		if dir, err = os.MkdirTemp(folder, "hermes-connector-doctor-"); err == nil {
 			break
@@ -99,8 +99,8 @@ func ofDatabase(path string, err error) finding.List {
 	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` tells why")
 }
 
-// asked is what a Service over db sees, and what the networks say. Nil: there are no records.
-func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
+// diagnose finds what is wrong in the records of db and at the networks. Without a db it only asks the networks.
+func (o *Options) diagnose(ctx context.Context, db *store.DB) (out finding.List) {
 	if db == nil {
 		bots, err := o.Bots()
 		if err != nil {
@@ -113,7 +113,7 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 		out = ofVault(o.Config.Vault, o.machine, err)
 	}
 	if v == nil {
-		v = vault.New() // nothing of what was sealed is needed
+		v = vault.New() // no sealed value is needed
 	}
 	svc, err := o.Service(db, v)
 	if err == nil {
@@ -127,7 +127,7 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 	return out
 }
 
-// copyTo copies the database at from, which nobody writes meanwhile. store.ErrLocked: somebody has it open.
+// copyTo copies the database at from. It returns store.ErrLocked if a program has it open, and may be writing to it.
 func copyTo(to, from string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {

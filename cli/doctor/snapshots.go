@@ -15,12 +15,12 @@ import (
 
 const (
 	snapshotsOld = 48 * time.Hour
-	// readable is how large a file is read as a whole within the time that there is.
+	// readable is the largest file that can be read as a whole in the time that doctor has.
 	readable = 256 << 20
 )
 
-// Overdue is what is wrong when there is no new snapshot: covered is when the newest one was last known to hold all
-// there is, and born when the database began, as far as it is known.
+// Overdue is the finding that there is no recent snapshot. covered is the last time at which the newest snapshot held all of
+// the database; zero: there is no snapshot. born is when the database was made, if known.
 func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
 	const fix = "leave the server running overnight, or run `hermes-connector backup FILE`"
 	switch {
@@ -32,7 +32,7 @@ func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
 	return finding.NoSnapshot.Alone(cfg.Backup.Dir, "the newest snapshot is of "+finding.Stamp(covered), fix)
 }
 
-// snapshots looks at the newest snapshot. How old it may be a running server knows better.
+// snapshots checks the newest snapshot. Only if no server is running does it check the age: a running one knows better.
 func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 	return func(context.Context) finding.List {
 		db, err := os.Stat(o.Config.Database())
@@ -41,7 +41,7 @@ func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 		}
 		newest, at, err := backup.Newest(o.Config.Backup.Dir, o.Now())
 		switch {
-		case errors.Is(err, syscall.ENOTDIR): // which is a fault of the configuration, and said as such
+		case errors.Is(err, syscall.ENOTDIR): // a fault of the configuration, which another check reports
 			return nil
 		case err != nil:
 			return finding.NotLookedAt.Alone(o.Config.Backup.Dir, "the snapshots cannot be read: "+reason(err), o.machine.instead())
@@ -50,7 +50,7 @@ func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 		if !running && db.ModTime().After(at) {
 			born := o.Now() // not known
 			if key, err := os.Stat(o.Config.Vault.KeyFile); err == nil {
-				born = key.ModTime() // made with the database, and not changed after that
+				born = key.ModTime() // the key is made with the database, and never changed
 			}
 			if !at.IsZero() {
 				born = at
@@ -64,14 +64,14 @@ func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 	}
 }
 
-// usable looks whether a snapshot can be read.
+// usable checks that a snapshot can be read.
 func usable(path string) finding.List {
 	r, err := backup.Open(path, "")
 	if err == nil {
 		err = r.Close()
 	}
 	if errors.Is(err, backup.ErrEncrypted) {
-		return nil // it was compared when it was written; more takes the key
+		return nil // without its key it cannot be read; it was checked when it was written
 	}
 	st, e := os.Stat(path)
 	switch {

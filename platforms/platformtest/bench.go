@@ -24,24 +24,24 @@ type bench struct {
 	over bool       // Run has returned
 }
 
-// finding is the fault that a check found: fail ends the check by a panic with it, and run returns it as an error.
+// finding is a fault that a check found. fail ends the check by a panic with it; run recovers and returns it.
 type finding struct{ error }
 
 func fail(format string, args ...any) { panic(finding{fmt.Errorf(format, args...)}) }
 
-// must ends the check if what failed with err.
+// must ends the check if err is not nil. what names the step.
 func must(what string, err error) {
 	if err != nil {
 		fail("%s: %w", what, err)
 	}
 }
 
-// working makes a check of body, which looks at a bot at work.
+// working makes a check that runs body beside a running bot.
 func working(body func(b *bench)) func(context.Context, Harness) error {
 	return func(ctx context.Context, h Harness) error { return with(ctx, h, &inbox{}, body) }
 }
 
-// with opens a bot, runs it against in, has body look at it, ends it, and returns what is wrong.
+// with opens a bot, runs it against in, calls body, stops the bot, and returns what is wrong.
 func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error {
 	p, err := h.Open()
 	if err != nil {
@@ -50,8 +50,8 @@ func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error 
 	return run(ctx, h, p, in, body)
 }
 
-// run is with for a bot that is open. Run gets a context of its own, which has ended already if ctx has, and otherwise
-// ends after body: with the check's context, a Run that hangs until then would return just when the check looks.
+// run does the same with a bot that is open. The bot's Run gets a context of its own, which ends after body (or before it, if
+// ctx has ended already). With the check's context, a Run that hangs would return just when the check's time is over.
 func run(ctx context.Context, h Harness, p platforms.Bot, in *inbox, body func(b *bench)) (err error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	in.bot, in.life = p.ID(), life
@@ -72,7 +72,7 @@ func run(ctx context.Context, h Harness, p platforms.Bot, in *inbox, body func(b
 	return nil
 }
 
-// end stops the bot and waits for Run, which must return nil. Run has a moment even when the check's time is over.
+// end stops the bot and waits for Run, which must return nil. Run gets a second even if the check's time is over.
 func (b *bench) end() error {
 	b.stop()
 	if b.over {
@@ -88,10 +88,10 @@ func (b *bench) end() error {
 	return nil
 }
 
-// errStillRunning is a Run that outlives its time.
+// errStillRunning says that Run has not returned in time.
 var errStillRunning = errors.New("it has not returned")
 
-// ended waits for Run, until ctx ends or the time is over, and returns what it returned.
+// ended waits for Run, at most until ctx ends or within is over, and returns Run's error.
 func (b *bench) ended(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -128,7 +128,7 @@ func (b *bench) hear(who Person, where Place, text string) relay.Event {
 	b.say(who, where, text)
 	ev := b.event(text)
 	if of := platforms.MessageEvent(b.p, ev.Source.ChatID, ev.MessageID); of != ev.ID {
-		fail("the message %q was the event %q, and is said to have been %q", ev.MessageID, ev.ID, of)
+		fail("the message %q was the event %q, and MessageEvent says %q", ev.MessageID, ev.ID, of)
 	}
 	return ev
 }
@@ -140,7 +140,7 @@ func (b *bench) send(a relay.Send) relay.Result {
 	return res
 }
 
-// until waits for holds. It looks again and again, for nobody tells when a status changes.
+// until waits until holds is true. It polls, since a status does not tell when it changes.
 func (b *bench) until(holds func() bool, otherwise func() error) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

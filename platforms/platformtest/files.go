@@ -20,7 +20,7 @@ type FileTaker interface {
 	BreakNextFile(ctx context.Context) error
 }
 
-// Taken is a file of the bot's.
+// Taken is a file that the bot sent.
 type Taken struct {
 	Chat    relay.ChatID
 	Caption string // as a person would read it
@@ -35,7 +35,7 @@ type FileShower interface {
 	Lose(ctx context.Context) error
 }
 
-// Shown is a file of a person's.
+// Shown is a file that a person sends.
 type Shown struct {
 	Kind    relay.MessageType // what the network is to call it
 	Name    string
@@ -50,7 +50,7 @@ type sample struct {
 	content string
 }
 
-// file is s at hand.
+// file is s as a bot is given it.
 func (s sample) file() relay.File {
 	s.facts.Size = int64(len(s.content))
 	return relay.File{FileFacts: s.facts, Content: strings.NewReader(s.content), Name: s.name}
@@ -99,7 +99,7 @@ func checkFilesOut(b *bench) {
 	}
 }
 
-// posting is a file, to where ev came from.
+// posting is the action that sends a file to the chat of ev.
 func posting(ev relay.Event, s sample, caption string) relay.SendMedia {
 	return relay.SendMedia{
 		Chat: ev.Source.ChatID, Kind: s.kind, SourceURL: "https://example.org/" + s.name, Filename: s.name, Caption: caption,
@@ -131,7 +131,7 @@ func (b *bench) posts(p platforms.MediaSender, h FileTaker, a relay.SendMedia) {
 	}
 }
 
-// longCaption looks whether all of a caption arrives that no network takes whole.
+// longCaption checks that a caption arrives completely although it is longer than one message.
 func (b *bench) longCaption(p platforms.MediaSender, h FileTaker, ev relay.Event) {
 	caption := strings.Repeat("x", platforms.Describe(b.p).MaxMessageLength+1)
 	before, said := len(h.Taken()), len(sent(b.h))
@@ -202,7 +202,7 @@ func checkFilesIn(b *bench) {
 	said.check(b.h)
 }
 
-// opens looks whether an attachment's file is content.
+// opens checks that the file of an attachment has this content.
 func (b *bench) opens(p platforms.MediaFetcher, a relay.Attachment, content string) {
 	r, err := p.FetchMedia(b.ctx, a)
 	must("fetch", err)

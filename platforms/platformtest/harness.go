@@ -71,33 +71,32 @@ type Harness interface {
 	// connecting.
 	Received() []Received
 
-	// Credential is the bot's credential in the clear, for the suite to search for. Of a bot that has more, the Harness
-	// has a method Further() []string, too.
+	// Credential is the bot's credential in the clear, which the suite searches for. If a bot has more than one, its Harness
+	// returns the others from a method Further() []string.
 	Credential() string
 
 	// Logged is everything the bots logged so far, at every level.
 	Logged() string
 }
 
-// Lacks is what a network is without, and most have. A Harness may have a method Lacks() Lacks; one that has not
-// lacks nothing.
+// Lacks says what a network cannot do that most can. A Harness without a method Lacks() Lacks lacks nothing.
 type Lacks struct {
-	Groups     bool // nobody writes in a shared chat: the suite says in Direct what it would say there
-	Revocation bool // nobody can reject the credential
-	Lookup     bool // who a chat is needs no request
-	// Doubt: a message that is repeated arrives once, so a broken send is repeated until it is answered.
+	Groups     bool // it has no shared chats: the suite writes in Direct instead
+	Revocation bool // it cannot reject the credential
+	Lookup     bool // the bot knows what a chat is without a request
+	// Doubt: the network drops a repeated message, so the bot repeats a broken send until it is answered.
 	Doubt bool
-	// Hush: typing is shown in threads alone.
+	// Hush: typing is shown in threads only.
 	Hush bool
-	// Wide: a message has the advertised length only of characters that take one byte; others count for more.
+	// Wide: the advertised length counts bytes, so characters of several bytes count for more than one.
 	Wide bool
-	// Handed: what the network has handed over it never brings again, so that a bot that dies loses what it has not stored.
+	// Handed: the network never repeats what it has handed over. A bot that dies loses what it has not stored.
 	Handed bool
-	// Standing: nobody can take buttons off a message.
+	// Standing: buttons cannot be taken off a message.
 	Standing bool
 }
 
-// lacks is what h's network is without.
+// lacks is what h's network lacks.
 func lacks(h Harness) (l Lacks) {
 	if h, ok := h.(interface{ Lacks() Lacks }); ok {
 		l = h.Lacks()

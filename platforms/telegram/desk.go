@@ -12,44 +12,44 @@ import (
 )
 
 const (
-	// pressWait is how long the answer to a press waits for words and for the disk, so that the person waits for three
-	// seconds at most.
+	// pressWait is how long an answer waits for words and for the disk. Then the person waits for three seconds at most.
 	pressWait = 2 * time.Second
 	// pressTimeout bounds one answer; two are tried.
 	pressTimeout = 5 * time.Second
-	// maxPresses is how many presses wait for an answer; whoever presses then sees their client give up by itself. More are
-	// in no answer of getUpdates.
+	// maxPresses is how many presses may wait for an answer. Further ones get none: the person's client gives up by itself. One
+	// answer of getUpdates has no more than half of them.
 	maxPresses = 2 * batchSize
-	// maxWords is how many characters an answer takes.
+	// maxWords is how many characters an answer may have.
 	maxWords = 200
 )
 
-// desk answers presses, lest clients go on showing that they wait: with the words of a refusal, or with nothing once
-// the press is stored or pressWait is over. Its methods may be called from any goroutine, run once.
+// desk answers presses of buttons, so that the person's client stops showing that it waits. The answer has the words of a
+// refusal, or none as soon as the press is stored or pressWait is over. Its methods may be called from any goroutine; run
+// is called once.
 type desk struct {
 	// Set once, by newDesk.
 	client *client
 	log    *slog.Logger
-	came   chan *query // when it is full, the press is not answered
+	came   chan *query // presses to answer; when it is full, a press gets no answer
 
 	mu    sync.Mutex // guards the fields below
 	open  map[relay.EventID]*query
-	early map[relay.EventID]bool // came before their updates are handed in, and were noted then
+	ahead map[relay.EventID]bool // noted by arrivedAhead, and not yet by arrived
 }
 
-// query is a press that is not answered.
+// query is a press that is not answered yet.
 type query struct {
 	id    string
 	at    time.Time
-	words chan string // capacity 1: what the answer says; whatever comes later counts for nothing
-	waits bool        // for a verdict that comes after its update was taken; desk.mu guards it
+	words chan string // capacity 1: what the answer says; later words are dropped
+	waits bool        // its verdict comes after its update was taken; desk.mu guards it
 }
 
 func newDesk(c *client, log *slog.Logger) *desk {
-	return &desk{client: c, log: log, came: make(chan *query, maxPresses), open: make(map[relay.EventID]*query), early: make(map[relay.EventID]bool)}
+	return &desk{client: c, log: log, came: make(chan *query, maxPresses), open: make(map[relay.EventID]*query), ahead: make(map[relay.EventID]bool)}
 }
 
-// press is the id of the press that an update is; empty: it is none.
+// press is the press's id, if the update is one; else it is empty.
 func (u *update) press() string {
 	if u.CallbackQuery == nil {
 		return ""
@@ -66,8 +66,8 @@ func (d *desk) arrived(us ...*received) {
 	}
 }
 
-// arrivedEarly is arrived, of updates that arrived will see again.
-func (d *desk) arrivedEarly(us ...*received) {
+// arrivedAhead does the same for updates that will come to arrived again.
+func (d *desk) arrivedAhead(us ...*received) {
 	for _, u := range us {
 		if id := u.press(); id != "" {
 			d.note(id, true)
@@ -75,17 +75,18 @@ func (d *desk) arrivedEarly(us ...*received) {
 	}
 }
 
-func (d *desk) note(id string, early bool) {
+// note puts a press into the queue, if it is new. ahead says that it will be noted once more.
+func (d *desk) note(id string, ahead bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.early[pressID(id)]
-	if early {
-		if len(d.early) >= maxPresses { // of updates that never came again
-			clear(d.early)
+	known := d.ahead[pressID(id)]
+	if ahead {
+		if len(d.ahead) >= maxPresses { // their updates never came again
+			clear(d.ahead)
 		}
-		d.early[pressID(id)] = true
+		d.ahead[pressID(id)] = true
 	} else {
-		delete(d.early, pressID(id))
+		delete(d.ahead, pressID(id))
 	}
 	if known || d.open[pressID(id)] != nil {
 		return
@@ -98,7 +99,7 @@ func (d *desk) note(id string, early bool) {
 	}
 }
 
-// say has a press answered with words. It never blocks; platforms.Batch.Refused is this.
+// say sets the words of a press's answer. It never blocks. It is platforms.Batch.Refused.
 func (d *desk) say(press relay.EventID, words string) {
 	d.mu.Lock()
 	q := d.open[press]
@@ -112,7 +113,7 @@ func (d *desk) say(press relay.EventID, words string) {
 	}
 }
 
-// wait has a press wait for its words although its update is taken; platforms.Batch.Undecided is this.
+// wait makes a press wait for its words even after its update was taken. It is platforms.Batch.Undecided.
 func (d *desk) wait(press relay.EventID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +122,7 @@ func (d *desk) wait(press relay.EventID) {
 	}
 }
 
-// settled answers, with nothing, the presses among updates that have no answer: they are on disk, or dropped.
+// settled answers, without words, the presses among updates that have no answer yet: they are on disk, or dropped.
 func (d *desk) settled(us ...*received) {
 	for _, u := range us {
 		if id := u.press(); id != "" && !d.waits(pressID(id)) {
@@ -137,7 +138,7 @@ func (d *desk) waits(press relay.EventID) bool {
 	return q != nil && q.waits
 }
 
-// run answers until ctx ends, and returns when all its calls have.
+// run answers presses until ctx ends, and returns when all its calls have returned.
 func (d *desk) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -160,7 +161,7 @@ func (d *desk) run(ctx context.Context) {
 	}
 }
 
-// attend waits for what is to be said to one press, and says it.
+// attend waits for the words for one press, and answers it.
 func (d *desk) attend(ctx context.Context, q *query) {
 	defer func() {
 		d.mu.Lock()
@@ -179,7 +180,7 @@ func (d *desk) attend(ctx context.Context, q *query) {
 	params := tgbotapi.Params{"callback_query_id": q.id}
 	params.AddNonEmpty("text", string([]rune(words)[:min(len([]rune(words)), maxWords)]))
 	var err error
-	for range 2 { // answered twice, a press is answered
+	for range 2 { // a second answer to a press does no harm
 		if err = d.answer(ctx, params); err == nil || refusedForGood(err) || ctx.Err() != nil {
 			break
 		}

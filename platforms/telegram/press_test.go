@@ -238,8 +238,8 @@ func TestPressesDuringAStall(t *testing.T) {
 				t.Errorf("%s was answered after %v, %v", q, d, answered)
 			}
 		}
-		if got := len(f.callsTo("answerCallbackQuery")); got != 9 || len(in.events()) != 9 || len(p.desk.early) > 0 {
-			t.Errorf("%d answers, %d events; %v", got, len(in.events()), p.desk.early)
+		if got := len(f.callsTo("answerCallbackQuery")); got != 9 || len(in.events()) != 9 || len(p.desk.ahead) > 0 {
+			t.Errorf("%d answers, %d events; %v", got, len(in.events()), p.desk.ahead)
 		}
 	})
 }

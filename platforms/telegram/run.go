@@ -247,7 +247,7 @@ func (l *runner) lookOut(ctx context.Context, of []*received) {
 			continue
 		}
 		fresh, _ := known.add(us)
-		l.desk.arrivedEarly(fresh...)
+		l.desk.arrivedAhead(fresh...)
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	choose = "Choose"
 )
 
-// Prompt implements platforms.Prompter: with buttons if there are few, with short and different labels, else with a list.
+// Prompt implements platforms.Prompter. A few options with short and different labels become buttons; others become a list.
 func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
 	if err := a.Misfit(maxRows); err != nil {
 		return relay.Result{}, err
@@ -50,12 +50,12 @@ func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) 
 	return p.turns.Post(ctx, a.Chat, l)
 }
 
-// label is what stands on an option.
+// label is what a person reads on an option.
 func label(o relay.PromptOption) string {
 	return cmp.Or(strings.Join(strings.Fields(markdown.Clean(o.Label)), " "), o.ID)
 }
 
-// buttons are those of a question; nil: they do not fit.
+// buttons makes the buttons of a question; nil if its options do not fit on buttons.
 func buttons(a relay.Prompt) obj {
 	if len(a.Options) > maxButtons {
 		return nil
@@ -73,7 +73,7 @@ func buttons(a relay.Prompt) obj {
 	return obj{"type": "button", "action": obj{"buttons": all}}
 }
 
-// list is the list of a question. A label that is too long for a row stands below it as well.
+// list makes the list of a question. A label too long for its row stands below the row as well.
 func list(a relay.Prompt) obj {
 	var rows []obj
 	for _, o := range a.Options {
@@ -87,7 +87,7 @@ func list(a relay.Prompt) obj {
 	return obj{"type": "list", "action": obj{"button": choose, "sections": []obj{{"rows": rows}}}}
 }
 
-// short is s in at most so many units.
+// short is s, cut to at most that many units.
 func short(s string, most int) string {
 	if units(s) <= most {
 		return s
@@ -110,14 +110,14 @@ const (
 	refuseWithin = 20 * time.Second
 )
 
-// refusal is a press that does not count, and what its person is to read.
+// refusal is a press that does not count, and the words for the person who pressed.
 type refusal struct {
 	chat  relay.ChatID
 	press relay.MessageID
 	words string
 }
 
-// refuse is platforms.Batch.Refused of a batch with those events: it has a person told that their press does not count.
+// refuse is platforms.Batch.Refused for a batch with those events. It queues the words for the person who pressed.
 func (p *Bot) refuse(events []relay.Event) func(relay.EventID, string) {
 	return func(press relay.EventID, words string) {
 		at := slices.IndexFunc(events, func(ev relay.Event) bool { return ev.ID == press })
@@ -131,8 +131,8 @@ func (p *Bot) refuse(events []relay.Event) func(relay.EventID, string) {
 	}
 }
 
-// tell tells people so until ctx ends.
-func (p *Bot) tell(ctx context.Context) {
+// sendRefusals sends the queued refusals until ctx ends.
+func (p *Bot) sendRefusals(ctx context.Context) {
 	for {
 		select {
 		case r := <-p.refusals:

@@ -203,7 +203,7 @@ func (p *Bot) DeepLink(code string) (string, bool) {
 // Run implements platforms.Bot.
 func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.HTTP.CloseIdleConnections()
-	return p.watch.Run(ctx, p.tell, func(ctx context.Context) {
+	return p.watch.Run(ctx, p.sendRefusals, func(ctx context.Context) {
 		p.feed.Run(ctx, in, p.status.StuckAfter("what Meta posts cannot be stored"))
 	})
 }

@@ -20,7 +20,7 @@ const (
 	tellRate, tellBurst = 0.5, 30
 )
 
-// What becomes of what a person is to be told.
+// What became of a message to a person.
 const (
 	toldSent    = "sent"
 	toldWaits   = "waiting" // on disk, until the network takes it
@@ -68,7 +68,7 @@ func (d *Desk) push(ctx context.Context, r *request) (any, error) {
 	return d.tell(ctx, r.caller, r.caller.People[n], tell{Text: headed(r.Header, string(r.raw))})
 }
 
-// headed is a text below what the headers of ntfy say of it.
+// headed puts the title, priority and tags of ntfy's headers above a text.
 func headed(h http.Header, text string) string {
 	get := func(names ...string) string {
 		for _, name := range names {
@@ -123,7 +123,7 @@ func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (an
 		return nil, err
 	case !first && !bytes.Equal(rec.Sum, sum(t.Text)):
 		return nil, refuse(http.StatusBadRequest, "dispatch_id: it was used for another text")
-	case !first && rec.Told == "": // it is under way, or was when the connector was killed
+	case !first && rec.Told == "": // the first one is under way, or was when the connector was killed
 		return told{toldUnknown, milli(rec.At)}, nil
 	case !first:
 		return told{rec.Told, milli(rec.At)}, nil
@@ -148,8 +148,8 @@ func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (an
 	return told{state, milli(rec.At)}, d.db.Callers.End(context.WithoutCancel(ctx), rec, state)
 }
 
-// wayTo is how a person is reached: in the name of the agent that their direct messages go to, in the chat that they linked
-// in, through the bot that they last talked to there.
+// wayTo finds out how to reach a person: the link to the agent that gets their direct messages, the chat in which they
+// linked, and the bot to which they last talked there.
 func (d *Desk) wayTo(ctx context.Context, p callers.Person) (from store.Binding, chat relay.Chat, err error) {
 	all, err := d.db.Bindings(ctx, store.BindingFilter{Platform: p.Platform, User: p.User})
 	if err != nil {

@@ -25,8 +25,8 @@ type caller struct {
 // own is a route of an instance that names itself by its credential.
 type own func(*API, context.Context, caller, *request) (any, error)
 
-// byManager is a route for a gateway with its own bearer, or for whoever has a managed token. A
-// gateway's bearer has no dots in it, and such a token has two.
+// byManager makes a route for callers with a gateway's bearer or a managed token. They are told apart by their dots: a bearer
+// has none, a managed token two.
 func byManager(do own) handler {
 	return func(a *API, ctx context.Context, r *request) (any, error) {
 		prove := a.gateway
@@ -41,8 +41,8 @@ func byManager(do own) handler {
 	}
 }
 
-// gateway is the caller with a gateway's bearer (wire.md 2.2). One that has expired is refused
-// and counted like a wrong one: whoever got hold of it can send it for ever.
+// gateway verifies a gateway's bearer and returns its caller (wire.md 2.2). An expired bearer is refused and counted like a
+// wrong one, since a thief could send it for ever.
 func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 	peer, verdict, err := a.auth.Verify(ctx, routes.Bearer(r.Request))
 	switch {
@@ -58,8 +58,8 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 	return caller{peer.Instance, actor}, a.take(a.managing, "gateway "+string(peer.Gateway))
 }
 
-// managed is the caller with a managed token. What the token says must be true of the record. To
-// verify one asks nobody (relay/identity bounds how often it fetches keys), so it is always done.
+// managed verifies a managed token and returns its caller. The instance and tenant in the token must be those of a record.
+// Verifying asks no third party (relay/identity bounds how often it fetches keys), so it needs no limit.
 func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	m, err := a.id.Managed(ctx, routes.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
@@ -69,7 +69,7 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 		return caller{}, err
 	}
 	limits.Verified(ctx)
-	// By the tenant too: what another tenant's tokens say is not this instance's to pay for.
+	// Counted by the tenant too: another tenant's tokens that name this instance must not use up its requests.
 	if err := a.take(a.managing, "instance "+string(m.Tenant)+"/"+string(m.Instance)); err != nil {
 		return caller{}, err
 	}
@@ -79,8 +79,8 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	return caller{m.Instance, audit.Actor{Kind: audit.ActorJWT, Name: m.Subject}}, nil
 }
 
-// identified is who calls enroll or provision, and the actor of what they change. An address that
-// has used up its failures asks no third party, and none has more than maxStrangers questions open.
+// identified verifies the caller of enroll or provision, and returns the actor for the audit list as well. Where that asks a
+// third party, an address that has used up its failures is refused, and so is one with maxStrangers questions open.
 func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c identity.Caller, err error) {
 	if a.id.Asks(routes.Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {
@@ -99,7 +99,7 @@ func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c ide
 	if err != nil {
 		return by, c, err
 	}
-	name := "enrollment token" // what else there is to name
+	name := "enrollment token" // an anonymous caller has no other name
 	if c.Proof != identity.Anonymous {
 		limits.Verified(ctx)
 		name = strings.TrimSuffix(string(c.Tenant)+":"+c.Subject, ":")
@@ -110,11 +110,11 @@ func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c ide
 	return audit.Actor{Kind: audit.ActorIdentity, Name: name}, c, nil
 }
 
-// unknown is what the log says about a credential that proves nothing.
+// unknown is what the log says about a credential that is not known.
 const unknown = "unknown credential refused"
 
-// failed counts a credential that does not count, and logs it as said. It returns how that is
-// answered: with refused, or with 429 when the address has had its failures.
+// failed counts a refused credential against its address, and logs it with the message said. It returns the answer: refused,
+// or 429 if the address has used up its failures.
 func (a *API) failed(r *request, refused *refusal, said string, attrs ...any) error {
 	if wait := a.failures.Add(r.from, a.now()); wait > 0 {
 		return tooManyFailures(wait)
@@ -123,12 +123,13 @@ func (a *API) failed(r *request, refused *refusal, said string, attrs ...any) er
 	return refused
 }
 
-// digest stands for a credential where its requests are counted: credentials are not kept.
+// digest is the key under which a credential's requests are counted, so that the credential itself is not kept.
 func digest(credential string) string {
 	sum := sha256.Sum256([]byte(credential))
 	return string(sum[:])
 }
 
+// take counts a request of key's, or refuses it.
 func (a *API) take(of *limits.Rates, key string) error {
 	if wait := of.Take(key, a.now()); wait > 0 {
 		return tooMany(wait, "too many requests")

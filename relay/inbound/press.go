@@ -11,14 +11,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
-// What a person reads whose press reached nobody.
+// What a person reads if their press reached nobody.
 const (
 	wordsForeign = "This question is not for you"
 	wordsClosed  = "This question is closed"
 )
 
-// asker is who could receive a press that answers a prompt: the instance that asked, whoever else's the person is. It
-// is nobody if nobody asked.
+// asker is the only candidate for a press that answers a prompt: the instance that asked, even if the person is linked to others
+// too. There is none if no instance asked.
 func (in *Inbound) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
 	src := ev.Source
 	r, ok, err := in.db.Prompts.At(ctx, ev.Chat(), ev.Prompt.PromptID)
@@ -36,7 +36,7 @@ func (in *Inbound) asker(ctx context.Context, ev relay.Event) ([]candidate, erro
 	if c.bound, err = in.facts.Bound(ctx, r.Instance, src.Platform, src.UserID); err != nil {
 		return nil, err
 	}
-	place := src.Place() // the chat may have moved since it was asked
+	place := src.Place() // the chat may have moved since the prompt
 	if place.Chat, err = in.facts.CurrentChat(ctx, src.Platform, src.ChatID); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (in *Inbound) asker(ctx context.Context, ev relay.Event) ([]candidate, erro
 	return []candidate{c}, err
 }
 
-// nobody is why an event reaches nobody for which there is no candidate.
+// nobody is the reason for an event without a candidate.
 func nobody(ev relay.Event) gate.Reason {
 	if ev.Prompt != nil {
 		return gate.PromptClosed
@@ -53,7 +53,7 @@ func nobody(ev relay.Event) gate.Reason {
 	return gate.NoBinding
 }
 
-// decide puts the gate's question about the candidate.
+// decide asks the gate about the candidate: as a press if it answers the candidate's prompt, otherwise as any event.
 func (c candidate) decide(ev relay.Event, f gate.Facts) gate.Reason {
 	if c.asked == nil {
 		return gate.Decide(f)
@@ -65,8 +65,8 @@ func (c candidate) decide(ev relay.Event, f gate.Facts) gate.Reason {
 	})
 }
 
-// completed is ev as the candidate is to get it: with what is remembered of the prompt that it answers, and without the name
-// by which the author spoke to it. The gate judges it in this form.
+// completed is ev as the candidate will get it, and as the gate judges it: a press with what is remembered of its prompt, a
+// message without the candidate's name if it began with that.
 func (c candidate) completed(ev relay.Event) relay.Event {
 	switch {
 	case c.named:
@@ -82,13 +82,13 @@ func (c candidate) completed(ev relay.Event) relay.Event {
 	if answer.PromptMessageID == "" {
 		answer.PromptMessageID = c.asked.Message
 	}
-	if ev.Source.ThreadID == "" { // of a message too old for its network to describe
+	if ev.Source.ThreadID == "" { // the message is too old for the network to describe it
 		ev.Source.ThreadID = c.asked.Thread
 	}
 	return ev
 }
 
-// press is what the event stores, if the candidate gets it and it answers a prompt of its own.
+// press is what is stored with the event if it answers the candidate's prompt; nil: it does not.
 func (c candidate) press(ev relay.Event) *prompt.Press {
 	if c.asked == nil {
 		return nil
@@ -96,8 +96,9 @@ func (c candidate) press(ev relay.Event) *prompt.Press {
 	return &prompt.Press{Prompt: *c.asked, Event: ev.ID, Message: ev.Prompt.PromptMessageID}
 }
 
-// tell lets the person know, as soon as it is clear, that a press reached nobody; how and waits may be nil. Undecided:
-// their network learns that they wait, and they are told then. It comes before the commit: networks do not wait for the disk.
+// tell tells the person, by how, that their press reached nobody. If that is undecided, waits tells the network that the press
+// waits, and the person is told later. how and waits may be nil. This happens before the commit, since networks do not wait
+// for the disk.
 func (in *Inbound) tell(j judgement, how func(relay.EventID, string), waits func(relay.EventID)) {
 	if j.event.Prompt == nil {
 		return
@@ -124,7 +125,7 @@ func (in *Inbound) tell(j judgement, how func(relay.EventID, string), waits func
 	}
 }
 
-// late corrects the verdict about a press before which another one was stored.
+// late corrects the verdict about a press, after another press was stored first.
 func (j *judgement) late() {
 	for n := range j.verdicts {
 		j.verdicts[n].Reason = gate.PromptClosed

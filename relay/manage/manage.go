@@ -1,22 +1,21 @@
-// Package manage is what can be asked of the connector: enroll and revoke gateways, link and bind people, grant chats,
-// set policies, look at the state, and handle buffers. The command line calls it for the operator, in the server's
-// process or in its own; relay/api calls it for gateways and for whoever manages them.
+// Package manage carries out the operations on the connector: enroll and revoke gateways, link people, grant chats, set
+// policies, look at the state, and handle buffers. The command line calls it for the operator, in the server's process or
+// in its own; relay/api calls it for gateways, and for programs that manage them.
 //
-// It does not ask what the caller may do: the operator may do anything, and relay/api names to it only the instance, or
-// the tenant, that a caller has proved to be. The actor of a change is an argument, for the audit list alone. The
-// package does not deliver and it does not listen.
+// It does not check what the caller may do. The operator may do anything, and relay/api passes only the instance, or the
+// tenant, that a caller has proved to be. The actor of a change is an argument, for the audit list alone. The package
+// does not deliver and does not listen.
 //
 // Invariants:
 //
 //  1. A credential is returned once, by the call that made it, and is nowhere else in the clear.
 //  2. What a running server must learn at once (a revocation, a lane that grew) is published on
 //     the bus after it is in the store.
-//  3. A refusal is an *Error that says why, and which operation helps. How that is typed is the front end's to say.
+//  3. A refusal is an *Error that says why, and which operation helps. The front end says how to call it.
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
 //  5. What changes something leaves a row in the audit list, with its actor, in the transaction that changes it.
-//  6. No tenant is given what belongs to another tenant, and what belongs to another tenant is refused as
-//     if it did not exist.
+//  6. A tenant gets nothing that belongs to another one. It is refused as if it did not exist.
 //
 // Decided: A route reserves a key and does nothing else; delivery follows the gate alone. What a gateway declares about
 // its wake URL is judged like what the operator writes: the operator is refused, the gateway gets its credentials and a warning.
@@ -52,7 +51,7 @@ type Live interface {
 	Serves(relay.GatewayID, relay.InstanceID) bool
 	// Answers is Serves for a session whose gateway gives a sign of life now.
 	Answers(context.Context, relay.GatewayID, relay.InstanceID) bool
-	// Warning is a word about the instance that the operator should act on, or empty.
+	// Warning is a sentence about the instance that the operator should act on; empty: there is none.
 	Warning(relay.InstanceID) string
 	// Unfronted are the bots whose events wait because the instance's gateway does not front them.
 	Unfronted(relay.InstanceID) []relay.Bot
@@ -62,12 +61,13 @@ type Live interface {
 	Counters() map[string]uint64
 	// Decisions are the newest verdicts of the gate, newest last.
 	Decisions() []gate.Decision
-	// Forget takes out of them what a person wrote to the instance, and to nobody, and forgets what programs told them.
+	// Forget removes a person's messages to the instance, and those that reached nobody, from Decisions. It also forgets what
+	// programs told the person.
 	Forget(relay.InstanceID, relay.PlatformID, relay.UserID)
 	// Ready reports whether the store is writable and every bot's updates flow.
 	Ready() bool
-	// MayClaim asks the platform whether a bound owner of the instance sees the chat (of an empty
-	// one: the whole scope) and manages it, and where it lies. Not known is no.
+	// MayClaim asks the platform whether a person bound to the instance sees and manages the chat, and where it lies. An
+	// empty chat means the whole scope. If the platform does not say, the answer is no.
 	MayClaim(context.Context, relay.InstanceID, relay.PlatformID, relay.ScopeID, relay.ChatID) (relay.Place, bool)
 }
 
@@ -81,35 +81,35 @@ type Settings struct {
 	Networks []platforms.Network // the networks this program speaks
 	// WebURL is where people open the web pages, without a trailing slash; empty: there are none.
 	WebURL string
-	// WebFingerprint is the SHA-256 of the certificate that they have of the connector's own; empty: they have none. nil is as that.
+	// WebFingerprint returns the SHA-256 of the connector's own certificate for the web pages; nil, or empty: they do not use it.
 	WebFingerprint func() string
-	// IdentityURLs: this connector is its gateways' token endpoint.
+	// IdentityURLs says that this connector is its gateways' token endpoint.
 	IdentityURLs bool
 	// CheckWake judges where a wake URL points; nil means that only its form is judged.
 	CheckWake func(raw string) error
 	Words     Words // nil: verdicts and findings are without words
-	// Findings are what is wrong with the machine at this moment, beside what a Service sees; nil means none ever. It
-	// costs little.
+	// Findings returns what is wrong with the machine now, which a Service does not see by itself; nil: nothing ever is. It
+	// is cheap.
 	Findings func(afresh bool) finding.List
 	Run      string // of the running server: what its /healthz says
 	// Standings know how the bots stand in granted chats; nil: no server runs.
 	Standings *Standings
 	// Notify tells the operator what is wrong; nil: nobody is told.
 	Notify *notify.Notifier
-	// Hooks knows how the calls of networks go; nil: nobody can call.
+	// Hooks knows how the networks' calls go; nil: no network can call.
 	Hooks Hooks
 	// Outbox sends the answers that wait; nil: no server runs.
 	Outbox Outbox
-	// Files knows how the files are; nil: no server keeps any.
+	// Files knows the state of the files; nil: no server runs.
 	Files Files
 	// Reload reads the configuration again, for the user by that name; nil: no server runs. Its refusals are *Error.
 	Reload func(ctx context.Context, by string) (Reloaded, error)
-	// Poke is how the newest wake poke of an instance went; nil: nobody pokes. What it returns is nil when there was none.
+	// Poke returns how the newest wake poke of an instance went, or nil if there was none; nil: no server runs.
 	Poke func(relay.InstanceID) *wake.Poke
 	Now  func() time.Time // nil means time.Now
 }
 
-// Files is who keeps files. *media.Keeper satisfies it. Its methods are called from any goroutine, and do not block.
+// Files knows the files that are kept. *media.Keeper satisfies it. Its methods are called from any goroutine, and do not block.
 type Files interface {
 	Stats() media.Stats
 	// NotFetched reports whether the instance takes files and fetches none.
@@ -122,11 +122,11 @@ type Hooks interface {
 	State(relay.Bot) (s webhooks.State, ok bool)
 	// Refusals are the newest calls that were refused, newest last.
 	Refusals() []webhooks.Refusal
-	// Undelivered are the newest messages of bots of which their networks said that they did not arrive, newest last.
+	// Undelivered are the newest messages that did not arrive, as the networks said afterwards; newest last.
 	Undelivered() []webhooks.Undelivered
 }
 
-// Service is all that can be asked for, by what it is about. Its methods are its parts', and may be called from any goroutine.
+// Service has all operations, in a part for each subject. Its methods may be called from any goroutine.
 type Service struct {
 	*gateways
 	*newcomers
@@ -140,7 +140,7 @@ type Service struct {
 	*process
 }
 
-// Vault makes MACs of what is recognised only, and seals what is needed again; *vault.Vault.
+// Vault makes MACs of secrets that only need to be recognised, and seals those that are needed again. *vault.Vault satisfies it.
 type Vault interface {
 	relay.MACer
 	Seal(bucket, key string, plain relay.Secret) []byte
@@ -167,7 +167,7 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.
 	}
 }
 
-// each is a list of what as makes of all; never nil, which JSON would show as null.
+// each is the list of as(a) for every a of all. It is never nil, which JSON would show as null.
 func each[A, B any](all []A, as func(A) B) []B {
 	out := make([]B, len(all))
 	for i, a := range all {

@@ -15,16 +15,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// findWithin bounds the question whose a name on a network is.
+// findWithin bounds how long networks are asked who has a name.
 const findWithin = 5 * time.Second
 
-// Rename says what a gateway is to be called.
+// Rename asks for another name of a gateway.
 type Rename struct {
-	Name string `json:"name"` // as it is called now
-	To   string `json:"to"`   // its id takes the name back
+	Name string `json:"name"` // its name now
+	To   string `json:"to"`   // its new name; its id: it has none any more
 }
 
-// Renamed is a gateway with the name that it has now.
+// Renamed is a gateway with its new name.
 type Renamed struct {
 	Instance relay.InstanceID `json:"instanceId"` // which stays
 	Tenant   relay.TenantID   `json:"tenant"`
@@ -32,9 +32,9 @@ type Renamed struct {
 	Former   string           `json:"former"` // free from now on, unless it is the id
 }
 
-// Rename gives a gateway another name, for people and for commands. Its id stays, and stays good in commands:
-// credentials, links, chats and what waits hang on it, and its session notices nothing. Refused with NotFound, Usage, or
-// Exists when another gateway has the name, in whatever tenant: whoever types a name names no tenant.
+// Rename gives a gateway another name, for people and for commands. Its id stays, and commands still take it: credentials,
+// links, chats and waiting messages refer to it, and its session notices nothing. Refused with NotFound, Usage, or Exists:
+// another gateway of any tenant has the name, and people type a name without a tenant.
 func (s *people) Rename(ctx context.Context, by audit.Actor, r Rename) (Renamed, error) {
 	if err := checkName("to", "a gateway", r.To); err != nil {
 		return Renamed{}, err
@@ -50,21 +50,21 @@ func (s *people) Rename(ctx context.Context, by audit.Actor, r Rename) (Renamed,
 	return Renamed{Instance: i.ID, Tenant: i.Tenant, Name: r.To, Former: i.Shown()}, err
 }
 
-// NamePerson says what a person who is linked is to be called.
+// NamePerson asks for another name of a person who is linked.
 type NamePerson struct {
 	Platform relay.PlatformID `json:"platform"`
 	User     relay.UserID     `json:"userId"` // or "@" and their account's name
 	Name     string           `json:"name"`   // empty: what their network calls them
 }
 
-// Named is a person with the name that they have now.
+// NamedPerson is a person with their new name.
 type NamedPerson struct {
 	Platform relay.PlatformID `json:"platform"`
 	User     relay.UserID     `json:"userId"`
 	Person   string           `json:"personName"` // empty: none is known
 }
 
-// NamePerson gives a person a name that counts before what their network calls them. Refused with NotFound or Usage.
+// NamePerson gives a person a name that is shown in place of their network's. Refused with NotFound or Usage.
 func (s *people) NamePerson(ctx context.Context, by audit.Actor, n NamePerson) (NamedPerson, error) {
 	who, _, err := s.whom(ctx, n.Platform, n.User)
 	if err != nil {
@@ -84,21 +84,21 @@ func (s *people) NamePerson(ctx context.Context, by audit.Actor, n NamePerson) (
 	return NamedPerson{Platform: who.Platform, User: who.User, Person: names.Shown()}, err
 }
 
-// names are those of a person; empty ones if they are linked to nobody.
+// names are the person's names; empty if they are not linked.
 func (d directory) names(ctx context.Context, who store.Person) (store.Names, error) {
 	b, _, err := store.First(d.db.Bindings(ctx, store.BindingFilter{Platform: who.Platform, User: who.User}))
 	return b.Names, err
 }
 
-// label is the name that an instance was given; empty: none, or it is not there any more.
+// label is the name that an instance was given; empty if it has none, or does not exist any more.
 func (d directory) label(ctx context.Context, i relay.InstanceID) string {
 	inst, _ := store.Only(d.db.Instances(ctx, i)) // without a name it is shown by its id
 	return inst.Label
 }
 
-// whom is the person meant: by their id, or by "@" and their account's name if exactly one is known by that; on networks where
-// a name looks like no id, it stands for itself. told are the names that came with an account's name. Refused with NotFound
-// or Usage.
+// whom finds the person that user names: by their id, or by their account's name with "@", which exactly one person must have.
+// The "@" may be left out on networks where a name cannot be mistaken for an id. told are the person's names, as far as they
+// were met here. Refused with NotFound or Usage.
 func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID) (who store.Person, told store.Names, err error) {
 	handle, byName := s.handle(p, user)
 	if !byName {
@@ -128,8 +128,7 @@ func (s *people) whom(ctx context.Context, p relay.PlatformID, user relay.UserID
 		"nobody called @%s has written to a bot here, and bots cannot look people up on %s: let them write first, or send them a code", handle, network.Label)
 }
 
-// handle is the account's name that names a person; false: they are named by their id, which on some networks begins with
-// "@", too.
+// handle is the account's name in user; false if user is an id, which begins with "@" on some networks.
 func (s *people) handle(p relay.PlatformID, user relay.UserID) (string, bool) {
 	handle, named := strings.CutPrefix(string(user), "@")
 	n, err := s.network(p)
@@ -143,8 +142,8 @@ func (s *people) handle(p relay.PlatformID, user relay.UserID) (string, bool) {
 	return handle, named
 }
 
-// known are the people with that account's name: who is linked, who wrote since the server started, and whom the network
-// finds, where it lets bots look.
+// known are the people with that account's name, among those who are linked, those who wrote since the server started, and those
+// whom the network finds. looked says that a network was asked: some do not let bots look people up.
 func (s *people) known(ctx context.Context, p relay.PlatformID, handle string) (found []relay.Source, looked bool, err error) {
 	add := func(src relay.Source) {
 		if src.Platform == p && strings.EqualFold(store.NamesIn(src).Handle, handle) && handle != "" &&
@@ -180,7 +179,7 @@ func (s *people) known(ctx context.Context, p relay.PlatformID, handle string) (
 	return found, looked, err
 }
 
-// heard are the names of somebody who wrote since the server started.
+// heard are the names of a person who wrote since the server started; empty if they did not.
 func (s *people) heard(p relay.PlatformID, user relay.UserID) store.Names {
 	if s.live == nil {
 		return store.Names{}
@@ -194,7 +193,7 @@ func (s *people) heard(p relay.PlatformID, user relay.UserID) store.Names {
 	return store.Names{}
 }
 
-// wanted reports whether the decision, with its names, is one that e asks for.
+// wanted reports whether e asks for the decision d, whose names are filled in.
 func (e Explain) wanted(d gate.Decision) bool {
 	return (e.Event == "" || d.Event == e.Event) &&
 		(e.All || e.Event != "" || d.Reason != gate.OwnMessage) &&

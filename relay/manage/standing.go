@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	standingFirst  = 50 * time.Second // after the start all places are asked about; until then bots connect
-	standingAll    = time.Hour        // and so they are again after that
-	standingSoon   = 10 * time.Minute // or after that, where a network says that anything may have changed
-	standingSettle = time.Second      // what a network says comes in bursts
-	standingPause  = 5 * time.Second  // between two rounds of questions: whoever may change a bot's rights may do so all day
-	standingWithin = 5 * time.Second  // of one place
-	standingPlaces = 50               // of a bot, in a round about all
-	standingHints  = 256              // of a bot, in a round; more are one about anything
+	standingFirst  = 50 * time.Second // from the start to the first round about all places: bots connect meanwhile
+	standingAll    = time.Hour        // from one round about all places to the next
+	standingSoon   = 10 * time.Minute // the same, if a network says that anything may have changed
+	standingSettle = time.Second      // from a hint to its round: hints come in bursts
+	standingPause  = 5 * time.Second  // between any two rounds, however often somebody changes a bot's rights
+	standingWithin = 5 * time.Second  // how long a question about one place may take
+	standingPlaces = 50               // of one bot, asked about in a round about all places
+	standingHints  = 256              // of one bot, kept for a round; if there are more, anything may have changed
 )
 
-// Standings know how the bots stand in the granted chats: whether they are in them, hear what is said there and may write.
-// Networks say by themselves when that may have changed (Changed); then they are asked about the chats it concerns, within
-// seconds. All are asked about after the start and once an hour, since some changes no network tells: Telegram says
-// nothing when a group's permissions or a bot's privacy mode change.
+// Standings know how the bots stand in the granted chats: whether a bot is in the chat, hears what is said there, and may
+// write. When a network reports a change (Changed), it is asked about the chats concerned within seconds. It is asked about
+// all chats after the start and once an hour, since some changes are not reported: Telegram says nothing when a group's
+// permissions or a bot's privacy mode change.
 type Standings struct {
 	bots   func() []platforms.Bot
 	grants Grants
@@ -38,7 +38,7 @@ type Standings struct {
 
 	mu    sync.Mutex // guards the fields below
 	hints map[relay.Bot][]platforms.RosterChange
-	known map[standing][]finding.Finding // of each place that was asked about and answered for
+	known map[standing][]finding.Finding // the newest answer about each place
 }
 
 // standing is a bot in a place.
@@ -52,7 +52,7 @@ type Grants interface {
 	Grants(ctx context.Context, f store.GrantFilter) ([]store.Grant, error)
 }
 
-// NewStandings makes the standings of bots. Nothing is asked before Run.
+// NewStandings makes the Standings of bots. They ask nothing before Run.
 func NewStandings(bots func() []platforms.Bot, grants Grants, log *slog.Logger) *Standings {
 	return &Standings{
 		bots: bots, grants: grants, log: log, wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
@@ -60,10 +60,11 @@ func NewStandings(bots func() []platforms.Bot, grants Grants, log *slog.Logger) 
 	}
 }
 
-// News has something to be received whenever what is known has changed.
+// News receives a value when the findings have changed.
 func (s *Standings) News() <-chan struct{} { return s.news }
 
-// Changed is told what a network says of who sees what. Any goroutine; it does not block.
+// Changed takes a bot's news of who can see which chats, and notes what concerns the bot itself. It does not block, and may be
+// called from any goroutine.
 func (s *Standings) Changed(bot relay.Bot, changes []platforms.RosterChange) {
 	own := slices.DeleteFunc(slices.Clone(changes), func(c platforms.RosterChange) bool { return c.User != "" && string(c.User) != string(bot.ID) })
 	if len(own) == 0 {
@@ -77,7 +78,7 @@ func (s *Standings) Changed(bot relay.Bot, changes []platforms.RosterChange) {
 	signal(s.wake)
 }
 
-// signal puts something into c unless there is something.
+// signal puts a value into c, unless c is full.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -89,7 +90,7 @@ func signal(c chan struct{}) {
 func (s *Standings) Run(ctx context.Context) error {
 	all := time.NewTimer(standingFirst)
 	defer all.Stop()
-	var last time.Time // when all were asked about
+	var last time.Time // of the last round about all places
 	for {
 		every := false
 		select {
@@ -118,10 +119,10 @@ func (s *Standings) Run(ctx context.Context) error {
 	}
 }
 
-// anything reports whether a change says that nothing known of a bot may hold any more.
+// anything reports whether a change says that anything about a bot may have changed.
 func anything(c platforms.RosterChange) bool { return c == platforms.RosterChange{} }
 
-// sleep reports whether it slept so long; it does not when ctx ends.
+// sleep waits for d, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -133,7 +134,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// take takes the hints that came.
+// take returns the hints that came since the last call.
 func (s *Standings) take() map[relay.Bot][]platforms.RosterChange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +143,7 @@ func (s *Standings) take() map[relay.Bot][]platforms.RosterChange {
 	return hints
 }
 
-// round asks about the granted places that hints concern, or about every one, the bots side by side.
+// round asks about the granted places that hints concern, or about every place. All bots ask at the same time.
 func (s *Standings) round(ctx context.Context, every bool, hints map[relay.Bot][]platforms.RosterChange) {
 	places, err := s.places(ctx)
 	if err != nil {
@@ -176,7 +177,7 @@ func (s *Standings) round(ctx context.Context, every bool, hints map[relay.Bot][
 	}
 }
 
-// places are the granted ones.
+// places are the granted places.
 func (s *Standings) places(ctx context.Context) ([]relay.Place, error) {
 	grants, err := s.grants.Grants(ctx, store.GrantFilter{})
 	return each(grants, func(g store.Grant) relay.Place {
@@ -189,7 +190,7 @@ func concerns(c platforms.RosterChange, p relay.Place) bool {
 	return (c.Scope == "" || p.Scope == "" || c.Scope == p.Scope) && (c.Chat == "" || c.Chat == p.Chat)
 }
 
-// ask asks how a bot stands in a place. Without an answer what was known holds.
+// ask asks how a bot stands in a place. Without an answer, the former one stays.
 func (s *Standings) ask(ctx context.Context, bot relay.Bot, asks platforms.Stander, p relay.Place) {
 	ctx, cancel := context.WithTimeout(ctx, standingWithin)
 	defer cancel()
@@ -206,8 +207,8 @@ func (s *Standings) ask(ctx context.Context, bot relay.Bot, asks platforms.Stand
 	s.known[k] = found
 }
 
-// Findings are what is known to be wrong in the places that are granted now. That a bot is in none of the places of another
-// bot of its network is nothing wrong.
+// Findings are what is wrong in the places that are granted now. It is not wrong that a bot is absent from a place if another
+// bot is there.
 func (s *Standings) Findings(ctx context.Context) (out finding.List, err error) {
 	s.mu.Lock()
 	known, wrong := maps.Clone(s.known), false
@@ -224,7 +225,7 @@ func (s *Standings) Findings(ctx context.Context) (out finding.List, err error) 
 	}
 	bots := s.bots()
 	for _, p := range places {
-		here := false // some bot is
+		here := false // one of the bots is in this place
 		var all []finding.Finding
 		for _, b := range bots {
 			found, ok := known[standing{b.ID(), p}]
@@ -239,9 +240,10 @@ func (s *Standings) Findings(ctx context.Context) (out finding.List, err error) 
 	return out, nil
 }
 
+// absent reports whether a finding says that a bot is not in a chat.
 func absent(f finding.Finding) bool { return f.Code == finding.NotInChat.Code }
 
-// ofPlace reports whether a finding is one of a Stander's.
+// ofPlace reports whether a Stander makes findings of this kind.
 func ofPlace(f finding.Finding) bool {
 	return absent(f) || f.Code == finding.NoSend.Code || f.Code == finding.PrivacyMode.Code
 }
@@ -257,7 +259,7 @@ func (s *Standings) forget(places []relay.Place) {
 	maps.DeleteFunc(s.known, func(k standing, _ []finding.Finding) bool { return !granted[k.place] })
 }
 
-// Again has everything asked about once more: somebody has just looked closer.
+// Again has all places asked about once more.
 func (s *Standings) Again() {
 	for _, b := range s.bots() {
 		s.Changed(b.ID(), []platforms.RosterChange{{}})

@@ -10,16 +10,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// owners knows who files count against: instances, with their tenants.
+// owners knows whose share a file counts against: an owner is an instance with its tenant.
 type owners struct {
 	db *store.DB // set once
 
 	mu    sync.Mutex                      // guards the fields below
-	live  []fair.Owner                    // all that could have files, at the last look
-	known map[relay.InstanceID]fair.Owner // an instance's tenant is for good
+	live  []fair.Owner                    // every owner that could have files, as learn saw it last
+	known map[relay.InstanceID]fair.Owner // a cache: an instance never changes its tenant
 }
 
-// all are the instances with their tenants. One that is not known has none.
+// all returns the owner of each instance.
 func (w *owners) all(ctx context.Context, of []relay.InstanceID) []fair.Owner {
 	out := make([]fair.Owner, len(of))
 	for n, i := range of {
@@ -28,7 +28,7 @@ func (w *owners) all(ctx context.Context, of []relay.InstanceID) []fair.Owner {
 	return out
 }
 
-// Owner is whose share the files of an instance count against.
+// Owner is the owner that an instance's files count against. If the instance is not known, it has no tenant.
 func (w *owners) Owner(ctx context.Context, i relay.InstanceID) fair.Owner {
 	w.mu.Lock()
 	o, ok := w.known[i]
@@ -37,7 +37,7 @@ func (w *owners) Owner(ctx context.Context, i relay.InstanceID) fair.Owner {
 		return o
 	}
 	r, err := store.Only(w.db.Instances(ctx, i))
-	if err != nil { // it is gone, and so are its files soon
+	if err != nil { // it is gone, and its files will go soon
 		return fair.Owner{Instance: i}
 	}
 	o = fair.Owner{Tenant: r.Tenant, Instance: i}
@@ -50,7 +50,7 @@ func (w *owners) Owner(ctx context.Context, i relay.InstanceID) fair.Owner {
 	return o
 }
 
-// learn notes who could have files.
+// learn reads from the database which owners could have files.
 func (w *owners) learn(ctx context.Context) error {
 	all, err := w.db.Gateways(ctx)
 	if err != nil {
@@ -68,7 +68,8 @@ func (w *owners) learn(ctx context.Context) error {
 	return nil
 }
 
-// neighbours are all who could have files. Whoever is new counts from the next look on, or from a first claim of their own.
+// neighbours are all owners that could have files, those of the claim (of) among them. It learns them anew only if one of these
+// is missing, so another new owner counts from the next learn on.
 func (w *owners) neighbours(ctx context.Context, of []fair.Owner) ([]fair.Owner, error) {
 	known := func() (live []fair.Owner, ok bool) {
 		w.mu.Lock()

@@ -10,9 +10,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
-// start makes the folder, and has it and the records agree: files without a record of one that is held go; of a record
-// without its file, an upload's goes and so does one that nobody needs, and any other file is fetched again; if there may be
-// a copy, that is asked first.
+// start makes the folder and brings it and the records into agreement. It deletes files without a record that says held. If a
+// held file is missing, its record waits to be fetched again, or is deleted (fetchAgain); where copies are kept
+// elsewhere, compareCopies looks for one first.
 func (k *Keeper) start(ctx context.Context) error {
 	if err := os.MkdirAll(k.folder.dir, 0o700); err != nil {
 		return bare(err)
@@ -40,7 +40,7 @@ func (k *Keeper) start(ctx context.Context) error {
 		if !ok || size != r.Facts.Size {
 			if k.copies.to == nil {
 				lost = append(lost, r.ID)
-			} else { // compareCopies sees whether there is one
+			} else { // compareCopies looks for one
 				k.room.put(r.ID, kept{size: r.Facts.Size, of: k.owners.all(ctx, r.For), written: true, away: true})
 			}
 			continue
@@ -62,7 +62,8 @@ func (k *Keeper) start(ctx context.Context) error {
 	return nil
 }
 
-// fetchAgain is what becomes of a record whose file is not there.
+// fetchAgain changes a record whose file is missing. It reports whether the record stays: it goes if the file was an upload, which
+// cannot be fetched, or if nobody needs it.
 func fetchAgain(r *media.Record) bool {
 	r.State, r.Facts, r.Sum = relay.MediaWaiting, relay.FileFacts{}, 0
 	return len(r.Needed) > 0 && !r.Uploaded()

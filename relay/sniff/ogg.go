@@ -9,13 +9,13 @@ import (
 
 const (
 	oggHeader  = 27                 // bytes before a page's segment table
-	oggMaxPage = 27 + 255 + 255*255 // bytes; so the last page's header is among as many last bytes
-	opusRate   = 48000              // granules of Opus a second, whatever it was recorded with
-	// maxPlay bounds a duration that is believed. Opus at its least would not fit more into any file that is carried.
+	oggMaxPage = 27 + 255 + 255*255 // bytes of the largest page: the last page's header is not further from the end
+	opusRate   = 48000              // granules of Opus a second, whatever the rate of the recording
+	// maxPlay is the longest duration that is believed. Even at its lowest rate, Opus fits no more into the largest file.
 	maxPlay = 240 * time.Hour
 )
 
-// ogg tells what the first page of an Ogg file begins.
+// ogg tells an Ogg file by its first page, which says what it holds.
 func (f file) ogg(head []byte) (relay.FileFacts, bool) {
 	if len(head) < oggHeader || string(head[:5]) != "OggS\x00" {
 		return relay.FileFacts{}, false

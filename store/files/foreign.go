@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// What this program finds by itself, and nobody named to it, it uses only if it is this user's or root's: whoever can
-// write there would otherwise decide what a command of this user's reads and whom it talks to.
+// A file that this program found by itself, without anybody naming it, is used only if it is this user's or root's. Otherwise
+// another user could decide what a command of this user reads, and whom it talks to.
 
-// Foreign returns nil if the file at path, which was found and not named, is this user's or root's, and so is the folder it
-// lies in, and if nobody else can write to either; else why that is not so. Of a link both ends count. That a sticky folder
-// keeps others from replacing a file in it makes no difference: what the file names beside itself can be theirs.
+// Foreign returns an error if the file at path, or its folder, belongs to a user other than this one and root, or if others
+// can write to it. Both ends of a link are checked. A sticky folder is not safe either: others cannot replace the file,
+// but they can put files beside it that it names.
 func Foreign(path string) error {
 	link, err := os.Lstat(path)
 	if err != nil {
@@ -46,8 +46,8 @@ func Foreign(path string) error {
 	return nil
 }
 
-// foreign is why the user me does not take what has that mode, owner and group as their own; empty: they do. A group with
-// the number of its user is that user's alone, as most systems make them.
+// foreign says why a file with that mode, owner and group is not safe for the user me; empty: it is. A group with the number
+// of a user is taken for that user's own, as most systems make it.
 func foreign(mode fs.FileMode, owner, group, me int) string {
 	switch who := other(owner, me); {
 	case who != "":
@@ -58,8 +58,8 @@ func foreign(mode fs.FileMode, owner, group, me int) string {
 	return ""
 }
 
-// Anothers is the name of the user whom the file at path belongs to, if that is neither this user nor root; else empty,
-// also when there is no such file.
+// Anothers is the name of the owner of the file at path, if that is neither this user nor root. It is empty otherwise, and if
+// there is no such file.
 func Anothers(path string) string {
 	st, err := os.Stat(path)
 	if err != nil {

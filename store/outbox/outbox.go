@@ -1,10 +1,10 @@
-// Package outbox is what gateways said and no network has taken yet: final answers, each with what it takes to send it, in
-// the order they came. A gateway was told that its answer is on disk and will be sent, so one leaves only by being sent, by
-// being dropped for a reason that somebody is told, or when its time is over.
+// Package outbox keeps the final answers that no network has taken yet, in the order they came, each with what it takes to send
+// it. Its gateway was told that an answer is on disk and will be sent. So an answer leaves only when it was sent, when it
+// is dropped for a reason that somebody is told, or when its time is over.
 //
-// An answer is marked before its network call begins, and what came of the call is stored: after a crash a call that may
-// have been made is told from one that was not. Of one that was sent, the id of its message stays for a day, since its
-// gateway knows it by another one.
+// An answer is marked before its network call begins, and the call's outcome is stored: so after a crash it is known whether a
+// call may have been made. The message id of an answer that was sent is kept for a day, since its gateway knows the answer
+// by another id.
 package outbox
 
 import (
@@ -30,20 +30,20 @@ const Bucket = "outbox"
 const (
 	// MaxWaiting and MaxBytes are how many answers of an instance wait, and how large they are together on disk.
 	MaxWaiting, MaxBytes = 200, 16 << 20
-	// KeepSent is how long the id of a message that was sent late is known, and KeepLate how long it is kept that an answer
-	// could not be sent, for whoever should be told.
+	// KeepSent is how long the message id of a sent answer is kept. KeepLate is how long a record is kept of an answer that could
+	// not be sent, so that its person can be told.
 	KeepSent, KeepLate = 24 * time.Hour, 7 * 24 * time.Hour
-	// maxSent is how many of an instance's sent ones are known. Past it the oldest go.
+	// maxSent is how many sent answers of an instance are kept. Past it the oldest go.
 	maxSent = 1000
 )
 
 // IDPrefix begins the id that a gateway knows an answer by. No network's ids begin so, and nobody takes it for a number.
 const IDPrefix = "q:"
 
-// ErrTooMany: so much of the instance's waits that no more may.
+// ErrTooMany means that as many of the instance's answers wait as may.
 var ErrTooMany = errors.New("too many answers wait")
 
-// IsID reports whether it is the id of an answer that waits, or once did.
+// IsID reports whether m is the id of an answer that waits, or once did.
 func IsID(m relay.MessageID) bool { return strings.HasPrefix(string(m), IDPrefix) }
 
 // Record is one answer.
@@ -55,21 +55,21 @@ type Record struct {
 	Gateway  relay.GatewayID  `json:"gateway"` // whose credential it came with
 	Bot      relay.Bot        `json:"bot"`
 	Chat     relay.ChatID     `json:"chat"`             // or the thread, where threads are chats of their own
-	Thread   relay.ThreadID   `json:"thread,omitempty"` // that its action named
+	Thread   relay.ThreadID   `json:"thread,omitempty"` // which its action named
 	Op       relay.Op         `json:"op"`
 	At       time.Time        `json:"at"` // when its action came
-	// Why is why it was not sent at once, in words without credentials.
+	// Why says why it was not sent at once, without credentials.
 	Why string `json:"why,omitempty"`
-	// Frame is the action, as a gateway spells it. Nil: it was sent, or is too late.
+	// Frame is the action, as a gateway spells it; nil: it was sent, or is too late.
 	Frame json.RawMessage `json:"frame,omitempty"`
-	// File is what a send_media shows, in a copy that is the answer's own; empty: it shows nothing.
+	// File is the answer's own copy of the file that a send_media names; empty: it is none.
 	File relay.MediaID `json:"file,omitempty"`
-	// Begun is when the network call began that it is not known of whether it was carried out; zero: there is none. Told: the
-	// network tells a repetition of it, for a while.
+	// Begun is when a network call began whose outcome is not known; zero: there is none. Told says that the network recognises
+	// a repetition of that call, for a while.
 	Begun time.Time `json:"begun,omitzero"`
 	Told  bool      `json:"told,omitempty"`
-	// Over is since when it does not wait to be sent: Message stands for it, or, if that is empty, its time ran out and the
-	// person has not been told.
+	// Over is when the answer stopped waiting; zero: it waits. Message is the message that it became; if that is empty, its time
+	// ran out and the person has not been told.
 	Over    time.Time       `json:"over,omitzero"`
 	Message relay.MessageID `json:"message,omitempty"`
 }
@@ -84,7 +84,7 @@ const (
 	Sent    State = "sent"
 )
 
-// State is how far it is.
+// State is how far the answer is.
 func (r Record) State() State {
 	switch {
 	case r.Over.IsZero():
@@ -98,7 +98,7 @@ func (r Record) State() State {
 // Line is the chat within which answers keep their order.
 func (r Record) Line() relay.Chat { return relay.Chat{Bot: r.Bot, ID: r.Chat} }
 
-// Past reports whether nobody needs it any more.
+// Past reports whether nobody needs the record any more.
 func (r Record) Past(now time.Time) bool {
 	switch r.State() {
 	case Sent:
@@ -109,15 +109,15 @@ func (r Record) Past(now time.Time) bool {
 	return false
 }
 
-// Key is where the answer with that number stands.
+// Key is the key in Bucket of the answer with that number.
 func Key(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
 
-// Index is the record's place, and its key in the index.
+// Index implements table.Indexed.
 func (r Record) Index() (string, []byte, [][]byte) {
 	return Bucket, Key(r.Number), [][]byte{append(of(r.Instance, r.State() == Sent), fmt.Sprintf("%016x", r.Number)...)}
 }
 
-// of begins the index keys of an instance's answers: of those that were sent, or of the others.
+// of is the prefix of the index keys of an instance's answers: those that were sent, or the others.
 func of(i relay.InstanceID, sent bool) []byte {
 	part := "open"
 	if sent {
@@ -126,7 +126,7 @@ func of(i relay.InstanceID, sent bool) []byte {
 	return table.IndexUnder(Bucket, "instance", string(i), part)
 }
 
-// numberOf is the number in an answer's id; 0: there is none.
+// numberOf is the number in an answer's id; 0 if there is none.
 func numberOf(id relay.MessageID) (n uint64) {
 	if _, err := fmt.Sscanf(string(id), IDPrefix+"%d.", &n); err != nil {
 		return 0
@@ -134,14 +134,14 @@ func numberOf(id relay.MessageID) (n uint64) {
 	return n
 }
 
-// Records are those of all instances. All methods: any goroutine.
+// Records are the answers of all instances. Its methods may be called from any goroutine.
 type Records struct{ db *table.DB }
 
-// New are the records of db.
+// New makes the Records of db.
 func New(db *table.DB) *Records { return &Records{db: db} }
 
-// Add stores an answer that is to be sent, and is it with its number and its id. A file it shows is held from then on.
-// ErrTooMany: too much of the instance's waits. ErrFull: not until something was deleted.
+// Add stores an answer that is to be sent, and returns it with its number and its id. Its file is held from then on. ErrTooMany:
+// too many of the instance's answers wait. ErrFull: the database may not grow any more.
 func (rs *Records) Add(ctx context.Context, r Record) (Record, error) {
 	mark := strings.ToLower(rand.Text()[:6])
 	err := rs.db.Change(ctx, "answer that waits", func(w *table.Writer) (err error) {
@@ -152,7 +152,7 @@ func (rs *Records) Add(ctx context.Context, r Record) (Record, error) {
 		if r.Number, err = w.Next(Bucket); err != nil {
 			return err
 		}
-		// The random part: after a restore a number may be given out again.
+		// The random part tells it from another answer: after a restore a number may be given out again.
 		r.ID = relay.MessageID(fmt.Sprintf("%s%d.%s", IDPrefix, r.Number, mark))
 		if r.File != "" {
 			if err := media.Hold(w, r.Instance, r.File); err != nil {
@@ -175,9 +175,9 @@ func waiting(t *bolt.Tx, i relay.InstanceID) (n, bytes int) {
 	return n, bytes
 }
 
-// Files are those that answers of the instance hold.
+// Files are the files that the instance's answers hold.
 func Files(t *bolt.Tx, i relay.InstanceID) (out []relay.MediaID) {
-	all, _ := table.Lookup[Record](t, Bucket, of(i, false), "", 0) // of a damaged one nobody knows the file
+	all, _ := table.Lookup[Record](t, Bucket, of(i, false), "", 0) // the file of a damaged record is not known
 	for _, r := range all {
 		if r.File != "" {
 			out = append(out, r.File)
@@ -192,8 +192,8 @@ type Filter struct {
 	Sent     bool // also those that were sent
 }
 
-// List lists the answers that f picks, the oldest first, without their frames. Damaged ones are left out: they were named
-// when the file was opened.
+// List lists the answers that f picks, the oldest first, without their frames. Damaged records are left out: they were
+// reported when the database was opened.
 func (rs *Records) List(ctx context.Context, f Filter) ([]Record, error) {
 	return table.Get(ctx, rs.db, "answers that wait", func(t *bolt.Tx) (out []Record, _ error) {
 		for k, v := range table.Under(t, Bucket, nil) {
@@ -208,12 +208,12 @@ func (rs *Records) List(ctx context.Context, f Filter) ([]Record, error) {
 	})
 }
 
-// Get is the answer with that number; ok is false when there is none.
+// Get returns the answer with that number; ok is false if there is none.
 func (rs *Records) Get(ctx context.Context, number uint64) (r Record, ok bool, err error) {
 	return table.Find[Record](ctx, rs.db, "answer that waits", Bucket, Key(number))
 }
 
-// Find is the answer that the instance knows by that id; ok is false when it knows none.
+// Find returns the answer that the instance knows by that id; ok is false if there is none.
 func (rs *Records) Find(ctx context.Context, i relay.InstanceID, id relay.MessageID) (r Record, ok bool, err error) {
 	n := numberOf(id)
 	if n == 0 {
@@ -226,8 +226,9 @@ func (rs *Records) Find(ctx context.Context, i relay.InstanceID, id relay.Messag
 	return r, ok, err
 }
 
-// Change has to change the answer with that number, in one transaction, which may call it more than once; what it reports
-// false for goes. there is false when there is none. ErrTooMany: it would be longer, and there is no room for that.
+// Change calls to on the answer with that number, in one transaction, and stores what it made of it; if to returns false, the
+// answer is deleted. to may be called more than once. there is false if there is no such answer. ErrTooMany: the answer
+// became longer, and there is no room for that.
 func (rs *Records) Change(ctx context.Context, number uint64, to func(*Record) bool) (there bool, err error) {
 	err = rs.db.Change(ctx, "answer that waits", func(w *table.Writer) error {
 		there = false
@@ -267,7 +268,7 @@ func letGo(w *table.Writer, r Record, now time.Time) error {
 	return media.LetGo(w, r.Instance, r.File, now)
 }
 
-// dropOldest drops the oldest of an instance's that were sent, if there are too many.
+// dropOldest deletes an instance's oldest sent answers, if there are more than maxSent.
 func dropOldest(w *table.Writer, i relay.InstanceID) error {
 	keys := table.KeysUnder(w.Tx, table.Index, of(i, true))
 	if len(keys) <= maxSent {
@@ -280,12 +281,12 @@ func dropOldest(w *table.Writer, i relay.InstanceID) error {
 	return err
 }
 
-// Drop removes r in a transaction.
+// Drop deletes r in a transaction.
 func Drop(w *table.Writer, r Record, now time.Time) error {
 	return errors.Join(letGo(w, r, now), table.DeleteIndexed(w, r))
 }
 
-// DropWhere removes the answers that which picks in a transaction, and returns how many. A damaged one stays.
+// DropWhere deletes the answers that which picks, in a transaction, and returns their number. Damaged records stay.
 func DropWhere(w *table.Writer, which func(Record) bool, now time.Time) (n int, err error) {
 	for _, r := range table.Readable[Record](w.Tx, Bucket) {
 		if which(r) {

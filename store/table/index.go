@@ -9,27 +9,29 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Index is the bucket of further keys by which records are found, each with the record's own behind it. It
-// follows from the records: whatever changes one that has further keys goes through PutIndexed and DeleteIndexed.
+// Index is the bucket of the index: it leads from further keys of a record to the record's own key. It follows from the
+// records: who changes an indexed record does so by PutIndexed and DeleteIndexed.
 const Index = "index"
 
 // Indexed is a record with further keys.
 type Indexed interface {
-	// Index is where the record stands, and its keys in the index.
+	// Index returns the record's bucket, its own key there, and its keys in the index.
 	Index() (b string, own []byte, also [][]byte)
 }
 
-// IndexKey begins the keys in the index by which records of b are found, by what they have of each of a kind.
+// IndexKey is a key in the index for records of bucket b. by names what they are found by, such as "instance"; parts are the
+// record's values of it.
 func IndexKey(b string, by string, parts ...string) []byte {
 	return Key(b, append([]string{by}, parts...)...)
 }
 
-// IndexUnder is IndexKey for all keys that go on behind parts.
+// IndexUnder is the prefix of all keys that IndexKey makes of parts and further parts.
 func IndexUnder(b string, by string, parts ...string) []byte {
 	return append(IndexKey(b, by, parts...), 0)
 }
 
-// PutIndexed stores v, unless it stands there already word for word.
+// PutIndexed stores v and its keys in the index, in place of the former record and its keys. It writes nothing if v is stored
+// already.
 func PutIndexed[T Indexed](w *Writer, v T) error {
 	b, own, also := v.Index()
 	old, ok, err := Load[T](w.Tx, b, own)
@@ -48,7 +50,7 @@ func PutIndexed[T Indexed](w *Writer, v T) error {
 	return PutNew(w, v)
 }
 
-// PutNew stores v where nothing stands, or nothing with other keys in the index.
+// PutNew stores v if there is no former record, or one with the same keys in the index.
 func PutNew(w *Writer, v Indexed) error {
 	b, own, also := v.Index()
 	for _, k := range also {
@@ -62,14 +64,14 @@ func PutNew(w *Writer, v Indexed) error {
 	return w.PutChanged(b, own, v)
 }
 
-// DeleteIndexed removes v.
+// DeleteIndexed removes v and its keys in the index.
 func DeleteIndexed(w *Writer, v Indexed) error {
 	b, own, also := v.Index()
 	return errors.Join(DropKeys(w, Index, also), w.Delete(b, own))
 }
 
-// Lookup lists the records of b that the index has under pre, in the order of the index: those of which the key
-// goes on with something greater than after, and limit of them, or all if that is 0.
+// Lookup lists the records of b that the index has under pre, in the order of the index. It begins with the first key whose
+// rest is greater than after, and lists at most limit records; 0 means all.
 func Lookup[T any](t *bolt.Tx, b string, pre []byte, after string, limit int) (out []T, err error) {
 	for k, v := range UnderFrom(t, Index, pre, after) {
 		if after != "" && string(k[len(pre):]) == after {
@@ -94,7 +96,7 @@ func Lookup[T any](t *bolt.Tx, b string, pre []byte, after string, limit int) (o
 	return out, nil
 }
 
-// Reindex makes the index what the records say. Where it is, it writes nothing.
+// Reindex makes the index agree with the records. It writes only what differs.
 func Reindex(w *Writer, records ...Indexed) error {
 	want := make(map[string][]byte)
 	for _, r := range records {

@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// file sends a file of a room. Only what browsers show in a page is called what it is; anything else is to be saved. The
-// policy keeps all of them from doing anything, should one be opened by itself.
+// file sends a file of a room. Only files that browsers show in a page get their own type; all others are offered for saving.
+// The policy keeps scripts in a file from running if it is opened by itself.
 func (s *Section) file(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	f, content, ok := s.rooms.File(r.PathValue("id"))
 	if !ok {

@@ -18,14 +18,14 @@ func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handle
 		"POST /chat/{gateway}/say":       s.say,
 		"POST /chat/{gateway}/press":     s.press,
 	} {
-		mux.Handle(pattern, guard(s.known(h)))
+		mux.Handle(pattern, guard(s.ofGateway(h)))
 	}
 	mux.Handle("GET /chat", guard(http.HandlerFunc(s.list)))
 	mux.Handle("GET /chats/live", guard(http.HandlerFunc(s.liveList))) // beside "/chat/", below which are gateways' names
 }
 
-// known is h for a gateway that there is.
-func (s *Section) known(h func(http.ResponseWriter, *http.Request, manage.InstanceStatus)) http.Handler {
+// ofGateway calls h with the gateway that the path names, if there is one.
+func (s *Section) ofGateway(h func(http.ResponseWriter, *http.Request, manage.InstanceStatus)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		st, err := s.gateways.Status(r.Context(), struct{}{})
 		if err != nil {
