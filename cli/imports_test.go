@@ -58,8 +58,8 @@ var mayImport = map[string]string{
 	"vault":                      "relay store/files",
 	"platforms/markdown/plain":   "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/inbox":            "relay platforms platforms/backoff platforms/httpcall platforms/status",
-	"platforms/platformtest":     "relay platforms platforms/backoff testdata/long", // to pause where nothing should happen
-	"platforms/*":                "relay platforms " + kit + hooks,                  // never the store, the hub or one another
+	"platforms/platformtest":     "relay platforms platforms/backoff platforms/markdown testdata/long", // to pause where nothing should happen
+	"platforms/*":                "relay platforms " + kit + hooks,                                     // never the store, the hub or one another
 	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/slack/*",
 	"platforms/slack/dialect":    "platforms/markdown",
 	"platforms/slack/*":          "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket",

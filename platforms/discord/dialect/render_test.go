@@ -1,11 +1,9 @@
 package dialect
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 )
 
 func TestRender(t *testing.T) {
@@ -109,25 +108,9 @@ func TestHugeOrDeepMarkdownGoesPlain(t *testing.T) {
 	}
 }
 
-// letters are the letters of s, each with how often it occurs.
-func letters(s string) map[rune]int {
-	out := make(map[rune]int)
-	for _, c := range s {
-		if unicode.IsLetter(c) {
-			out[c]++
-		}
-	}
-	return out
-}
-
-type failer interface {
-	Helper()
-	Fatalf(string, ...any)
-}
-
 // checkConserved fails the test if a letter of markdown is lost. Markup that has letters of its own
 // is left out of account.
-func checkConserved(t failer, markdown, out string) {
+func checkConserved(t platformtest.Failer, markdown, out string) {
 	t.Helper()
 	if !utf8.ValidString(out) {
 		t.Fatalf("%q is not valid UTF-8", out)
@@ -137,12 +120,11 @@ func checkConserved(t failer, markdown, out string) {
 			return
 		}
 	}
-	got, said := letters(out), saidTwice(markdown)
-	for c, n := range letters(markdown) {
-		if got[c]+said[c] < n {
-			t.Fatalf("%d of %d %q are lost from %q: %q", n-got[c], n, c, markdown, out)
-		}
+	got := platformtest.Letters(out)
+	for c, n := range saidTwice(markdown) {
+		got[c] += n
 	}
+	platformtest.CheckLetters(t, markdown, out, got)
 }
 
 // saidTwice counts the letters of addresses that stand as their own link's label too: once is
@@ -161,7 +143,7 @@ func saidTwice(markdown string) map[rune]int {
 		}
 		label, _ := placeOfLink(n)
 		if _, address := addressOf(destination); entering && destination != nil && address == string(src[n.Pos()+open:label]) {
-			for c, times := range letters(address) {
+			for c, times := range platformtest.Letters(address) {
 				out[c] += times
 			}
 		}
@@ -172,7 +154,7 @@ func saidTwice(markdown string) map[rune]int {
 
 // checkFences fails the test unless every line that Discord could take for the beginning of a code
 // block has its end.
-func checkFences(t failer, out string) {
+func checkFences(t platformtest.Failer, out string) {
 	t.Helper()
 	if n := len(regexp.MustCompile("(?m)^(> )?```[A-Za-z0-9+._#-]*$").FindAllString(out, -1)); n%2 != 0 {
 		t.Fatalf("%d fences in %q", n, out)
@@ -180,10 +162,8 @@ func checkFences(t failer, out string) {
 }
 
 func FuzzRender(f *testing.F) {
+	platformtest.Seeds(f)
 	for _, s := range []string{
-		"**a *b* `c`** ~~d~~ ||e||", "> a\n> > b\n\n- c\n  1. d\n     ```go\n     e\n     ```", "|a|b|\n|-|:-|\n|1|`2\\|`|3|",
-		"[a][1] ![b](https://e.org) <c@d.e>\n\n[1]: <https://e.org> \"t\"", "# a\n===\n\n---\n<b>\n</b>", "```a b\n", "&amp;\\*&#0;",
-		"- [ ] a\n- [x] b\n\n\tc", "||a **b|| c**", "\x00\xff\u2028😀\u200d", "> ```\n>  \n>  a", "*\u00a0a\u00a0*", "[&#32;](https://e.org)",
 		"[![a ![b](c)](https://d)](https://e) [![](x)](y)", "#### a\\", "- ```\n  `````\n  ```", "[a\nb](c\n\"d\")",
 		"![[](a)](b)", "[c](c)", "[a ![b](b) ![c](d)](e)", "[a](b (c))", "[c](c (d))", "[](b (c))", "[a ![b](c (d))](https://e)", "[![](a (b))](https://c (d))",
 	} {
@@ -202,82 +182,12 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// TestWordsSurviveRendering builds documents out of numbered words in every construct and looks
-// for every word, in order.
+// TestWordsSurviveRendering looks for the words of documents, in order.
 func TestWordsSurviveRendering(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := 0
-		word := func() string { n++; return fmt.Sprintf("word%dx", n) }
-		var inline, block func(depth int) string
-		inline = func(depth int) string {
-			kind := rapid.IntRange(0, 10).Draw(t, "inline")
-			if depth == 0 {
-				kind = 0
-			}
-			in := func() string { return inline(depth - 1) }
-			switch kind {
-			case 1:
-				return "**" + in() + "**"
-			case 2:
-				return "*" + in() + "*"
-			case 3:
-				return "~~" + word() + "~~" // not nested: four of them open a code block
-			case 4:
-				return "`" + word() + "`"
-			case 5:
-				return "[" + word() + "](https://e.org/)"
-			case 6:
-				return "![" + word() + "](https://e.org/)"
-			case 7:
-				return "<i>" + in() + "</i>"
-			case 8:
-				return in() + "\n" + in()
-			case 9:
-				return "[" + word() + " ![" + word() + "](p.png)](https://e.org/)"
-			case 10:
-				return in() + " " + in()
-			}
-			return word()
-		}
-		indent := func(s, first, rest string) string {
-			return first + strings.ReplaceAll(s, "\n", "\n"+rest)
-		}
-		block = func(depth int) string {
-			kind := rapid.IntRange(0, 8).Draw(t, "block")
-			if depth == 0 {
-				kind = 0
-			}
-			switch kind {
-			case 1:
-				return strings.Repeat("#", rapid.IntRange(1, 6).Draw(t, "level")) + " " + strings.ReplaceAll(inline(2), "\n", " ")
-			case 2:
-				return indent(block(depth-1), "- ", "  ") + "\n" + indent(block(depth-1), "- ", "  ")
-			case 3:
-				return indent(block(depth-1), "1. ", "   ")
-			case 4:
-				return indent(block(depth-1), "> ", "> ")
-			case 5:
-				return "```go\n" + word() + "\n  " + word() + "\n```"
-			case 6:
-				return "| " + word() + " | " + word() + " |\n|---|---|\n| " + word() + " | **" + word() + "** |"
-			case 7:
-				return block(depth-1) + "\n\n" + block(depth-1)
-			case 8:
-				return "<div>\n" + word() + "\n</div>"
-			}
-			return inline(3)
-		}
-		source := block(3)
+		source, n := platformtest.Document(t)
 		out := Render(source)
-		rest := out
-		for i := 1; i <= n; i++ {
-			w := fmt.Sprintf("word%dx", i)
-			_, after, ok := strings.Cut(rest, w)
-			if !ok {
-				t.Fatalf("%s is missing or out of order in %q, from %q", w, out, source)
-			}
-			rest = after
-		}
+		platformtest.CheckWords(t, source, n, out)
 		checkFences(t, out)
 		checkParts(t, out, rapid.IntRange(100, 300).Draw(t, "limit"))
 	})

@@ -1,18 +1,16 @@
 package dialect
 
 import (
-	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 )
 
 // z is joint, where it can be seen.
@@ -79,11 +77,6 @@ func TestRender(t *testing.T) {
 	}
 }
 
-type failer interface {
-	Helper()
-	Fatalf(string, ...any)
-}
-
 var (
 	legalLink   = regexp.MustCompile(`<(?i:https?://|mailto:)[^<>|\s]+(\|[^<>\n]+)?>`)
 	legalEntity = regexp.MustCompile(`&(amp|lt|gt);`)
@@ -91,7 +84,7 @@ var (
 )
 
 // checkInert fails the test unless nothing in s could address anybody.
-func checkInert(t failer, s string) {
+func checkInert(t platformtest.Failer, s string) {
 	t.Helper()
 	if !utf8.ValidString(s) {
 		t.Fatalf("%q is no valid UTF-8", s)
@@ -102,31 +95,16 @@ func checkInert(t failer, s string) {
 	}
 }
 
-// letters are the letters of s, each with how often it occurs.
-func letters(s string) map[rune]int {
-	out := make(map[rune]int)
-	for _, c := range s {
-		if unicode.IsLetter(c) {
-			out[c]++
-		}
-	}
-	return out
-}
-
 // checkConserved fails the test if a letter of source is lost. Markup that has letters of its own is left out of account.
-func checkConserved(t failer, source, out string) {
+func checkConserved(t platformtest.Failer, source, out string) {
 	t.Helper()
 	for _, own := range []string{"&", "[x]", "[X]", "]:", "][", "](", "\"", "'", "```", "~~~", "%"} {
 		if strings.Contains(source, own) {
 			return
 		}
 	}
-	got := letters(strings.NewReplacer("&lt;", "", "&gt;", "", "%3C", "", "%3E", "").Replace(out))
-	for c, n := range letters(source) {
-		if got[c] < n {
-			t.Fatalf("%d of %d %q are lost from %q: %q", n-got[c], n, c, source, out)
-		}
-	}
+	bare := strings.NewReplacer("&lt;", "", "&gt;", "", "%3C", "", "%3E", "").Replace(out)
+	platformtest.CheckLetters(t, source, out, platformtest.Letters(bare))
 }
 
 func FuzzRender(f *testing.F) {
@@ -153,7 +131,7 @@ func FuzzRender(f *testing.F) {
 }
 
 // checkParts fails the test unless the parts of out are legal messages that say all of it.
-func checkParts(t failer, out string, limit int) {
+func checkParts(t platformtest.Failer, out string, limit int) {
 	t.Helper()
 	bare := strings.NewReplacer(fence, "", " ", "", "\n", "", "\t", "", ">", "")
 	said := 0
@@ -171,12 +149,12 @@ func checkParts(t failer, out string, limit int) {
 		if fences%2 != 0 {
 			t.Fatalf("a part has %d fences: %q", fences, part)
 		}
-		for _, n := range letters(bare.Replace(part)) {
+		for _, n := range platformtest.Letters(bare.Replace(part)) {
 			said += n
 		}
 	}
 	all := 0
-	for _, n := range letters(bare.Replace(out)) {
+	for _, n := range platformtest.Letters(bare.Replace(out)) {
 		all += n
 	}
 	if said != all {
@@ -184,39 +162,24 @@ func checkParts(t failer, out string, limit int) {
 	}
 }
 
-// TestWordsSurviveRendering builds documents out of numbered words in every construct and looks for every word, in order.
+// TestWordsSurviveRendering looks for the words of documents, in order.
 func TestWordsSurviveRendering(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := 0
-		word := func() string { n++; return fmt.Sprintf("word%dx", n) }
-		forms := []string{
-			"**%s**", "*%s*", "~~%s~~", "`%s`", "[%s](https://e.org/)", "![%s](https://e.org/)", "<i>%s</i>", "a%s**%s**", "%s\n%s", "# %s",
-			"- %s\n- %s", "1. %s\n\n   %s", "> %s\n> %s", "```go\n%s\n  %s\n```", "| %s | %s |\n|---|---|\n| %s | **%s** |", "<div>\n%s\n</div>",
-		}
-		var blocks []string
-		for _, form := range rapid.SliceOfN(rapid.SampledFrom(forms), 1, 20).Draw(t, "blocks") {
-			words := make([]any, strings.Count(form, "%s"))
-			for i := range words {
-				words[i] = word()
-			}
-			blocks = append(blocks, fmt.Sprintf(form, words...))
-		}
-		source := strings.Join(blocks, "\n\n")
+		source, n := platformtest.Document(t)
 		out := Render(source)
-		rest := out
-		for i := 1; i <= n; i++ {
-			w := fmt.Sprintf("word%dx", i)
-			_, after, ok := strings.Cut(rest, w)
-			if !ok {
-				t.Fatalf("%s is missing or out of order in %q, from %q", w, out, source)
-			}
-			rest = after
-		}
+		platformtest.CheckWords(t, source, n, out)
 		checkInert(t, out)
 	})
 }
 
+func TestInPiecesAsAtOnce(t *testing.T) {
+	platformtest.Pieces{Parser: form.Parser, Clean: Clean, Diff: func(source string, b markdown.Bounds) string {
+		return cmp.Diff(Render(source), renderWithin(source, b))
+	}}.Test(t)
+}
+
 func TestSplit(t *testing.T) {
+	platformtest.Cuts(t, func(_ *testing.T, source string) []string { return Split(source, 20) })
 	long := strings.Repeat("x", 50)
 	for name, tc := range map[string]struct {
 		in    string
@@ -243,13 +206,8 @@ func TestSplit(t *testing.T) {
 
 // TestLongAnswers has everything that models write, more than fits into one piece of the parser.
 func TestLongAnswers(t *testing.T) {
-	section, err := os.ReadFile("../../markdown/testdata/answer.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, size := range []int{23 << 10, 120 << 10} {
-		source := strings.Repeat(string(section), size/len(section)+1) +
-			"[book]: https://parcels.example.org/book\n[sort]: https://parcels.example.org/sort 'sorting'\n"
+		source := platformtest.Answer(size)
 		out := Render(Clean(source))
 		checkInert(t, out)
 		checkParts(t, out, MaxText)

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 )
 
 // TestTextTableRule has a rule right beneath a table: what was written first comes first.
@@ -45,23 +45,11 @@ func TestTheMonstrousIsNoNeighboursLoss(t *testing.T) {
 	}
 }
 
-// answer is an answer of at least size bytes, with everything that models write and with definitions of
-// references at its very end.
-func answer(t *testing.T, size int) string {
-	t.Helper()
-	section, err := os.ReadFile("../../markdown/testdata/answer.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Repeat(string(section), size/len(section)+1) +
-		"[book]: https://parcels.example.org/book\n[sort]: https://parcels.example.org/sort 'sorting'\n"
-}
-
 // TestLongAnswersAreRendered looks for markup that people would see.
 func TestLongAnswersAreRendered(t *testing.T) {
 	bare := regexp.MustCompile("(?m)\\*\\*|__|~~|```|^ *#{1,6} |^[ >]*[-*+] |^\\||\\]\\[|\\]\\(|\\]:|^---|^\\*\\*\\*|\\[[ x]\\] ")
 	for _, size := range []int{23 << 10, 44 << 10, 120 << 10} {
-		source := answer(t, size)
+		source := platformtest.Answer(size)
 		r := Render(source)
 		units := Encode(r.text)
 		for _, e := range r.entities { // in code, nothing is markup

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -13,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 )
 
 // marked lists a text's formats as "type:covered text", with address or language behind "@".
@@ -110,10 +110,7 @@ func TestRender(t *testing.T) {
 }
 
 // checkLegal fails the test unless Telegram would take text and formats as they are.
-func checkLegal(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, text string, list []Style) {
+func checkLegal(t platformtest.Failer, text string, list []Style) {
 	t.Helper()
 	if !utf8.ValidString(text) {
 		t.Fatalf("text is not valid UTF-8: %q", text)
@@ -154,47 +151,27 @@ func checkLegal(t interface {
 	}
 }
 
-// letters are the letters of s, each with how often it occurs.
-func letters(s string) map[rune]int {
-	out := make(map[rune]int)
-	for _, c := range s {
-		if unicode.IsLetter(c) {
-			out[c]++
-		}
-	}
-	return out
-}
-
 // checkConserved fails the test if a letter of markdown is neither in the text nor in an address
 // or a language. Markup that has letters of its own is left out of account.
-func checkConserved(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, markdown string, r Rich) {
+func checkConserved(t platformtest.Failer, markdown string, r Rich) {
 	t.Helper()
 	for _, own := range []string{"&", "](", "[x]", "[X]", "]:", "][", "mailto:"} {
 		if strings.Contains(markdown, own) {
 			return
 		}
 	}
-	got := letters(r.text)
+	got := platformtest.Letters(r.text)
 	for _, e := range r.entities {
-		for c, n := range letters(e.URL + e.Language) {
+		for c, n := range platformtest.Letters(e.URL + e.Language) {
 			got[c] += n
 		}
 	}
-	for c, n := range letters(markdown) {
-		if got[c] < n {
-			t.Fatalf("%d of %d %q are lost from %q: %q", n-got[c], n, c, markdown, r.text)
-		}
-	}
+	platformtest.CheckLetters(t, markdown, r.text, got)
 }
 
 func FuzzRender(f *testing.F) {
+	platformtest.Seeds(f)
 	for _, s := range []string{
-		"**a *b* `c`** ~~d~~ ||e||", "> a\n> > b\n\n- c\n  1. d\n     ```go\n     e\n     ```", "|a|b|\n|-|:-|\n|1|`2\\|`|3|",
-		"[a][1] ![b](https://e.org) <c@d.e>\n\n[1]: <https://e.org> \"t\"", "# a\n===\n\n---\n<b>\n</b>", "```a b\n", "&amp;\\*&#0;",
-		"- [ ] a\n- [x] b\n\n\tc", "||a **b|| c**", "\x00\xff\u2028😀\u200d", "> ```\n>  \n>  a", "*\u00a0a\u00a0*", "[&#32;](https://e.org)",
 		"1. d\n   ```g", "0000000\n* 0) 00000\n     ` ` 0",
 	} {
 		f.Add(s)
@@ -215,10 +192,7 @@ func FuzzRender(f *testing.F) {
 }
 
 // checkMarks fails the test unless every mark points into the source, in order of the text.
-func checkMarks(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, source string, r Rich) {
+func checkMarks(t platformtest.Failer, source string, r Rich) {
 	t.Helper()
 	for i, m := range r.marks {
 		if m.Start < 0 || m.Start > m.End || m.End > len(source) || i > 0 && m.At < r.marks[i-1].At {
@@ -232,80 +206,12 @@ func checkMarks(t interface {
 	}
 }
 
-// TestWordsSurviveRendering builds documents out of numbered words in every construct and looks
-// for every word, in order.
+// TestWordsSurviveRendering looks for the words of documents, in order.
 func TestWordsSurviveRendering(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := 0
-		word := func() string { n++; return fmt.Sprintf("word%dx", n) }
-		var inline, block func(depth int) string
-		inline = func(depth int) string {
-			kind := rapid.IntRange(0, 10).Draw(t, "inline")
-			if depth == 0 {
-				kind = 0
-			}
-			in := func() string { return inline(depth - 1) }
-			switch kind {
-			case 1:
-				return "**" + in() + "**"
-			case 2:
-				return "*" + in() + "*"
-			case 3:
-				return "~~" + word() + "~~" // not nested: four of them open a code block
-			case 4:
-				return "`" + word() + "`"
-			case 5:
-				return "[" + word() + "](https://e.org/)"
-			case 6:
-				return "![" + word() + "](https://e.org/)"
-			case 7:
-				return "<i>" + in() + "</i>"
-			case 8:
-				return in() + " " + in()
-			case 9:
-				return in() + "\n" + in()
-			case 10:
-				return "||" + in() + "||"
-			}
-			return word()
-		}
-		indent := func(by, s string) string { return strings.ReplaceAll(s, "\n", "\n"+by) }
-		block = func(depth int) string {
-			kind := rapid.IntRange(0, 8).Draw(t, "block")
-			if depth == 0 {
-				kind = 0
-			}
-			switch kind {
-			case 1:
-				return "# " + strings.ReplaceAll(inline(2), "\n", " ")
-			case 2:
-				return "- " + indent("  ", block(depth-1)) + "\n- " + indent("  ", block(depth-1))
-			case 3:
-				return "1. " + indent("   ", block(depth-1)) + "\n\n   " + indent("   ", block(depth-1))
-			case 4:
-				return "> " + indent("> ", block(depth-1))
-			case 5:
-				return "```" + rapid.SampledFrom([]string{"", "go", "two words"}).Draw(t, "info") + "\n" + word() + "\n  " + word() + "\n```"
-			case 6:
-				return "| " + word() + " | " + word() + " |\n|---|:-:|\n| " + word() + " | **" + word() + "** |"
-			case 7:
-				return block(depth-1) + "\n\n" + block(depth-1)
-			case 8:
-				return "<div>\n" + word() + "\n</div>"
-			}
-			return inline(3)
-		}
-		source := block(3)
+		source, n := platformtest.Document(t)
 		r := Render(source)
-		rest := r.text
-		for i := 1; i <= n; i++ {
-			w := fmt.Sprintf("word%dx", i)
-			_, after, ok := strings.Cut(rest, w)
-			if !ok {
-				t.Fatalf("%s is missing or out of order in %q, from %q", w, r.text, source)
-			}
-			rest = after
-		}
+		platformtest.CheckWords(t, source, n, r.text)
 		checkLegal(t, r.text, r.entities)
 		checkParts(t, r, rapid.IntRange(10, 60).Draw(t, "limit"))
 	})
