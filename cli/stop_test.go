@@ -151,7 +151,7 @@ func TestNothingLeavesWithALostLead(t *testing.T) {
 				time.Sleep(9 * time.Second)
 
 				// Somebody's request holds up the end of the server.
-				conn, err := w.door.from("192.0.2.7").DialContext(t.Context(), "tcp", "")
+				conn, err := w.door.From("192.0.2.7").DialContext(t.Context(), "tcp", "")
 				if err != nil {
 					t.Fatal(err)
 				}
