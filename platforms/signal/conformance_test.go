@@ -34,6 +34,7 @@ func (h *harness) Lacks() platformtest.Lacks {
 
 // Open implements platformtest.Harness. The bot keeps to no rates: package ratelimit proves them without the waiting.
 func (h *harness) Open() (platforms.Bot, error) {
+	h.allEnded() // those of a bot that died
 	p, err := open(platforms.Options{Log: h.log.Logger(), Values: map[string]string{keyAccount: ours, keyDaemon: h.server.URL}})
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ type fake struct {
 
 	mu      sync.Mutex // guards the fields below
 	queue   []string   // events that no stream took
-	arrived *sync.Cond // of mu
+	arrived *sync.Cond // of mu: an event came, or a stream ended
 	streams int        // how many are open
 	opened  int        // how many were
 	calls   []call     // that were carried out
@@ -91,6 +91,15 @@ func (f *fake) close() {
 	f.server.Close()
 }
 
+// allEnded waits until it has noticed the end of every stream: what it hands to one whose reader is gone is lost.
+func (f *fake) allEnded() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.streams > 0 {
+		f.arrived.Wait()
+	}
+}
+
 // endStreams ends those that are open.
 func (f *fake) endStreams() {
 	f.mu.Lock()
@@ -123,7 +132,10 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	f.streams++
 	f.opened++
-	defer func() { f.streams-- }()
+	defer func() {
+		f.streams--
+		f.arrived.Broadcast()
+	}()
 	end := f.end
 	gone := make(chan struct{})
 	defer close(gone)
