@@ -259,10 +259,7 @@ func (g *soakGateway) read(ctx context.Context, deaf bool, idle chan<- struct{})
 				if asleep {
 					g.s.r.t.Errorf("gateway %d: an event behind the going_idle_ack", g.i)
 				}
-				no := 0
-				for text := range strings.SplitSeq(f.Event.Text, "\n") { // what was said in a row comes as one
-					no = g.received(text)
-				}
+				no := g.received(f.Event.Text)
 				if deaf {
 					continue
 				}
@@ -275,22 +272,25 @@ func (g *soakGateway) read(ctx context.Context, deaf bool, idle chan<- struct{})
 	}
 }
 
-// received checks the order of what an instance gets: nothing again that was acknowledged, but for
-// the one in doubt, and nothing left out but dead letters, which are looked at in the end.
-func (g *soakGateway) received(text string) (no int) {
-	_, _ = fmt.Sscan(text, &no)
+// received checks the order of what an instance gets: nothing again that was acknowledged, but for the delivery in doubt, and
+// nothing left out but dead letters, which are looked at in the end. What was said in a row comes as one, a line each. newest is
+// the number of the last of them.
+func (g *soakGateway) received(text string) (newest int) {
 	s, i := g.s, g.i
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard++
-	if no < s.acked[i] && !g.past {
-		s.r.t.Errorf("instance %d: event %d comes again after %d was acknowledged", i, no, s.acked[i])
+	for line := range strings.SplitSeq(text, "\n") {
+		_, _ = fmt.Sscan(line, &newest)
+		s.heard++
+		for n := s.seen[i] + 1; n < newest; n++ {
+			s.missed[i] = append(s.missed[i], n)
+		}
+		s.seen[i] = max(s.seen[i], newest)
 	}
-	for n := s.seen[i] + 1; n < no; n++ {
-		s.missed[i] = append(s.missed[i], n)
+	if newest < s.acked[i] && !g.past {
+		s.r.t.Errorf("instance %d: event %d comes again after %d was acknowledged", i, newest, s.acked[i])
 	}
-	s.seen[i] = max(s.seen[i], no)
-	return no
+	return newest
 }
 
 func (s *soak) acknowledges(i, no int) {
