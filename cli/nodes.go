@@ -203,7 +203,7 @@ func tooHeavy(shards []config.Shard, o cluster.Overview) (names []string) {
 	return names
 }
 
-// nodesTable writes who there is, who leads what since when and why, and how many commits the copies of who leads next lack.
+// nodesTable writes who there is, who leads what since when and why, and how many commits the copy of the next leader lacks.
 func nodesTable(w io.Writer, o cluster.Overview) {
 	rows := [][]any{{" ", "NODE", "VERSION", "STATE", "LEADS", "BEHIND", "APPENDS TAKE"}}
 	for _, n := range o.Nodes {

@@ -13,7 +13,7 @@ import (
 // BucketMoves is the bucket of chats that got a new id: platform|old chat -> Move.
 const BucketMoves = "moved"
 
-// Move says that a chat's id changed from From to To for good: who uses the old id means the chat with the new one. Its key is
+// Move says that a chat's id changed from From to To for good: the old id means the chat with the new one. Its key is
 // the platform and the old id. It is kept for as long as somebody may still use the old id.
 type Move struct {
 	Platform relay.PlatformID `json:"platform"`

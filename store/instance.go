@@ -75,7 +75,7 @@ type Relevance struct {
 // Instances are the records of those instances, also after their revocation; with none named all, by id. They
 // are shared: nobody changes their lists. ErrNotFound: one of them was never enrolled.
 func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instance, error) {
-	if len(ids) == 1 && !table.Viewing(ctx) { // most often: no file is asked
+	if len(ids) == 1 && !table.Viewing(ctx) { // most often: what is remembered needs no transaction
 		if i, ok := db.recents.instances.newest(ids[0]); ok {
 			return []Instance{i}, ctx.Err()
 		}

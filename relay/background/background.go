@@ -136,7 +136,7 @@ func (q *Queue) take(ctx context.Context) (e Task, ok bool) {
 }
 
 // Step waits for a task and tries it once, and sees to it that it is tried again if that makes sense; false: ctx ended
-// before there was one.
+// before there was one. Tests call it in place of Run.
 func (q *Queue) Step(ctx context.Context) bool {
 	e, ok := q.take(ctx)
 	if ok {

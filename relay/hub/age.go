@@ -13,8 +13,8 @@ import (
 // if the gateway is killed. A joined backlog can be lost as one event.
 const startTime = 5 * time.Second
 
-// letStart waits until the gateway has had time to start:
-//   - with a backlog, startTime if it dials as the real gateways do (Stock); else until it shows that it is newer than June;
+// letStart waits, startTime at most, until the gateway has had time to start:
+//   - with a backlog, all of that if it dials as the real gateways do (Stock); else until it shows that it is newer than June;
 //   - without a backlog, until a Stock gateway shows that it is newer; any other program is given entries at once.
 func (s *attachment) letStart(ctx context.Context) {
 	l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance)

@@ -88,7 +88,7 @@ func textOf(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
 	}
-	if bytes.IndexByte(raw, '\\') < 0 { // most often: it says what it is
+	if bytes.IndexByte(raw, '\\') < 0 { // no escape in it, and all of a frame is UTF-8
 		return string(raw[1 : len(raw)-1]), true
 	}
 	var s string

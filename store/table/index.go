@@ -10,7 +10,7 @@ import (
 )
 
 // Index is the bucket of the index: it leads from further keys of a record to the record's own key. It follows from the
-// records: who changes an indexed record does so by PutIndexed and DeleteIndexed.
+// records: an indexed record is changed by PutIndexed, PutNew and DeleteIndexed only.
 const Index = "index"
 
 // Indexed is a record with further keys.
