@@ -97,7 +97,7 @@ func isSound(f *os.File, r media.Record) bool {
 }
 
 // Served notes that the instance has got a whole file.
-func (k *Keeper) Served(i relay.InstanceID, _ relay.MediaID) {
+func (k *Keeper) Served(i relay.InstanceID) {
 	n := k.db.Media.Taken(i)
 	k.mu.Lock()
 	defer k.mu.Unlock()
