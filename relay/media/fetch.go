@@ -3,7 +3,6 @@ package media
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -223,8 +222,6 @@ func (k *Keeper) try(ctx context.Context, r media.Record, size int64) (media.Rec
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-var _ io.Reader = readerFunc(nil)
 
 var became = map[relay.MediaState]count.Counter{
 	relay.MediaHeld: count.MediaHeld, relay.MediaTooLarge: count.MediaTooLarge,
