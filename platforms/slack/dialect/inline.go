@@ -134,11 +134,7 @@ func (l *line) node(n ast.Node, formats []byte) {
 	case *ast.RawHTML:
 		l.text(literal(string(n.Segments.Value(l.source))), formats)
 	case *extast.TaskCheckBox:
-		box := "☐ "
-		if n.IsChecked {
-			box = "☑ "
-		}
-		l.text(box, formats)
+		l.text(markdown.Box(n), formats)
 	default:
 		l.children(n, formats)
 	}
