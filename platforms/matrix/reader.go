@@ -37,8 +37,6 @@ const (
 // errSenseless stands for what a decoder would say, which may quote what people wrote.
 var errSenseless = errors.New("not what belongs there")
 
-func decode(raw []byte, out any) error { return httpcall.Decode(raw, out) }
-
 // answer is what a sync brought (client-server API, GET /sync).
 type answer struct {
 	Next  string `json:"next_batch"`
@@ -292,6 +290,7 @@ func (r *reader) passes(ctx context.Context, chat relay.ChatID, err error) bool 
 // event reads one event of a room.
 func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c came) error {
 	e := c.Event
+	room, _ := r.rooms.get(chat)
 	switch {
 	case e.StateKey != nil:
 		r.state(o, chat, e)
@@ -303,13 +302,7 @@ func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c cam
 	case e.Sender == r.me:
 		r.own(chat, e)
 		return nil
-	case e.Type == event.EventEncrypted:
-		if !slices.Contains(o.sealed, chat) {
-			o.sealed = append(o.sealed, chat)
-		}
-		return nil
-	}
-	if room, _ := r.rooms.get(chat); room.encrypted { // what somebody says there in the clear is not read, either
+	case e.Type == event.EventEncrypted, room.encrypted: // what somebody says there in the clear is not read, either
 		if !slices.Contains(o.sealed, chat) {
 			o.sealed = append(o.sealed, chat)
 		}
