@@ -92,7 +92,7 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Conte
 	err := t.Do(ctx, sender.Call{Do: func(ctx context.Context) error {
 		err := do(ctx, &res)
 		if err == nil {
-			err = deliveredIn("send", res)
+			err = judged(&httpcall.Fault{What: "send"}, res.Results)
 		}
 		if wanted := httpcall.FaultOf(err).Detail == wantsProof; wanted || err == nil {
 			l.p.captcha.Store(wanted)
@@ -109,14 +109,6 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Conte
 	id := messageID(l.p.account, res.At)
 	l.p.said.spoke(res.At)
 	return id, nil
-}
-
-// deliveredIn is the error of a message that went to nobody.
-func deliveredIn(method string, res sent) error {
-	if f := judged(&httpcall.Fault{What: method}, res.Results); f != nil {
-		return f
-	}
-	return nil
 }
 
 // to are the parameters that name a chat. A chat with a phone number is addressed by the account of the person whose chat it is:
@@ -141,7 +133,7 @@ func (p *Bot) act(ctx context.Context, t *sender.Turn, method string, ps params)
 		if err := p.daemon.call(ctx, method, ps, &res); err != nil {
 			return err
 		}
-		return deliveredIn(method, res)
+		return judged(&httpcall.Fault{What: method}, res.Results)
 	}})
 }
 

@@ -280,7 +280,7 @@ func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 	if !m.says(ev) {
 		return nil, nil
 	}
-	if ev.Type == relay.TypeText && strings.HasPrefix(ev.Text, "/") || len(ev.Attachments) > 0 && strings.HasPrefix(ev.Text, "/") {
+	if strings.HasPrefix(ev.Text, "/") && (ev.Type == relay.TypeText || len(ev.Attachments) > 0) {
 		ev.Type = relay.TypeCommand
 	}
 	p.newest.heard(relay.ChatID(from), id, ev.Text)

@@ -70,7 +70,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 func (l *letter) post(ctx context.Context, t *sender.Turn, kind string, content obj) (id relay.MessageID, err error) {
 	body := to(t.Chat)
 	body["type"], body[kind] = kind, content
-	if l.reply != "" && kind != "reaction" {
+	if l.reply != "" {
 		body["context"] = obj{"message_id": l.reply}
 	}
 	err = t.Do(ctx, sender.Call{Do: func(ctx context.Context) (err error) {
