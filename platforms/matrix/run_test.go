@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/platforms/recent"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
@@ -609,13 +610,13 @@ func TestReactions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 1 {
-			b.marks = newLately[reaction, id.EventID](10)
+			b.marks = recent.New[reaction, id.EventID](10)
 		}
 	}
 	if n := len(b.fake.called("send")); n != 2 {
 		t.Errorf("%d calls, want 2", n)
 	}
-	b.marks = newLately[reaction, id.EventID](10)
+	b.marks = recent.New[reaction, id.EventID](10)
 	b.fake.add(annRoom, bob, "m.reaction", nil, obj{"m.relates_to": obj{"rel_type": "m.annotation", "event_id": string(message), "key": 1.0}})
 	a.Remove = true
 	if _, err := b.React(t.Context(), a); err != nil || len(b.fake.called("redact")) != 1 {

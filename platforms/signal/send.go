@@ -55,7 +55,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	l.addPart(ps)
 	id, err := l.post(ctx, t, func(ctx context.Context, out *sent) error { return l.p.daemon.call(ctx, "send", ps, out) })
 	if err == nil {
-		l.p.said.heard(t.Chat, id, l.parts[0].text)
+		l.p.remember(t.Chat, id, l.parts[0].text)
 		l.parts = l.parts[1:]
 	}
 	return id, err
@@ -65,7 +65,8 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 func (l *letter) params(chat relay.ChatID) params {
 	ps := l.p.to(chat)
 	if author, at, ok := parseMessage(l.reply); ok {
-		ps["quoteAuthor"], ps["quoteTimestamp"], ps["quoteMessage"] = author, at, l.p.said.text(chat, l.reply)
+		said, _ := l.p.said.Get(messageIn{chat, l.reply})
+		ps["quoteAuthor"], ps["quoteTimestamp"], ps["quoteMessage"] = author, at, said
 	}
 	return ps
 }
@@ -107,7 +108,7 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Conte
 	}
 	l.reply = ""
 	id := messageID(l.p.account, res.At)
-	l.p.said.spoke(res.At)
+	l.p.spoke.Put(res.At, true)
 	return id, nil
 }
 
