@@ -61,7 +61,7 @@ var mayImport = map[string]string{
 	"platforms/inbox":            "relay platforms platforms/backoff platforms/httpcall platforms/status",
 	"platforms/platformtest":     "relay platforms platforms/backoff platforms/markdown testdata/long", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,                                     // never the store, the hub or one another
-	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/slack/*",
+	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/recent platforms/slack/*",
 	"platforms/slack/dialect":    "platforms/markdown",
 	"platforms/slack/*":          "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket",
 	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",

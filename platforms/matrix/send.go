@@ -134,7 +134,7 @@ func (l *letter) next() {
 var wholeRoom = regexp.MustCompile(`(?i)@(room)`)
 
 // hushed is text by which no room is notified. Dendrite looks for "@room" in a message's body wherever it stands there, and
-// whatever m.mentions says: a space without width keeps them apart.
+// whatever m.mentions says: a zero-width space keeps them apart.
 func hushed(text string) string { return wholeRoom.ReplaceAllString(text, "@\u200b$1") }
 
 // text is a message of one part. It mentions nobody, so that homeservers that heed m.mentions notify nobody in particular;

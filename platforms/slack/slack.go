@@ -143,7 +143,7 @@ func openAt(o platforms.Options, at pace) (*Bot, error) {
 		opts:    opts,
 		log:     o.Log,
 		status:  status.New(""),
-		memory:  new(memory),
+		memory:  newMemory(),
 		app:     rest.New(app, o.APIBase, o.Transport, nil),
 		sockets: httpcall.New(app, o.Transport, 0),
 		files:   httpcall.New(o.Token, o.Transport, 0),

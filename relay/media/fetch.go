@@ -52,7 +52,10 @@ func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again 
 		k.jobs.begin(j)
 		run(j, place)
 	}
-	return later(pause)
+	if pause > 0 {
+		again = time.After(pause)
+	}
+	return again
 }
 
 // due are the jobs that wait for nothing but a place and room, in the order they came. pause is when the next is; 0: none is.
@@ -88,13 +91,6 @@ func shorter(a, b time.Duration) time.Duration {
 		return b
 	}
 	return min(a, b)
-}
-
-func later(pause time.Duration) <-chan time.Time {
-	if pause == 0 {
-		return nil
-	}
-	return time.After(pause)
 }
 
 // learn looks at a job's record. It reports false when there is nothing to fetch, or that is not known now.

@@ -96,7 +96,14 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 	})
 	if err != nil {
 		done()
-		return relay.File{}, nothing, f.notSourced(hold, err)
+		switch {
+		case isAskedBack(hold):
+			f.count(count.MediaBusy)
+			err = refused(askedBack, nil)
+		case errors.Is(err, guard.ErrBlocked):
+			f.count(count.MediaBlocked)
+		}
+		return relay.File{}, nothing, err
 	}
 	f.count(count.MediaSourced)
 	file := relay.File{FileFacts: sniff.Of(temp, got.size), Content: temp}
@@ -105,18 +112,6 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 	}
 	file.Name = filename.Fit(name, file.FileFacts)
 	return file, done, nil
-}
-
-// notSourced counts why a file from elsewhere cannot be had, and is the answer.
-func (f *Finder) notSourced(hold context.Context, err error) error {
-	switch {
-	case isAskedBack(hold):
-		f.count(count.MediaBusy)
-		return refused(askedBack, nil)
-	case errors.Is(err, guard.ErrBlocked):
-		f.count(count.MediaBlocked)
-	}
-	return err
 }
 
 func nothing() {}
