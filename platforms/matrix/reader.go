@@ -163,7 +163,7 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 		}
 	}
 	at := entered(line, r.me)
-	if since == "" || at >= 0 { // what was said before the bot was invited, or came without that, is not for it
+	if since == "" || at >= 0 { // nothing that was said before the bot was invited is for it, or before it came uninvited
 		history := line
 		if since != "" {
 			history = line[:at+1-waited(line[:at], r.me)]

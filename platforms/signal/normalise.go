@@ -124,7 +124,7 @@ const stickerRef = "sticker:"
 
 func attachments(m *dataMessage) (out []relay.Attachment) {
 	for _, a := range m.Attachments {
-		if a.ID != "" && len(out) < relay.MaxAttachments {
+		if a.ID != "" {
 			out = append(out, relay.Attachment{Ref: a.ID, Kind: kindOf(a), Name: a.Name, Size: max(a.Size, 0)})
 		}
 	}

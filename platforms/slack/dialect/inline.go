@@ -173,12 +173,7 @@ func (l *line) link(n ast.Node, destination []byte, formats []byte) {
 	words := line{source: l.source, label: true}
 	words.children(n, nil)
 	said := strings.Join(strings.Fields(words.done()), " ")
-	if l.label {
-		l.text(said, formats)
-		l.aside(said, destination, formats)
-		return
-	}
-	if link := reference(string(util.URLEscape(destination, true)), said); link != "" {
+	if link := reference(string(util.URLEscape(destination, true)), said); link != "" && !l.label {
 		l.word(link, formats)
 		return
 	}
