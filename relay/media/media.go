@@ -143,7 +143,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		again := k.begin(ctx, func(j *job, p *fair.Place) {
 			wg.Go(func() {
-				defer k.jobs.wake()
+				defer k.jobs.poke.wake()
 				defer p.Leave()
 				k.fetch(ctx, j)
 			})
