@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"maunium.net/go/mautrix/event"
 	"maunium.net/go/mautrix/id"
@@ -197,10 +198,8 @@ func unpunctuated(s string) string {
 
 // isWord reports whether s goes on with a letter or a digit.
 func isWord(s string) bool {
-	for _, r := range s {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_'
-	}
-	return false
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_'
 }
 
 // decoded is the event in raw, its content as far as its type is one that counts here.
