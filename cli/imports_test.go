@@ -34,6 +34,7 @@ var mayImport = map[string]string{
 	"platforms/ratelimit":        "relay platforms",
 	"platforms/status":           "relay platforms",
 	"platforms/backoff":          "",
+	"platforms/recent":           "",
 	"platforms/httpcall":         "relay relay/finding platforms",
 	"platforms/sender":           "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff", // calls within a limiter
 	"platforms/markdown":         "",
@@ -60,17 +61,17 @@ var mayImport = map[string]string{
 	"platforms/inbox":            "relay platforms platforms/backoff platforms/httpcall platforms/status",
 	"platforms/platformtest":     "relay platforms platforms/backoff platforms/markdown testdata/long", // to pause where nothing should happen
 	"platforms/*":                "relay platforms " + kit + hooks,                                     // never the store, the hub or one another
-	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/slack/*",
+	"platforms/slack":            "relay relay/finding platforms " + kit + " platforms/recent platforms/slack/*",
 	"platforms/slack/dialect":    "platforms/markdown",
 	"platforms/slack/*":          "relay platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket",
 	"platforms/discord":          "relay relay/finding platforms " + kit + " platforms/inbox platforms/discord/*",
 	"platforms/discord/dialect":  "platforms/markdown",
 	"platforms/telegram":         "relay relay/finding platforms " + kit + " platforms/inbox platforms/telegram/*",
 	"platforms/telegram/dialect": "platforms/markdown",
-	"platforms/matrix":           "relay relay/finding platforms " + kit + " platforms/matrix/*",
+	"platforms/matrix":           "relay relay/finding platforms " + kit + " platforms/recent platforms/matrix/*",
 	"platforms/matrix/dialect":   "platforms/markdown",
-	"platforms/signal":           "relay relay/finding platforms " + kit,
-	"platforms/whatsapp":         "relay relay/finding platforms platforms/status platforms/httpcall platforms/sender platforms/ratelimit platforms/markdown platforms/inbox",
+	"platforms/signal":           "relay relay/finding platforms " + kit + " platforms/recent",
+	"platforms/whatsapp":         "relay relay/finding platforms platforms/status platforms/httpcall platforms/sender platforms/ratelimit platforms/recent platforms/markdown platforms/inbox",
 	"platforms/discord/*":        "relay relay/finding platforms platforms/httpcall platforms/ratelimit platforms/backoff platforms/status platforms/socket platforms/discord/*", // parts of one network
 	"relay/link":                 "relay relay/gate store store/audit store/callers",
 	"relay/login":                "relay store store/audit",

@@ -150,15 +150,10 @@ func (f *follower) blocked(err error) string {
 	if err == nil {
 		return ""
 	}
-	return fmt.Sprintf("what is said in %s cannot be read: %v", f.dir, bare(err))
-}
-
-// bare is err without the path, which is said already.
-func bare(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
+	if e, ok := errors.AsType[*fs.PathError](err); ok { // the folder is said already
+		err = e.Err
 	}
-	return err
+	return fmt.Sprintf("what is said in %s cannot be read: %v", f.dir, err)
 }
 
 // make makes the folder and what people look for in it, where it is missing.

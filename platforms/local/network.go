@@ -65,24 +65,18 @@ func NewNetwork() *Network {
 		isChat:   func(chat relay.ChatID) bool { return chat != "" },
 		chatInfo: chatInfo,
 		revoked:  func() bool { return n.rejected },
-		fails:    n.fails,
-		did:      n.did,
+		fails: func(*Act, []byte) (err error) { // the one whose turn it is
+			if len(n.failing) > 0 {
+				err, n.failing = n.failing[0], n.failing[1:]
+			}
+			return err
+		},
+		did: func(acts []Act) {
+			n.acts = append(n.acts, acts...)
+			n.wakeLocked()
+		},
 	})
 	return n
-}
-
-// fails is the failure that is an action's turn. n.mu must be held.
-func (n *Network) fails(*Act, []byte) (err error) {
-	if len(n.failing) > 0 {
-		err, n.failing = n.failing[0], n.failing[1:]
-	}
-	return err
-}
-
-// did notes acts. n.mu must be held.
-func (n *Network) did(acts []Act) {
-	n.acts = append(n.acts, acts...)
-	n.wakeLocked()
 }
 
 // Say says m and waits until the bot's Inbox accepted it, or ctx ends; then it may be accepted later.

@@ -46,8 +46,16 @@ func Address(s []byte) string {
 	return out.String()
 }
 
+// Box is how a task's box is shown.
+func Box(n *extast.TaskCheckBox) string {
+	if n.IsChecked {
+		return "☑ "
+	}
+	return "☐ "
+}
+
 // Said is what an inline node says by itself, without markup: a text with the end of its line, a bare address, HTML as it
-// stands. ok is false of a node that says what its children say, of links, and of a task's box.
+// stands, a task's box. ok is false of a node that says what its children say, and of links.
 func Said(source []byte, n ast.Node) (said string, ok bool) {
 	switch n := n.(type) {
 	case *ast.Text:
@@ -66,6 +74,8 @@ func Said(source []byte, n ast.Node) (said string, ok bool) {
 		said = string(n.Label(source))
 	case *ast.RawHTML:
 		said = string(n.Segments.Value(source))
+	case *extast.TaskCheckBox:
+		said = Box(n)
 	default:
 		return "", false
 	}

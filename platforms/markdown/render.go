@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 	"strings"
 	"unicode/utf8"
@@ -25,6 +26,16 @@ type Form struct {
 	Marker func(list *ast.List, number int) string  // what an item of a list begins with
 	Blank  func(prefix string) string               // what a blank line has of the lines' prefix; nil: nothing
 	Escape func(s string, code bool) (plain string) // hides from the network what it would take for markup; nil: nothing
+}
+
+// Bulleted is the Marker that gives numbers as their author wrote them, and every other item bullet.
+func Bulleted(bullet string) func(list *ast.List, number int) string {
+	return func(list *ast.List, number int) string {
+		if list.IsOrdered() {
+			return fmt.Sprintf("%d%c ", number, list.Marker)
+		}
+		return bullet
+	}
 }
 
 // Dialect writes, with its Writer, the blocks that look different on each network.

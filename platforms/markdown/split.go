@@ -4,6 +4,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -33,8 +34,7 @@ type Cuts interface {
 }
 
 // Splitter cuts a text where people would: between paragraphs, else lines, else words, and code blocks only
-// when it must. A dialect embeds it and says what Reach is, and Words and Letters if it has something of which they may
-// not cut.
+// when it must. It is Cuts itself; a dialect embeds it and says otherwise what it knows better.
 type Splitter[U Unit] struct {
 	Text   []U
 	Limit  int // of a part, in units
@@ -47,6 +47,9 @@ type Splitter[U Unit] struct {
 func Runes(text string, limit int) Splitter[rune] {
 	return Splitter[rune]{Text: []rune(text), Limit: limit, Decode: func(r []rune) string { return string(r) }, Length: utf8.RuneCountInString}
 }
+
+// Reach implements Cuts: a part has Limit units, with the fence that it begins with.
+func (s *Splitter[U]) Reach(start int) int { return start + s.Limit - s.Length(s.Open(start)) }
 
 // Words implements Cuts: any blank will do.
 func (s *Splitter[U]) Words(int, int) func(int) bool { return func(int) bool { return true } }
@@ -65,6 +68,23 @@ func (s *Splitter[U]) Parts(c Cuts) iter.Seq2[int, int] {
 			start = s.Skip(end)
 		}
 	}
+}
+
+// Open is the fence that a part needs which begins at start; empty: none.
+func (s *Splitter[U]) Open(start int) string {
+	if b := s.CodeAt(start); b != nil {
+		return b.Open
+	}
+	return ""
+}
+
+// Part is the text from start to end without the blanks at its end. A code block that is cut has fences there.
+func (s *Splitter[U]) Part(start, end int) string {
+	part := s.Open(start) + s.Decode(s.Text[start:end])
+	if b := s.CodeAt(end); b != nil {
+		return part + b.Close
+	}
+	return strings.TrimRightFunc(part, unicode.IsSpace)
 }
 
 // blockAt is the code block i is inside of, its fences included; nil if there is none.

@@ -48,14 +48,14 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 
 // mark sets a reaction.
 func (p *Bot) mark(ctx context.Context, t *sender.Turn, r reaction) error {
-	if stands, known := p.marks.get(r); known && stands != "" {
+	if stands, known := p.marks.Get(r); known && stands != "" {
 		return nil
 	}
 	content := event.ReactionEventContent{RelatesTo: *new(event.RelatesTo).SetAnnotation(id.EventID(r.message), r.key)}
 	made, err := p.put(ctx, t, event.EventReaction.Type, content, transaction("", "", 0))
 	switch {
 	case err == nil:
-		p.marks.put(r, id.EventID(made))
+		p.marks.Put(r, id.EventID(made))
 	case refusedAs(err, errDuplicate):
 		return nil
 	}
@@ -65,7 +65,7 @@ func (p *Bot) mark(ctx context.Context, t *sender.Turn, r reaction) error {
 // unmark takes a reaction back: all of the bot's with that key, if it is not remembered which one it is.
 func (p *Bot) unmark(ctx context.Context, t *sender.Turn, r reaction) error {
 	var stand []id.EventID
-	if made, known := p.marks.get(r); known && made != "" {
+	if made, known := p.marks.Get(r); known && made != "" {
 		stand = append(stand, made)
 	} else if !known {
 		all, err := p.related(ctx, r.chat, string(r.message), event.RelAnnotation, event.EventReaction.Type)
@@ -83,7 +83,7 @@ func (p *Bot) unmark(ctx context.Context, t *sender.Turn, r reaction) error {
 			return err
 		}
 	}
-	p.marks.put(r, "")
+	p.marks.Put(r, "")
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) 
 	case err != nil:
 		return relay.Result{}, explained(err)
 	}
-	p.typing.put(a.Chat, time.Now().Add(typingLasts))
+	p.typing.Put(a.Chat, time.Now().Add(typingLasts))
 	return relay.Result{}, nil
 }
 
@@ -133,11 +133,11 @@ func (p *Bot) types(ctx context.Context, chat relay.ChatID, on bool) error {
 
 // quiet ends what Typing began: a message does not by itself.
 func (p *Bot) quiet(ctx context.Context, chat relay.ChatID) {
-	until, _ := p.typing.get(chat)
+	until, _ := p.typing.Get(chat)
 	if !time.Now().Before(until) || p.turns.Limiter.Closed(chat) {
 		return
 	}
-	p.typing.put(chat, time.Time{})
+	p.typing.Put(chat, time.Time{})
 	if err := p.types(ctx, chat, false); err != nil {
 		p.log.Debug("matrix: that the bot types no more was not said", "err", err)
 	}
@@ -165,7 +165,7 @@ func (p *Bot) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 
 // IsOwn implements platforms.AuthorTeller.
 func (p *asker) IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error) {
-	if h, ok := p.heard.get(eventID(chat, message)); ok {
+	if h, ok := p.heard.Get(eventID(chat, message)); ok {
 		return h.user == p.me, nil
 	}
 	if !isEvent(string(message)) {

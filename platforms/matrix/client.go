@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -156,20 +158,20 @@ func (c *client) get(ctx context.Context, what string, path []string, query url.
 }
 
 func (c *client) do(ctx context.Context, via *httpcall.Client, r request) error {
-	var body []byte
+	var body io.Reader
 	if r.in != nil {
-		var err error
-		if body, err = json.Marshal(r.in); err != nil {
+		raw, err := json.Marshal(r.in)
+		if err != nil {
 			return &httpcall.Fault{What: r.what, Sent: httpcall.Never, Message: "the request makes no sense"}
 		}
+		body = bytes.NewReader(raw) // which a lost idle connection can send again
 	}
-	req, err := c.request(ctx, r.what, r.method, r.path, r.query)
+	req, err := c.request(ctx, r.what, r.method, r.path, r.query, body)
 	if err != nil {
 		return err
 	}
 	if r.in != nil {
 		req.Header.Set("Content-Type", "application/json")
-		setBody(req, body)
 	}
 	a, fault := via.Do(req, r.what)
 	if fault != nil {
@@ -187,8 +189,8 @@ func (c *client) do(ctx context.Context, via *httpcall.Client, r request) error 
 	return nil
 }
 
-// request makes the request for a path below /_matrix.
-func (c *client) request(ctx context.Context, what, method string, path []string, query url.Values) (*http.Request, error) {
+// request makes the request for a path below /_matrix. body may be nil.
+func (c *client) request(ctx context.Context, what, method string, path []string, query url.Values, body io.Reader) (*http.Request, error) {
 	at, err := c.address(ctx)
 	if err != nil {
 		return nil, err
@@ -200,7 +202,7 @@ func (c *client) request(ctx context.Context, what, method string, path []string
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, address, nil)
+	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "the address makes no sense"}
 	}
@@ -208,12 +210,6 @@ func (c *client) request(ctx context.Context, what, method string, path []string
 		req.Header.Set("Authorization", "Bearer "+c.token.RevealString())
 	}
 	return req, nil
-}
-
-// setBody gives req a body that a lost idle connection can send again.
-func setBody(req *http.Request, body []byte) {
-	again, _ := http.NewRequest(req.Method, "http://x", bytes.NewReader(body))
-	req.Body, req.GetBody, req.ContentLength = again.Body, again.GetBody, again.ContentLength
 }
 
 // said is what a homeserver says of a refusal.
@@ -256,12 +252,7 @@ func refusal(via *httpcall.Client, what string, a httpcall.Answer) *httpcall.Fau
 func refusedAs(err error, codes ...string) bool {
 	f := httpcall.FaultOf(err)
 	code, _ := f.Detail.(string)
-	for _, c := range codes {
-		if f.Sent == httpcall.Refused && code == c {
-			return true
-		}
-	}
-	return false
+	return f.Sent == httpcall.Refused && slices.Contains(codes, code)
 }
 
 // refusedToken reports whether the homeserver knows no user of this token.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/platforms/recent"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -317,7 +318,7 @@ func TestDendrite(t *testing.T) {
 		return n
 	}
 	until(t, "one reaction stands", func() bool { return marks() == 1 })
-	p.marks = newLately[reaction, id.EventID](10) // as after a restart
+	p.marks = recent.New[reaction, id.EventID](10) // as after a restart
 	mark.Remove = true
 	do(mark)
 	until(t, "no reaction stands", func() bool { return marks() == 0 })
@@ -339,7 +340,7 @@ func TestDendrite(t *testing.T) {
 	if e := annie.find(group, "answering"); e["content"].(obj)["m.relates_to"].(obj)["event_id"] != root {
 		t.Errorf("an answer in a thread is %v", e)
 	}
-	p.talks = newLately[thread, bool](10) // as after a restart
+	p.talks = recent.New[thread, bool](10) // as after a restart
 	annie.say(group, "more in the thread", in1)
 	if ev := p.event(t, "more in the thread"); !ev.Traits.Addressed {
 		t.Error("what is said in a thread in which the bot wrote does not address it")
@@ -377,7 +378,7 @@ func TestDendrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.txns = newLately[string, id.EventID](10)
+	p.txns = recent.New[string, id.EventID](10)
 	again, err := p.Send(once, relay.Send{Chat: relay.ChatID(direct), Content: "once"})
 	if err != nil || again.MessageID != first.MessageID {
 		t.Errorf("the same transaction gave %q, then %q, %v", first.MessageID, again.MessageID, err)

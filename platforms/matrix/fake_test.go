@@ -125,6 +125,20 @@ func (f *fakeServer) fail(what string, faults ...fault) {
 	f.faults[what] = append(f.faults[what], faults...)
 }
 
+// heal takes back the faults that calls of a kind have not met yet.
+func (f *fakeServer) heal(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.faults, what)
+}
+
+// refused reports whether a call of a kind has failed in a room.
+func (f *fakeServer) refused(what, room string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.calls, func(c fakeCall) bool { return c.what == what && c.failed && slices.Contains(c.path, room) })
+}
+
 // called are the calls of a kind that were carried out.
 func (f *fakeServer) called(what string) (out []fakeCall) {
 	f.mu.Lock()

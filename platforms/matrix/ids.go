@@ -25,14 +25,11 @@ func isID(id string, sigil byte) bool {
 	return len(id) > 1 && len(id) <= maxID && id[0] == sigil && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// serverOf is the server in an id; empty: it names none.
-func serverOf(id string) string {
-	_, server, _ := strings.Cut(id, ":")
-	return server
+// scopeOf is the scope of a room: the server that its id names; empty: it names none.
+func scopeOf(room relay.ChatID) relay.ScopeID {
+	_, server, _ := strings.Cut(string(room), ":")
+	return relay.ScopeID(server)
 }
-
-// scopeOf is the scope of a room: the server that its id names.
-func scopeOf(room relay.ChatID) relay.ScopeID { return relay.ScopeID(serverOf(string(room))) }
 
 // eventID is the id of the event that a message is. In old rooms a server gives its events what ids it likes, so the room
 // belongs to it.

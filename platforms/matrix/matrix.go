@@ -31,6 +31,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/matrix/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/recent"
 	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -118,11 +119,11 @@ type Bot struct {
 	// Set once, by open.
 	opts   platforms.Settings
 	status *status.Tracker
-	txns   *lately[string, id.EventID]      // of ours that a sync showed
-	talks  *lately[thread, bool]            // whether the bot wrote in a thread
-	marks  *lately[reaction, id.EventID]    // the bot's own reactions that stand
-	typing *lately[relay.ChatID, time.Time] // until when a room shows that the bot types
-	begin  string                           // where a bot begins that has no position; empty: now. Tests set it.
+	txns   *recent.Values[string, id.EventID]      // of ours that a sync showed
+	talks  *recent.Values[thread, bool]            // whether the bot wrote in a thread
+	marks  *recent.Values[reaction, id.EventID]    // the bot's own reactions that stand
+	typing *recent.Values[relay.ChatID, time.Time] // until when a room shows that the bot types
+	begin  string                                  // where a bot begins that has no position; empty: now. Tests set it.
 
 	platforms.CommandNames // of all gateways
 
@@ -139,7 +140,7 @@ type asker struct {
 	client *client
 	turns  *sender.Turns
 	rooms  *rooms
-	heard  *lately[relay.EventID, heard] // what was said, to be quoted
+	heard  *recent.Values[relay.EventID, heard] // what was said, to be quoted
 }
 
 func open(o platforms.Options) (*Bot, error) {
@@ -157,14 +158,14 @@ func open(o platforms.Options) (*Bot, error) {
 			client: newClient(o.Token, home, o.Transport),
 			turns:  sender.New(rates, explained, checkChat),
 			rooms:  newRooms(id.UserID(me)),
-			heard:  newLately[relay.EventID, heard](2000),
+			heard:  recent.New[relay.EventID, heard](2000),
 		},
 		opts:   opts,
 		status: status.New(""),
-		txns:   newLately[string, id.EventID](2000),
-		talks:  newLately[thread, bool](10_000),
-		marks:  newLately[reaction, id.EventID](10_000),
-		typing: newLately[relay.ChatID, time.Time](1000),
+		txns:   recent.New[string, id.EventID](2000),
+		talks:  recent.New[thread, bool](10_000),
+		marks:  recent.New[reaction, id.EventID](10_000),
+		typing: recent.New[relay.ChatID, time.Time](1000),
 	}, nil
 }
 

@@ -125,11 +125,11 @@ func (c *client) upload(ctx context.Context, f relay.File) (uri string, err erro
 	const what = "upload"
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
-	req, err := c.request(ctx, what, http.MethodPost, []string{"media", "v3", "upload"}, url.Values{"filename": {cmp.Or(f.Name, "file"+f.Ext)}})
+	req, err := c.request(ctx, what, http.MethodPost, []string{"media", "v3", "upload"}, url.Values{"filename": {cmp.Or(f.Name, "file"+f.Ext)}},
+		io.NewSectionReader(f.Content, 0, f.Size))
 	if err != nil {
 		return "", err
 	}
-	req.Body = io.NopCloser(io.NewSectionReader(f.Content, 0, f.Size))
 	req.ContentLength = f.Size
 	req.Header.Set("Content-Type", cmp.Or(f.Mime, "application/octet-stream"))
 	a, fault := c.calls.Do(req, what)
@@ -145,7 +145,7 @@ func (c *client) upload(ctx context.Context, f relay.File) (uri string, err erro
 	var out struct {
 		URI string `json:"content_uri"`
 	}
-	if err := decode(a.Body, &out); err != nil || !strings.HasPrefix(out.URI, "mxc://") {
+	if err := httpcall.Decode(a.Body, &out); err != nil || !strings.HasPrefix(out.URI, "mxc://") {
 		return "", &httpcall.Fault{What: what, Status: a.Status, Sent: httpcall.Never, Message: "the answer names no file"}
 	}
 	return out.URI, nil
@@ -181,7 +181,7 @@ func (p *asker) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadClos
 func (c *client) download(ctx context.Context, path ...string) (io.ReadCloser, error) {
 	const what = "download"
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
-	req, err := c.request(ctx, what, http.MethodGet, path, nil)
+	req, err := c.request(ctx, what, http.MethodGet, path, nil, nil)
 	if err != nil {
 		cancel()
 		return nil, err

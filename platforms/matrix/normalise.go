@@ -9,21 +9,24 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"maunium.net/go/mautrix/event"
 	"maunium.net/go/mautrix/id"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// normaliser turns messages into events. Its method is a pure function of its fields and what it is given.
+// normaliser turns messages into events. Its methods are pure functions of its fields and what they are given.
 type normaliser struct {
 	bot relay.Bot
 	me  id.UserID
 	// name is what the bot is called; empty: not known.
 	name string
-	// command is what a text that begins with "!" says as a command; the text itself if it is none.
-	command func(text string) string
+	// commands may begin with "!": clients of Matrix keep "/" for themselves.
+	commands *platforms.CommandNames
 }
 
 // around is what is known of a message beside itself.
@@ -72,7 +75,7 @@ func (n normaliser) message(chat relay.ChatID, e *event.Event, c *event.MessageE
 		ev.Text = n.withoutMention(ev.Text)
 	}
 	if ev.Type == relay.TypeText {
-		if ev.Text = n.command(ev.Text); strings.HasPrefix(ev.Text, "/") {
+		if ev.Text, _ = n.commands.Slashed(ev.Text); strings.HasPrefix(ev.Text, "/") {
 			ev.Type = relay.TypeCommand
 		}
 	}
@@ -195,10 +198,8 @@ func unpunctuated(s string) string {
 
 // isWord reports whether s goes on with a letter or a digit.
 func isWord(s string) bool {
-	for _, r := range s {
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_'
-	}
-	return false
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_'
 }
 
 // decoded is the event in raw, its content as far as its type is one that counts here.
@@ -209,7 +210,7 @@ func decoded(raw []byte) (e *event.Event, err error) {
 		}
 	}()
 	e = new(event.Event)
-	if err := decode(raw, e); err != nil {
+	if err := httpcall.Decode(raw, e); err != nil {
 		return nil, err
 	}
 	e.Type.Class = event.MessageEventType

@@ -319,7 +319,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		p.log = new(platformtest.Log).Logger()
 		p.rooms.joined("!r", map[id.UserID]string{"@a:b": "A", "@hermes:fake.example": ""}, 0)
-		r := &reader{Bot: p, words: normaliser{bot: p.bot, me: p.me, name: "Hermes", command: p.slashed}}
+		r := &reader{Bot: p, words: normaliser{bot: p.bot, me: p.me, name: "Hermes", commands: &p.CommandNames}}
 		o := &reading{asking: time.Now().Add(time.Hour)}
 		o.batch()
 		c := receivedIn(raw)

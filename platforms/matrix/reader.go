@@ -37,8 +37,6 @@ const (
 // errSenseless stands for what a decoder would say, which may quote what people wrote.
 var errSenseless = errors.New("not what belongs there")
 
-func decode(raw []byte, out any) error { return httpcall.Decode(raw, out) }
-
 // answer is what a sync brought (client-server API, GET /sync).
 type answer struct {
 	Next  string `json:"next_batch"`
@@ -165,7 +163,7 @@ func (r *reader) room(ctx context.Context, o *reading, chat relay.ChatID, j join
 		}
 	}
 	at := entered(line, r.me)
-	if since == "" || at >= 0 { // what was said before the bot was invited, or came without that, is not for it
+	if since == "" || at >= 0 { // nothing that was said before the bot was invited is for it, or before it came uninvited
 		history := line
 		if since != "" {
 			history = line[:at+1-waited(line[:at], r.me)]
@@ -292,6 +290,7 @@ func (r *reader) passes(ctx context.Context, chat relay.ChatID, err error) bool 
 // event reads one event of a room.
 func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c came) error {
 	e := c.Event
+	room, _ := r.rooms.get(chat)
 	switch {
 	case e.StateKey != nil:
 		r.state(o, chat, e)
@@ -303,13 +302,7 @@ func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c cam
 	case e.Sender == r.me:
 		r.own(chat, e)
 		return nil
-	case e.Type == event.EventEncrypted:
-		if !slices.Contains(o.sealed, chat) {
-			o.sealed = append(o.sealed, chat)
-		}
-		return nil
-	}
-	if room, _ := r.rooms.get(chat); room.encrypted { // what somebody says there in the clear is not read, either
+	case e.Type == event.EventEncrypted, room.encrypted: // what somebody says there in the clear is not read, either
 		if !slices.Contains(o.sealed, chat) {
 			o.sealed = append(o.sealed, chat)
 		}
@@ -324,7 +317,7 @@ func (r *reader) event(ctx context.Context, o *reading, chat relay.ChatID, c cam
 		return err
 	}
 	ev := r.words.message(chat, e, m, a)
-	r.heard.put(ev.ID, heard{e.Sender, a.sender, short(ev.Text)})
+	r.heard.Put(ev.ID, heard{e.Sender, a.sender, short(ev.Text)})
 	b := o.batch()
 	b.Events = append(b.Events, ev)
 	return nil
@@ -354,15 +347,15 @@ func (r *reader) state(o *reading, chat relay.ChatID, e *event.Event) {
 // own takes note of what the bot itself did: a transaction that is in doubt is settled by it.
 func (r *reader) own(chat relay.ChatID, e *event.Event) {
 	if txn := e.Unsigned.TransactionID; txn != "" {
-		r.txns.put(txn, e.ID)
+		r.txns.Put(txn, e.ID)
 	}
 	m, ok := e.Content.Parsed.(*event.MessageEventContent)
 	if !ok {
 		return
 	}
-	r.heard.put(eventID(chat, relay.MessageID(e.ID)), heard{user: r.me, text: short(m.Body)})
+	r.heard.Put(eventID(chat, relay.MessageID(e.ID)), heard{user: r.me, text: short(m.Body)})
 	if root := m.RelatesTo.GetThreadParent(); root != "" {
-		r.talks.put(thread{chat, relay.ThreadID(root)}, true)
+		r.talks.Put(thread{chat, relay.ThreadID(root)}, true)
 	}
 }
 
@@ -415,7 +408,7 @@ type thread struct {
 // look is what a message of a room says, from memory or by a question; false: nobody says.
 func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID) (heard, bool) {
 	key := eventID(chat, relay.MessageID(message))
-	if h, ok := r.heard.get(key); ok || !isEvent(string(message)) {
+	if h, ok := r.heard.Get(key); ok || !isEvent(string(message)) {
 		return h, ok
 	}
 	e, err := r.fetch(ctx, chat, string(message))
@@ -431,7 +424,7 @@ func (r *reader) look(ctx context.Context, chat relay.ChatID, message id.EventID
 	if s, ok := r.rooms.spot(chat, e.Sender); ok {
 		h.name = s.sender
 	}
-	r.heard.put(key, h)
+	r.heard.Put(key, h)
 	return h, true
 }
 
@@ -476,7 +469,7 @@ type related struct {
 // talksIn reports whether the bot wrote in a thread, or what it is about.
 func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID) bool {
 	key := thread{chat, relay.ThreadID(root)}
-	if talks, known := r.talks.get(key); known || !isEvent(string(root)) {
+	if talks, known := r.talks.Get(key); known || !isEvent(string(root)) {
 		return talks
 	}
 	about, known := r.look(ctx, chat, root)
@@ -490,7 +483,7 @@ func (r *reader) talksIn(ctx context.Context, chat relay.ChatID, root id.EventID
 		talks = slices.ContainsFunc(below, func(e related) bool { return e.Sender == r.me })
 	}
 	if talks || known { // else the next message asks again
-		r.talks.put(key, talks)
+		r.talks.Put(key, talks)
 	}
 	return talks
 }

@@ -98,7 +98,11 @@ func (l *runner) loop(ctx context.Context) error {
 	}
 	l.hand()
 	for ctx.Err() == nil {
-		asked, hold := time.Now(), l.hold()
+		var hold time.Duration // none after a start or a failure, so that the state is known soon
+		if l.up {
+			hold = l.opts.Duration(keyPollTimeout)
+		}
+		asked := time.Now()
 		a, err := l.sync(ctx, hold)
 		if err == nil {
 			err = l.take(ctx, a)
@@ -109,16 +113,12 @@ func (l *runner) loop(ctx context.Context) error {
 			}
 			continue
 		}
-		if ctx.Err() == nil && time.Since(asked) < hold/2 && a.empty() { // the server knows no long polls; do not spin
+		nothing := len(a.Rooms.Join)+len(a.Rooms.Invite)+len(a.Rooms.Leave) == 0
+		if nothing && ctx.Err() == nil && time.Since(asked) < hold/2 { // the server knows no long polls; do not spin
 			backoff.Pause(ctx, l.opts.Duration(keyRetryWait))
 		}
 	}
 	return nil
-}
-
-// empty reports whether an answer brought nothing.
-func (a *answer) empty() bool {
-	return len(a.Rooms.Join)+len(a.Rooms.Invite)+len(a.Rooms.Leave) == 0
 }
 
 // recall loads the position, and waits for a store that does not answer.
@@ -155,17 +155,11 @@ func (l *runner) introduce(ctx context.Context) error {
 		}
 		name := l.profile(ctx)
 		l.status.SetName(strings.TrimPrefix(string(l.me), "@"))
-		l.reader = &reader{Bot: l.Bot, words: normaliser{bot: l.bot, me: l.me, name: name, command: l.slashed}, failed: make(map[relay.ChatID]int)}
+		l.reader = &reader{Bot: l.Bot, words: normaliser{bot: l.bot, me: l.me, name: name, commands: &l.CommandNames}, failed: make(map[relay.ChatID]int)}
 		l.log.Info("matrix bot known", "name", l.me)
 		return nil
 	}
 	return nil
-}
-
-// slashed is text with "/" in the place of "!" before a command: clients of Matrix keep "/" for themselves.
-func (p *Bot) slashed(text string) string {
-	text, _ = p.Slashed(text)
-	return text
 }
 
 // whoami is whose token it is.
@@ -186,16 +180,7 @@ func (p *asker) profile(ctx context.Context) string {
 	return strings.TrimSpace(out.Name)
 }
 
-// hold is how long the homeserver may hold the next sync open. The first one after a start or a failure is short, so that
-// the state is known soon.
-func (l *runner) hold() time.Duration {
-	if !l.up {
-		return 0
-	}
-	return l.opts.Duration(keyPollTimeout)
-}
-
-// sync asks what came since the position.
+// sync asks what came since the position. The homeserver may hold the request open for as long as hold.
 func (l *runner) sync(ctx context.Context, hold time.Duration) (*answer, error) {
 	query := url.Values{"filter": {firstFilter}, "timeout": {strconv.FormatInt(hold.Milliseconds(), 10)}}
 	if l.at.Next != "" {

@@ -134,7 +134,7 @@ func (l *letter) next() {
 var wholeRoom = regexp.MustCompile(`(?i)@(room)`)
 
 // hushed is text by which no room is notified. Dendrite looks for "@room" in a message's body wherever it stands there, and
-// whatever m.mentions says: a space without width keeps them apart.
+// whatever m.mentions says: a zero-width space keeps them apart.
 func hushed(text string) string { return wholeRoom.ReplaceAllString(text, "@\u200b$1") }
 
 // text is a message of one part. It mentions nobody, so that homeservers that heed m.mentions notify nobody in particular;
@@ -164,9 +164,9 @@ func (p *Bot) say(ctx context.Context, t *sender.Turn, m *event.MessageEventCont
 	if err != nil {
 		return "", err
 	}
-	p.heard.put(eventID(t.Chat, message), heard{user: p.me, text: short(m.Body)})
+	p.heard.Put(eventID(t.Chat, message), heard{user: p.me, text: short(m.Body)})
 	if root := m.RelatesTo.GetThreadParent(); root != "" {
-		p.talks.put(thread{t.Chat, relay.ThreadID(root)}, true)
+		p.talks.Put(thread{t.Chat, relay.ThreadID(root)}, true)
 	}
 	return message, nil
 }
@@ -186,7 +186,7 @@ func (p *Bot) transact(ctx context.Context, t *sender.Turn, txn string, r reques
 	}
 	r.out = &out
 	err := t.Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) error {
-		if known, ok := p.txns.get(txn); ok {
+		if known, ok := p.txns.Get(txn); ok {
 			out.Event = known
 			return nil
 		}
@@ -199,7 +199,7 @@ func (p *Bot) transact(ctx context.Context, t *sender.Turn, txn string, r reques
 		if deadline, ok := ctx.Deadline(); ok {
 			wait, cancel := context.WithDeadline(ctx, deadline.Add(-settleWithin))
 			defer cancel()
-			if known, ok := p.txns.wait(wait, txn); ok {
+			if known, ok := p.txns.Wait(wait, txn); ok {
 				return relay.MessageID(known), nil
 			}
 		}
@@ -254,7 +254,7 @@ func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 		if _, err := p.put(ctx, t, event.EventMessage.Type, fitting(m), transaction("", "", 0)); err != nil {
 			return err
 		}
-		p.heard.put(eventID(t.Chat, a.Message), heard{user: p.me, text: short(l.parts[0])})
+		p.heard.Put(eventID(t.Chat, a.Message), heard{user: p.me, text: short(l.parts[0])})
 		l.next()
 		return nil
 	})

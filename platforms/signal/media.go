@@ -68,7 +68,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 	const mark = "\x01" // in no file's name, and as JSON writes it nowhere else
 	ps["attachments"] = []string{"data:" + m.file.Mime + ";filename=" + url.PathEscape(m.file.Name) + ";base64," + mark}
-	head, tail, _ := strings.Cut(string(m.p.daemon.request("send", ps)), `\u0001`)
+	head, tail, _ := strings.Cut(string(m.p.daemon.body("send", ps)), `\u0001`)
 	id, err := m.post(ctx, t, func(ctx context.Context, out *sent) error {
 		ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 		defer cancel()
@@ -101,12 +101,11 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 		method, ps = "getSticker", params{"packId": pack, "stickerId": json.Number(id)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.daemon.base+"/api/v1/rpc", bytes.NewReader(p.daemon.request(method, ps)))
+	r, err := p.daemon.request(ctx, method, p.daemon.body(method, ps))
 	if err != nil {
 		cancel()
-		return nil, errors.New("the address makes no request")
+		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
 	resp, err := p.daemon.calls.HTTP.Do(r)
 	if err != nil {
 		cancel()

@@ -24,7 +24,7 @@ func (p *Bot) event(env *envelope) *relay.Event {
 	switch {
 	case env.Sync != nil && env.Sync.Sent != nil && own:
 		s := env.Sync.Sent
-		if s.Group != nil || !p.me(s.UUID, s.Number) || p.said.ours(s.Timestamp) {
+		if spoke, _ := p.spoke.Get(s.Timestamp); spoke || s.Group != nil || !p.me(s.UUID, s.Number) {
 			return nil // said to others, or by the bot
 		}
 		m = &s.dataMessage // a note to self
@@ -54,7 +54,7 @@ func (p *Bot) event(env *envelope) *relay.Event {
 		ev.Traits.Addressed = ev.Traits.Addressed || mine
 	}
 	ev.Traits.Addressed = ev.Traits.Addressed || ev.Type == relay.TypeCommand
-	p.said.heard(src.ChatID, src.MessageID, text)
+	p.remember(src.ChatID, src.MessageID, text)
 	return ev
 }
 
@@ -124,7 +124,7 @@ const stickerRef = "sticker:"
 
 func attachments(m *dataMessage) (out []relay.Attachment) {
 	for _, a := range m.Attachments {
-		if a.ID != "" && len(out) < relay.MaxAttachments {
+		if a.ID != "" {
 			out = append(out, relay.Attachment{Ref: a.ID, Kind: kindOf(a), Name: a.Name, Size: max(a.Size, 0)})
 		}
 	}

@@ -66,24 +66,28 @@ const (
 func (d *daemon) call(ctx context.Context, method string, ps params, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, httpcall.Timeout)
 	defer cancel()
-	return d.post(ctx, method, d.request(method, ps), out)
+	r, err := d.request(ctx, method, d.body(method, ps))
+	if err != nil {
+		return err
+	}
+	return d.do(r, method, out)
 }
 
-// request is the body of a call.
-func (d *daemon) request(method string, ps params) []byte {
+// body is what a request for a method says.
+func (d *daemon) body(method string, ps params) []byte {
 	all := params{"account": d.account}
 	maps.Copy(all, ps)
 	raw, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "1", "method": method, "params": all}) // texts and numbers: cannot fail
 	return raw
 }
 
-func (d *daemon) post(ctx context.Context, method string, body []byte, out any) error {
+func (d *daemon) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+"/api/v1/rpc", bytes.NewReader(body))
 	if err != nil {
-		return &httpcall.Fault{What: method, Sent: httpcall.Never, Message: "the address makes no request"}
+		return nil, &httpcall.Fault{What: method, Sent: httpcall.Never, Message: "the address makes no request"}
 	}
 	r.Header.Set("Content-Type", "application/json")
-	return d.do(r, method, out)
+	return r, nil
 }
 
 func (d *daemon) do(r *http.Request, method string, out any) error {
@@ -195,8 +199,8 @@ func limited(f *httpcall.Fault, seconds int64) {
 	}
 }
 
-// judged is why a message went to nobody; nil if it went to somebody.
-func judged(f *httpcall.Fault, results []sendResult) *httpcall.Fault {
+// judged is why a message went to nobody, which it notes in f; nil if it went to somebody.
+func judged(f *httpcall.Fault, results []sendResult) error {
 	is := func(kind string) bool {
 		return slices.ContainsFunc(results, func(r sendResult) bool { return r.Type == kind })
 	}

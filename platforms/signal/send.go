@@ -55,7 +55,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	l.addPart(ps)
 	id, err := l.post(ctx, t, func(ctx context.Context, out *sent) error { return l.p.daemon.call(ctx, "send", ps, out) })
 	if err == nil {
-		l.p.said.heard(t.Chat, id, l.parts[0].text)
+		l.p.remember(t.Chat, id, l.parts[0].text)
 		l.parts = l.parts[1:]
 	}
 	return id, err
@@ -65,7 +65,8 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 func (l *letter) params(chat relay.ChatID) params {
 	ps := l.p.to(chat)
 	if author, at, ok := parseMessage(l.reply); ok {
-		ps["quoteAuthor"], ps["quoteTimestamp"], ps["quoteMessage"] = author, at, l.p.said.text(chat, l.reply)
+		said, _ := l.p.said.Get(messageIn{chat, l.reply})
+		ps["quoteAuthor"], ps["quoteTimestamp"], ps["quoteMessage"] = author, at, said
 	}
 	return ps
 }
@@ -92,7 +93,7 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Conte
 	err := t.Do(ctx, sender.Call{Do: func(ctx context.Context) error {
 		err := do(ctx, &res)
 		if err == nil {
-			err = deliveredIn("send", res)
+			err = judged(&httpcall.Fault{What: "send"}, res.Results)
 		}
 		if wanted := httpcall.FaultOf(err).Detail == wantsProof; wanted || err == nil {
 			l.p.captcha.Store(wanted)
@@ -107,16 +108,8 @@ func (l *letter) post(ctx context.Context, t *sender.Turn, do func(context.Conte
 	}
 	l.reply = ""
 	id := messageID(l.p.account, res.At)
-	l.p.said.spoke(res.At)
+	l.p.spoke.Put(res.At, true)
 	return id, nil
-}
-
-// deliveredIn is the error of a message that went to nobody.
-func deliveredIn(method string, res sent) error {
-	if f := judged(&httpcall.Fault{What: method}, res.Results); f != nil {
-		return f
-	}
-	return nil
 }
 
 // to are the parameters that name a chat. A chat with a phone number is addressed by the account of the person whose chat it is:
@@ -141,7 +134,7 @@ func (p *Bot) act(ctx context.Context, t *sender.Turn, method string, ps params)
 		if err := p.daemon.call(ctx, method, ps, &res); err != nil {
 			return err
 		}
-		return deliveredIn(method, res)
+		return judged(&httpcall.Fault{What: method}, res.Results)
 	}})
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/recent"
 	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -64,7 +65,8 @@ type Bot struct {
 	daemon  *daemon
 	turns   *sender.Turns
 	status  *status.Tracker
-	said    *memory
+	spoke   *recent.Values[int64, bool]       // when the bot wrote something: the echo of a note to self looks like one
+	said    *recent.Values[messageIn, string] // what messages say: whoever quotes one says that, too
 	log     *slog.Logger
 	wait    backoff.Backoff // before the stream is opened again
 	silence time.Duration   // after which it is dead
@@ -102,7 +104,8 @@ func open(o platforms.Options) (*Bot, error) {
 	p := &Bot{
 		bot: relay.Bot{Platform: Name, ID: relay.BotID(account[1:])}, account: account,
 		daemon: newDaemon(opts[keyDaemon], account, o.Transport),
-		turns:  sender.New(rates, explained, checkChat), status: status.New(account), said: newMemory(), log: o.Log,
+		turns:  sender.New(rates, explained, checkChat), status: status.New(account), log: o.Log,
+		spoke: recent.New[int64, bool](remembered), said: recent.New[messageIn, string](remembered),
 		wait: backoff.Backoff{First: time.Second, Max: time.Minute}, silence: silence, lastTry: lastTry,
 	}
 	p.people = people{daemon: p.daemon, byNumber: make(map[string]relay.UserID), names: make(map[relay.UserID]string)}
@@ -178,6 +181,27 @@ var rates = ratelimit.Rates{
 	Bot:      ratelimit.Rate{Every: 250 * time.Millisecond, Burst: 20},
 	Chat:     ratelimit.Rate{Every: time.Second, Burst: 10},
 	Instance: ratelimit.Rate{Every: 500 * time.Millisecond, Burst: 5},
+}
+
+const (
+	// remembered is how many messages are remembered, of each sort.
+	remembered = 1000
+	// maxQuoted is how much of a message is quoted, in bytes.
+	maxQuoted = 500
+)
+
+// messageIn is a message in its chat: gateways name messages that they answer, and must not read another chat by that.
+type messageIn struct {
+	chat relay.ChatID
+	id   relay.MessageID
+}
+
+// remember remembers what a message says.
+func (p *Bot) remember(chat relay.ChatID, id relay.MessageID, text string) {
+	if len(text) > maxQuoted {
+		text = relay.Shown(text[:maxQuoted]) + "…"
+	}
+	p.said.Put(messageIn{chat, id}, text)
 }
 
 // messageID names a message: its author, who is the account itself for what the bot said, and when they wrote it.

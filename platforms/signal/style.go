@@ -25,12 +25,7 @@ const (
 var form = markdown.Form{
 	Parser: markdown.Written,
 	Length: utf8.RuneCountInString,
-	Marker: func(list *ast.List, number int) string {
-		if list.IsOrdered() {
-			return fmt.Sprintf("%d%c ", number, list.Marker)
-		}
-		return "• "
-	},
+	Marker: markdown.Bulleted("• "),
 }
 
 // span is a style over a text, in characters.
@@ -53,7 +48,7 @@ func parts(source string) []styled {
 	if strings.TrimSpace(text) == "" {
 		text, r.spans = source, nil
 	}
-	s := splitter{markdown.Runes(text, maxText)}
+	s := markdown.Runes(text, maxText)
 	var out []styled
 	for start, end := range s.Parts(&s) {
 		for end > start && unicode.IsSpace(s.Text[end-1]) {
@@ -140,12 +135,6 @@ func (r *renderer) inline(n ast.Node) {
 		r.link(n, n.Destination)
 	case *ast.Image:
 		r.link(n, n.Destination)
-	case *extast.TaskCheckBox:
-		box := "☐ "
-		if n.IsChecked {
-			box = "☑ "
-		}
-		r.Write(box)
 	default:
 		if said, ok := markdown.Said(r.Source, n); ok {
 			r.Write(said)
@@ -162,9 +151,3 @@ func (r *renderer) link(n ast.Node, destination []byte) {
 	r.Inlines(n)
 	r.Write(markdown.Behind(r.Text()[before:], destination))
 }
-
-// splitter is the markdown.Cuts of one text.
-type splitter struct{ markdown.Splitter[rune] }
-
-// Reach implements markdown.Cuts.
-func (s *splitter) Reach(start int) int { return start + s.Limit }

@@ -85,8 +85,15 @@ func TestTheDaemonItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	post := func(method, body string, out any) error {
+		r, err := b.daemon.request(ctx, method, []byte(body))
+		if err != nil {
+			return err
+		}
+		return b.daemon.do(r, method, out)
+	}
 	var version struct{ Version string }
-	if err := b.daemon.post(ctx, "version", []byte(`{"jsonrpc":"2.0","id":"1","method":"version"}`), &version); err != nil || version.Version == "" {
+	if err := post("version", `{"jsonrpc":"2.0","id":"1","method":"version"}`, &version); err != nil || version.Version == "" {
 		t.Errorf("version %q, %v", version.Version, err)
 	}
 	for _, method := range []string{"listContacts", "listGroups", "getUserStatus", "send", "sendReaction", "sendTyping", "remoteDelete", "getAttachment", "getSticker"} {
@@ -97,7 +104,7 @@ func TestTheDaemonItself(t *testing.T) {
 	if f := httpcall.FaultOf(b.daemon.call(ctx, "dance", nil, nil)); f.Code != -32601 || f.Sent != httpcall.Refused {
 		t.Errorf("a method that there is not: %+v", f)
 	}
-	if f := httpcall.FaultOf(b.daemon.post(ctx, "nonsense", []byte("x"), nil)); f.Code != -32700 || f.Sent != httpcall.Refused {
+	if f := httpcall.FaultOf(post("nonsense", "x", nil)); f.Code != -32700 || f.Sent != httpcall.Refused {
 		t.Errorf("no JSON: %+v", f)
 	}
 	if _, err := b.daemon.events(ctx); httpcall.FaultOf(err).Detail != noAccount {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
@@ -134,7 +135,7 @@ func (w *writer) Typing(ctx context.Context, a relay.Typing) (relay.Result, erro
 	defer t.Leave()
 	thread, status := threadOf(a.Meta), "is thinking…"
 	if a.Phrase != nil {
-		status = oneLine(*a.Phrase)
+		status = strings.Join(strings.Fields(*a.Phrase), " ")
 		status = string([]rune(status)[:min(len([]rune(status)), maxStatus)])
 	}
 	if thread == "" || !w.turns.Limiter.Due(a.Chat, "status in "+thread+" "+status, statusLasts) || w.rest.WaitOpen(ctx, rest.SetStatus, 0) != nil {

@@ -1,12 +1,12 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -113,14 +113,6 @@ func channelOf(payload []byte) string {
 		}
 	}
 	return ""
-}
-
-// heldAll returns all items that are held back, each channel's in order.
-func (c *catchup) heldAll() (all []item) {
-	for _, items := range c.held {
-		all = append(all, items...)
-	}
-	return all
 }
 
 // release hands in what was held back of a channel that need not be read any more.
@@ -296,7 +288,7 @@ func (f *feeder) missed(ctx context.Context, chat relay.ChatID, from string) ([]
 		slow = slow || paused
 		all = append(all, slices.DeleteFunc(replies, func(m missedMessage) bool { return m.data.TS == root })...)
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].data.TS < all[j].data.TS })
+	slices.SortStableFunc(all, func(a, b missedMessage) int { return cmp.Compare(a.data.TS, b.data.TS) })
 	if n := len(all) - maxMissed; n > 0 {
 		f.log.Warn("slack channel with more missed messages than are handed in", "channel", chat, "left_out", n)
 		all = all[n:]
@@ -328,13 +320,7 @@ func (f *feeder) list(ctx context.Context, method string, params url.Values) (ou
 	params.Set("limit", fmt.Sprint(missedPage))
 	pauses := 0 // in a row
 	for len(out) < maxMissed {
-		var page struct {
-			Messages []json.RawMessage `json:"messages"`
-			Next     struct {
-				Cursor string `json:"next_cursor"`
-			} `json:"response_metadata"`
-		}
-		err := f.rest.Call(ctx, method, params, &page)
+		page, next, err := f.rest.Messages(ctx, method, params)
 		fault := httpcall.FaultOf(err)
 		switch {
 		case err == nil:
@@ -348,15 +334,15 @@ func (f *feeder) list(ctx context.Context, method string, params url.Values) (ou
 			return nil, paused, fmt.Errorf("messages of a channel: %w", err)
 		}
 		pauses = 0
-		for _, raw := range page.Messages {
+		for _, raw := range page {
 			if m, err := decodeMessage(raw, params.Get("channel")); err == nil && m.TS > params.Get("oldest") {
 				out = append(out, missedMessage{m, raw})
 			}
 		}
-		if page.Next.Cursor == "" {
+		if next == "" {
 			break
 		}
-		params.Set("cursor", page.Next.Cursor)
+		params.Set("cursor", next)
 	}
 	return out, paused, nil
 }

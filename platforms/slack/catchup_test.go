@@ -133,16 +133,7 @@ func TestPlanWithoutAScope(t *testing.T) {
 // TestCatchUpBesideATroubledChannel: a channel that cannot be read now does not keep those behind it from being caught up, even
 // if something waits for it.
 func TestCatchUpBesideATroubledChannel(t *testing.T) {
-	h, in := newHarness(t), newInbox("C0GROUP", "C0TWIN", "D0ANN", "D0BOB")
-	h.forgets = true
-	r := start(t, h, in)
-	r.connected(t)
-	h.personSays("U0ANN", "C0GROUP", "", "before")
-	in.await(t, "before")
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
-	h.alone(t)
+	h, in := interrupted(t, "C0GROUP", "C0TWIN", "D0ANN", "D0BOB")
 	h.personSays("U0ANN", "C0TWIN", "", "missed")
 	h.personSays("U0ANN", "D0ANN", "", "missed, too")
 	h.personSays("U0BOB", "D0BOB", "", "and that")
@@ -158,7 +149,7 @@ func TestCatchUpBesideATroubledChannel(t *testing.T) {
 	h.forgets = false
 	h.smu.Unlock()
 	h.personSays("U0ANN", "C0GROUP", "", "waits") // until its channel is given up
-	r = start(t, h, in)
+	start(t, h, in)
 	await(t, func() string {
 		got := in.heard()
 		for _, want := range []string{"missed", "missed, too", "and that"} {

@@ -163,6 +163,22 @@ func start(t testing.TB, h *harness, in platforms.Inbox) running {
 	return running{p, stop}
 }
 
+// interrupted is a workspace that repeats nothing, and an inbox, when a bot that has heard "before" in C0GROUP has stopped.
+func interrupted(t testing.TB, chats ...relay.ChatID) (*harness, *fakeInbox) {
+	t.Helper()
+	h, in := newHarness(t), newInbox(chats...)
+	h.forgets = true
+	r := start(t, h, in)
+	r.connected(t)
+	h.personSays("U0ANN", "C0GROUP", "", "before")
+	in.await(t, "before")
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.alone(t)
+	return h, in
+}
+
 // connected waits until the bot's socket stands.
 func (r running) connected(t testing.TB) {
 	t.Helper()

@@ -69,7 +69,10 @@ func (f *feeder) run(ctx context.Context) {
 func (f *feeder) handLeft(ctx context.Context) {
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
-	all := append(f.left, f.catchup.heldAll()...)
+	all := f.left
+	for _, items := range f.catchup.held { // each channel's in order
+		all = append(all, items...)
+	}
 	for more := f.queue.take(maxQueued); len(more) > 0; more = f.queue.take(maxQueued) { // a gap comes alone
 		all = append(all, more...)
 	}
@@ -91,7 +94,7 @@ func (f *feeder) feed(ctx context.Context, items []item) {
 		f.queue.done(items)
 		return
 	}
-	d := draft{}
+	var d draft
 	for _, i := range items {
 		if !f.hold(i) {
 			f.add(ctx, &d, i)

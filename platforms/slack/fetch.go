@@ -29,23 +29,21 @@ var (
 	errNoScope   = errors.New("a login page came in place of the file")
 )
 
-func goneFile(why string, err error) error {
+func gone(why string, err error) error {
 	return &platforms.MediaError{State: relay.MediaGone, Why: why, Err: err}
 }
 
-func tooLargeFile() error {
-	return &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
-}
+var errTooLarge = &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 
 // FetchMedia implements platforms.MediaFetcher. Files of other workspaces come as stubs, of which Slack has to be asked; and
 // so it is when the address that came with a file is not good any more.
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	if a.Size > relay.MaxFile {
-		return nil, tooLargeFile()
+		return nil, errTooLarge
 	}
 	r, ok := readRef(a.Ref)
 	if !ok {
-		return nil, goneFile(whyGone, nil)
+		return nil, gone(whyGone, nil)
 	}
 	if r.URL != "" {
 		body, err := p.get(ctx, r)
@@ -64,7 +62,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 // settled is err, by which a file that is not there is gone for good.
 func settled(err error) error {
 	if errors.Is(err, errFileAway) {
-		return goneFile(whyGone, err)
+		return gone(whyGone, err)
 	}
 	return err
 }
@@ -74,19 +72,19 @@ func (p *Bot) freshFile(ctx context.Context, id string) (fileRef, error) {
 	f, err := p.rest.File(ctx, id)
 	switch {
 	case rest.RefusedWith(err, "file_not_found", "file_deleted"):
-		return fileRef{}, goneFile(whyGone, err)
+		return fileRef{}, gone(whyGone, err)
 	case rest.RefusedWith(err, "missing_scope"):
-		return fileRef{}, goneFile(whyNoScope, err)
+		return fileRef{}, gone(whyNoScope, err)
 	case err != nil:
 		return fileRef{}, fmt.Errorf("look a file up: %w", err)
 	case f.IsExternal || f.Mode == "external":
-		return fileRef{}, goneFile(whyElsewhere, nil)
+		return fileRef{}, gone(whyElsewhere, nil)
 	case int64(f.Size) > relay.MaxFile:
-		return fileRef{}, tooLargeFile()
+		return fileRef{}, errTooLarge
 	}
 	r := fileRef{ID: f.ID, URL: cmp.Or(f.URLPrivateDownload, f.URLPrivate), Mime: f.Mimetype}
 	if r.URL == "" {
-		return fileRef{}, goneFile(whyGone, nil)
+		return fileRef{}, gone(whyGone, nil)
 	}
 	return r, nil
 }
@@ -108,11 +106,11 @@ func (p *Bot) atSlack(u *url.URL) bool {
 func (p *Bot) get(ctx context.Context, r fileRef) (io.ReadCloser, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil || !p.atSlack(u) {
-		return nil, goneFile(whyElsewhere, errElsewhere)
+		return nil, gone(whyElsewhere, errElsewhere)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL, nil)
 	if err != nil {
-		return nil, goneFile(whyElsewhere, errElsewhere)
+		return nil, gone(whyElsewhere, errElsewhere)
 	}
 	req.Header.Set("Authorization", "Bearer "+p.token.RevealString())
 	req.Header.Set("Accept-Encoding", "identity")
@@ -124,7 +122,7 @@ func (p *Bot) get(ctx context.Context, r fileRef) (io.ReadCloser, error) {
 		_ = resp.Body.Close()
 		return nil, err
 	}
-	return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: tooLargeFile(), Private: p.withoutURL}, nil
+	return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: errTooLarge, Private: p.withoutURL}, nil
 }
 
 // withoutURL is the error of a request, without its address and the token.
@@ -141,9 +139,9 @@ func judge(resp *http.Response, mime string) error {
 	page := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
 	switch status := resp.StatusCode; {
 	case status == http.StatusOK && resp.ContentLength > relay.MaxFile:
-		return tooLargeFile()
+		return errTooLarge
 	case status == http.StatusOK && page && !strings.HasPrefix(mime, "text/html"), status >= 300 && status < 400:
-		return goneFile(whyNoScope, errNoScope)
+		return gone(whyNoScope, errNoScope)
 	case status == http.StatusOK:
 		return nil
 	case status == http.StatusForbidden, status == http.StatusNotFound, status == http.StatusGone:
@@ -151,6 +149,6 @@ func judge(resp *http.Response, mime string) error {
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= 500:
 		return &httpcall.Fault{What: "fetch file", Status: status, Message: http.StatusText(status)}
 	default:
-		return goneFile(whyGone, fmt.Errorf("fetch file: HTTP %d", status))
+		return gone(whyGone, fmt.Errorf("fetch file: HTTP %d", status))
 	}
 }

@@ -1,8 +1,8 @@
 package slack
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -70,21 +70,13 @@ func (p *Bot) thread(ctx context.Context, root string, params url.Values) (all [
 
 // messages are one page of a list.
 func (p *Bot) messages(ctx context.Context, method string, params url.Values) (out []messageData, next string, err error) {
-	var page struct {
-		Messages []json.RawMessage `json:"messages"`
-		Next     struct {
-			Cursor string `json:"next_cursor"`
-		} `json:"response_metadata"`
-	}
-	if err := p.writer.rest.Call(ctx, method, params, &page); err != nil {
-		return nil, "", err
-	}
-	for _, raw := range page.Messages {
+	page, next, err := p.writer.rest.Messages(ctx, method, params)
+	for _, raw := range page {
 		if m, err := decodeMessage(raw, params.Get("channel")); err == nil {
 			out = append(out, m)
 		}
 	}
-	return out, page.Next.Cursor, nil
+	return out, next, err
 }
 
 // lines are at most n lines of what people said on a page, which has the newest first, behind the bot's own last message, the
@@ -131,10 +123,7 @@ func (n normaliser) remark(m *messageData) string {
 
 // IsOwn implements platforms.AuthorTeller.
 func (p *Bot) IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error) {
-	if err := checkChat(chat); err != nil {
-		return false, fmt.Errorf("look up a message: %w", err)
-	}
-	if err := checkMessage(message); err != nil {
+	if err := cmp.Or(checkChat(chat), checkMessage(message)); err != nil {
 		return false, fmt.Errorf("look up a message: %w", err)
 	}
 	m, err := p.writer.rest.Message(ctx, string(chat), string(message))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -141,13 +142,10 @@ func (w *workspace) met(chat relay.ChatID, user relay.UserID) {
 }
 
 // chats are the direct messages that somebody is known to have with the bot.
-func (w *workspace) chats() (out []relay.ChatID) {
+func (w *workspace) chats() []relay.ChatID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for chat := range maps.Keys(w.direct) {
-		out = append(out, chat)
-	}
-	return out
+	return slices.Collect(maps.Keys(w.direct))
 }
 
 // forget lets what somebody or a channel is called be asked for again.

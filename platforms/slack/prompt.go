@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 
 	"github.com/slack-go/slack"
 
@@ -66,7 +65,11 @@ func (w *writer) Unprompt(ctx context.Context, chat relay.ChatID, message relay.
 		return err
 	}
 	t.Leave()
-	m, err := w.message(ctx, chat, message)
+	var m *rest.Message
+	err = w.turns.Outside().Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) (err error) {
+		m, err = w.rest.Message(ctx, string(chat), string(message))
+		return err
+	}})
 	if err != nil {
 		return explained(err)
 	}
@@ -74,37 +77,23 @@ func (w *writer) Unprompt(ctx context.Context, chat relay.ChatID, message relay.
 	if !had {
 		return nil
 	}
-	err = w.again(ctx, t, rest.Update, w.rewrite(chat, m, left), nil)
+	params := w.say(chat, m.Text)
+	params.Set("ts", m.TS)
+	blocks, _ := json.Marshal(left) // of JSON: cannot fail
+	params.Set("blocks", string(blocks))
+	err = w.again(ctx, t, rest.Update, params, nil)
 	if err != nil && !rest.RefusedWith(err, "message_not_found") {
 		return explained(err)
 	}
 	return nil
 }
 
-// message is a message as it stands; nil: there is none.
-func (w *writer) message(ctx context.Context, chat relay.ChatID, id relay.MessageID) (m *rest.Message, err error) {
-	err = w.turns.Outside().Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) (err error) {
-		m, err = w.rest.Message(ctx, string(chat), string(id))
-		return err
-	}})
-	return m, err
-}
-
-// rewrite are the parameters by which m gets other blocks.
-func (w *writer) rewrite(chat relay.ChatID, m *rest.Message, blocks []json.RawMessage) url.Values {
-	params := w.say(chat, m.Text)
-	params.Set("ts", m.TS)
-	raw, _ := json.Marshal(blocks) // of JSON: cannot fail
-	params.Set("blocks", string(raw))
-	return params
-}
-
 // withoutButtons are m's blocks but those of buttons, and whether there were some.
 func withoutButtons(m *rest.Message) (left []json.RawMessage, had bool) {
-	left = []json.RawMessage{}
 	if m == nil {
-		return left, false
+		return nil, false
 	}
+	left = []json.RawMessage{} // nil would be written as null
 	for _, raw := range m.Blocks {
 		var block struct {
 			Type slack.MessageBlockType `json:"type"`

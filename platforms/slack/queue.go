@@ -2,6 +2,7 @@ package slack
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,7 +55,7 @@ func (q *queue) take(n int) []item {
 			break
 		}
 	}
-	taken := append([]item(nil), q.items[:n]...)
+	taken := slices.Clone(q.items[:n])
 	clear(q.items[:n]) // so that the payloads can be freed
 	if q.items = q.items[n:]; len(q.items) == 0 {
 		q.items = nil

@@ -27,8 +27,7 @@ var (
 // roster says who sees and who manages what, by Slack's word.
 type roster struct {
 	*workspace
-	platform relay.PlatformID
-	team     func() relay.ScopeID // the workspace; empty: not known yet
+	team func() relay.ScopeID // the workspace; empty: not known yet
 }
 
 // CanSee implements platforms.Roster. A public channel is open to every full member of the workspace. Guests see the
@@ -144,14 +143,14 @@ func muted(err error) error {
 
 // Locate implements platforms.Locator. All that a bot sees lies in its workspace.
 func (r *roster) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
-	c, err := r.channelAt(ctx, relay.Place{Platform: r.platform, Chat: chat})
+	c, err := r.channelAt(ctx, relay.Place{Platform: Name, Chat: chat})
 	if err == nil && (c == nil || r.team() == "") {
 		err = errNoPlace
 	}
 	if err != nil {
 		return relay.Place{}, fmt.Errorf("place of a channel: %w", err)
 	}
-	return relay.Place{Platform: r.platform, Scope: r.team(), Chat: chat}, nil
+	return relay.Place{Platform: Name, Scope: r.team(), Chat: chat}, nil
 }
 
 // MessageEvent implements platforms.MessageEventer.

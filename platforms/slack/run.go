@@ -55,10 +55,10 @@ func (p *Bot) Run(ctx context.Context, in platforms.Inbox) error {
 	var feeds sync.WaitGroup
 	feeds.Go(func() { f.run(feeding) })
 
-	err := socketmode.New(socketmode.Options{
+	err := socketmode.Run(ctx, socketmode.Options{
 		Ticket: p.ticket, HTTP: p.sockets.HTTP, Plain: strings.HasPrefix(p.base, "http:"), Wait: p.opts.Duration(keyAnswerWait), Check: p.check,
 		Retry: p.retries(), Status: p.status, Log: p.log, Handler: r,
-	}).Run(ctx)
+	})
 	stopFeeding()
 	feeds.Wait()
 	switch {

@@ -61,19 +61,11 @@ func TestCatchUp(t *testing.T) {
 // does not wait.
 func TestCatchUpOfAWorkspace(t *testing.T) {
 	t.Parallel() // it waits
-	h, in := newHarness(t), newInbox("")
-	h.forgets = true
-	r := start(t, h, in)
-	r.connected(t)
-	h.personSays("U0ANN", "C0GROUP", "", "before")
-	in.await(t, "before")
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	h, in := interrupted(t, "")
 	h.personSays("U0ANN", "C0GROUP", "", "missed")
 	h.personSays("U0ANN", "C0TWIN", "", "missed, too")
 	h.refuse(rest.ChannelHistory, "internal_error", "1")
-	r = start(t, h, in)
+	r := start(t, h, in)
 	r.connected(t)
 	h.personSays("U0BOB", "D0BOB", "", "meanwhile")
 	in.await(t, "before", "meanwhile", "missed, too", "missed") // the channel that failed goes to the end
@@ -82,20 +74,11 @@ func TestCatchUpOfAWorkspace(t *testing.T) {
 // TestCatchUpHasBounds: of one channel at most maxMissed messages, the newest.
 func TestCatchUpHasBounds(t *testing.T) {
 	t.Parallel() // it waits
-	h, in := newHarness(t), newInbox("C0GROUP")
-	h.forgets = true
-	r := start(t, h, in)
-	r.connected(t)
-	h.personSays("U0ANN", "C0GROUP", "", "before")
-	in.await(t, "before")
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
-	h.alone(t)
+	h, in := interrupted(t, "C0GROUP")
 	for n := range maxMissed + 2*missedPage {
 		h.personSays("U0ANN", "C0GROUP", "", fmt.Sprint("line ", n))
 	}
-	r = start(t, h, in)
+	start(t, h, in)
 	last := fmt.Sprint("line ", maxMissed+2*missedPage-1)
 	in.event(t, last)
 	if got := in.heard(); len(got) != 1+maxMissed || got[1] != fmt.Sprint("line ", 2*missedPage) {

@@ -143,7 +143,7 @@ func openAt(o platforms.Options, at pace) (*Bot, error) {
 		opts:    opts,
 		log:     o.Log,
 		status:  status.New(""),
-		memory:  new(memory),
+		memory:  newMemory(),
 		app:     rest.New(app, o.APIBase, o.Transport, nil),
 		sockets: httpcall.New(app, o.Transport, 0),
 		files:   httpcall.New(o.Token, o.Transport, 0),
@@ -152,8 +152,8 @@ func openAt(o platforms.Options, at pace) (*Bot, error) {
 		writer:  newWriter(o, opts, at),
 	}
 	p.roster = &roster{
-		workspace: newWorkspace(p.writer.rest), platform: Name,
-		team: func() relay.ScopeID { return relay.ScopeID(p.memory.read().Self.Team) },
+		workspace: newWorkspace(p.writer.rest),
+		team:      func() relay.ScopeID { return relay.ScopeID(p.memory.read().Self.Team) },
 	}
 	return p, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
+	"github.com/hermes-connector/hermes-connector/platforms/recent"
 )
 
 const (
@@ -57,21 +58,23 @@ func (s state) encode() []byte {
 
 // memory holds the state while the program runs. Only the feeder stores it.
 type memory struct {
+	talks *recent.Values[talk, bool] // threads that the bot takes part in; set once
+
 	mu    sync.Mutex // guards the fields below
 	state state
 	known bool // what was stored has been read
 	dirty bool // it is not as it was stored last
-	// Threads that the bot takes part in, in two generations.
-	young, old map[talk]struct{}
 }
 
-// recall replaces everything with what was stored.
+func newMemory() *memory { return &memory{talks: recent.New[talk, bool](maxTalks)} }
+
+// recall replaces the state with what was stored.
 func (m *memory) recall(s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.known, m.young, m.old = s, true, make(map[talk]struct{}), nil
+	m.state, m.known = s, true
 	for _, t := range s.Talks {
-		m.young[t] = struct{}{}
+		m.talks.Put(t, true)
 	}
 }
 
@@ -123,13 +126,10 @@ func (m *memory) unsaved() []byte {
 func (m *memory) joins(t talk) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.takesPartLocked(t) {
+	if m.takesPart(t) {
 		return
 	}
-	if m.young == nil || len(m.young) >= maxTalks/2 {
-		m.young, m.old = make(map[talk]struct{}), m.young
-	}
-	m.young[t] = struct{}{}
+	m.talks.Put(t, true)
 	kept := append(slices.Clone(m.state.Talks), t)
 	m.state.Talks = kept[max(0, len(kept)-keptTalks):]
 	m.dirty = true
@@ -137,16 +137,8 @@ func (m *memory) joins(t talk) {
 
 // takesPart reports whether the bot is remembered to take part in a thread.
 func (m *memory) takesPart(t talk) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.takesPartLocked(t)
-}
-
-// takesPartLocked is takesPart. m.mu must be held.
-func (m *memory) takesPartLocked(t talk) bool {
-	_, young := m.young[t]
-	_, old := m.old[t]
-	return young || old
+	takes, _ := m.talks.Get(t)
+	return takes
 }
 
 // in are the newest threads of a channel that the bot takes part in.

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -94,11 +93,6 @@ func (w *writer) say(channel relay.ChatID, text string) url.Values {
 	}
 }
 
-// posted is the part of Slack's answer that matters.
-type posted struct {
-	TS string `json:"ts"`
-}
-
 // Send implements platforms.Bot. Content is rendered, split and sent in order, into the thread that the metadata names.
 func (w *writer) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := w.letter(a.Content)
@@ -159,8 +153,10 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	if l.buttons != nil && len(l.parts) == 1 {
 		params.Set("blocks", blocksOf(l.parts[0], l.buttons))
 	}
-	var m posted
-	err := t.Do(ctx, sender.Call{Do: func(ctx context.Context) error { return l.w.rest.Call(ctx, rest.PostMessage, params, &m) }})
+	var posted struct {
+		TS relay.MessageID `json:"ts"`
+	}
+	err := t.Do(ctx, sender.Call{Do: func(ctx context.Context) error { return l.w.rest.Call(ctx, rest.PostMessage, params, &posted) }})
 	switch {
 	case err == nil:
 		l.parts, l.begun = l.parts[1:], true
@@ -171,7 +167,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 		l.outside = true
 		return l.Send(ctx, t)
 	}
-	return relay.MessageID(m.TS), err
+	return posted.TS, err
 }
 
 // refusedThread reports whether Slack has no thread with that root.
@@ -188,6 +184,3 @@ func blocksOf(text string, buttons *slack.ActionBlock) string {
 	raw, _ := json.Marshal([]slack.Block{section, buttons}) // strings: cannot fail
 	return string(raw)
 }
-
-// oneLine is s on one line, without blanks at its ends.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -31,9 +31,8 @@ const beatPause = time.Second
 
 // Why this side ended a connection.
 var (
-	ErrZombie   = errors.New("a heartbeat was not answered")
-	ErrSilent   = errors.New("nothing came for too long")
-	ErrTooLarge = errors.New("what came is too large")
+	ErrZombie = errors.New("a heartbeat was not answered")
+	ErrSilent = errors.New("nothing came for too long")
 )
 
 // Options are how a socket behaves.
@@ -157,7 +156,7 @@ func (s *Socket) read(allowance time.Duration) (raw []byte, whole bool, err erro
 		}
 		left -= n
 	}
-	return nil, false, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, s.Skipped)
+	return nil, false, fmt.Errorf("what came is too large: more than %d bytes", s.Skipped)
 }
 
 // Beat has beat send a heartbeat every interval, and one for each nudge, until the connection ends. The first one comes

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -50,14 +49,7 @@ func parts(text string, limit int) (out []string) {
 	s := splitter{markdown.Runes(text, limit)}
 	s.Blocks = blocks(text)
 	for start, end := range s.Parts(&s) {
-		part := string(s.Text[start:end])
-		if b := s.CodeAt(start); b != nil {
-			part = b.Open + part
-		}
-		if b := s.CodeAt(end); b != nil {
-			part += b.Close
-		}
-		if part = strings.TrimRightFunc(part, unicode.IsSpace); part != "" {
+		if part := s.Part(start, end); part != "" {
 			out = append(out, part)
 		}
 	}
@@ -154,11 +146,6 @@ func (r renderer) inline(n ast.Node, within string) string {
 	case *ast.Image:
 		said := r.inside(n, within)
 		return said + markdown.Behind(said, n.Destination)
-	case *extast.TaskCheckBox:
-		if n.IsChecked {
-			return "☑ "
-		}
-		return "☐ "
 	}
 	if said, ok := markdown.Said(r.Source, n); ok {
 		return said

@@ -157,26 +157,25 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 	if err != nil || !p.metas(at) {
 		return nil, gone(errors.New("the file is at no address of Meta's"))
 	}
-	const what = "GET file"
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, is.URL, nil)
 	if err != nil {
 		cancel()
-		return nil, &httpcall.Fault{What: what, Sent: httpcall.Never, Message: "the address makes no request"}
+		return nil, &httpcall.Fault{What: download, Sent: httpcall.Never, Message: "the address makes no request"}
 	}
 	r.Header.Set("Authorization", "Bearer "+p.token.RevealString())
 	r.Header.Set("User-Agent", "hermes-connector") // without one, Meta's servers of files refuse
 	resp, err := p.api.HTTP.Do(r)                  // which follows no redirect
 	if err != nil {
 		cancel()
-		return nil, p.cut(what, err)
+		return nil, p.cut(err)
 	}
 	if resp.StatusCode == http.StatusOK && resp.ContentLength <= relay.MaxFile {
-		return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: errTooLarge, Private: func(err error) error { return p.cut(what, err) }, Done: cancel}, nil
+		return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: errTooLarge, Private: p.cut, Done: cancel}, nil
 	}
 	_ = resp.Body.Close()
 	cancel()
-	f := &httpcall.Fault{What: what, Status: resp.StatusCode, Message: "not the file"}
+	f := &httpcall.Fault{What: download, Status: resp.StatusCode, Message: "not the file"}
 	switch resp.StatusCode {
 	case http.StatusOK:
 		return nil, errTooLarge
@@ -205,11 +204,14 @@ func gone(err error) error {
 	return &platforms.MediaError{State: relay.MediaGone, Why: "WhatsApp does not have it any more", Err: err}
 }
 
-// cut is the error of a transfer that broke, without the address.
-func (p *Bot) cut(what string, err error) error {
+// download is what a Fault calls the way of a file down.
+const download = "GET file"
+
+// cut is the error of a download that broke, without the address.
+func (p *Bot) cut(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err
 	}
-	return &httpcall.Fault{What: what, Message: p.api.Scrub(err.Error())}
+	return &httpcall.Fault{What: download, Message: p.api.Scrub(err.Error())}
 }

@@ -3,6 +3,7 @@ package whatsapp
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,9 +43,7 @@ func (p *Bot) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) 
 	}
 	l.below = func(body string) obj {
 		out := obj{"body": obj{"text": body}}
-		for k, v := range action {
-			out[k] = v
-		}
+		maps.Copy(out, action)
 		return out
 	}
 	return p.turns.Post(ctx, a.Chat, l)

@@ -275,16 +275,33 @@ func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 		Traits: relay.Traits{Addressed: true, Forwarded: m.Context.Forwarded || m.Context.Often},
 	}
 	if ev.ReplyToMessageID != "" {
-		ev.ReplyTo = &relay.Quote{IsOwn: m.Context.From != "" && m.Context.From != from, Text: p.newest.text(ev.ReplyToMessageID)}
+		said, _ := p.said.Get(ev.ReplyToMessageID)
+		ev.ReplyTo = &relay.Quote{IsOwn: m.Context.From != "" && m.Context.From != from, Text: said}
 	}
 	if !m.says(ev) {
 		return nil, nil
 	}
-	if ev.Type == relay.TypeText && strings.HasPrefix(ev.Text, "/") || len(ev.Attachments) > 0 && strings.HasPrefix(ev.Text, "/") {
+	if strings.HasPrefix(ev.Text, "/") && (ev.Type == relay.TypeText || len(ev.Attachments) > 0) {
 		ev.Type = relay.TypeCommand
 	}
-	p.newest.heard(relay.ChatID(from), id, ev.Text)
+	p.newest.Put(relay.ChatID(from), id)
+	p.remember(id, ev.Text)
 	return ev, nil
+}
+
+const (
+	// remembered is how many messages and chats are remembered.
+	remembered = 2000
+	// maxQuoted is how much of a message is remembered, in bytes.
+	maxQuoted = 500
+)
+
+// remember remembers what a message says.
+func (p *Bot) remember(id relay.MessageID, text string) {
+	if len(text) > maxQuoted {
+		text = relay.Shown(text[:maxQuoted]) + "…"
+	}
+	p.said.Put(id, text)
 }
 
 // says puts into ev what m says; false: nothing that a gateway would read.

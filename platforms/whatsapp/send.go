@@ -60,7 +60,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 	id, err := l.post(ctx, t, kind, content)
 	if err == nil {
-		l.p.newest.says(id, part)
+		l.p.remember(id, part)
 		l.parts = l.parts[1:]
 	}
 	return id, err
@@ -70,7 +70,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 func (l *letter) post(ctx context.Context, t *sender.Turn, kind string, content obj) (id relay.MessageID, err error) {
 	body := to(t.Chat)
 	body["type"], body[kind] = kind, content
-	if l.reply != "" && kind != "reaction" {
+	if l.reply != "" {
 		body["context"] = obj{"message_id": l.reply}
 	}
 	err = t.Do(ctx, sender.Call{Do: func(ctx context.Context) (err error) {
@@ -144,8 +144,8 @@ func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) 
 		return relay.Result{}, err
 	}
 	defer t.Leave()
-	on := p.newest.in(a.Chat)
-	if on == "" || !p.turns.Limiter.Due(a.Chat, "typing", typingLasts) {
+	on, known := p.newest.Get(a.Chat)
+	if !known || !p.turns.Limiter.Due(a.Chat, "typing", typingLasts) {
 		return relay.Result{}, nil
 	}
 	body := obj{"messaging_product": "whatsapp", "status": "read", "message_id": on, "typing_indicator": obj{"type": "text"}}

@@ -28,7 +28,7 @@ func TestThirdPartyWhatsApp(t *testing.T) {
 	if _, err := p.event(message{From: ann, ID: theirs.(string), At: "1", Type: "text"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	p.newest.heard(ann, relay.MessageID(theirs.(string)), "")
+	p.newest.Put(ann, relay.MessageID(theirs.(string)))
 	for _, a := range []relay.Action{
 		relay.Send{Chat: ann, Content: "hello", ReplyTo: relay.MessageID(theirs.(string))},
 		relay.Send{Chat: bob, Content: "https://example.org"},

@@ -25,6 +25,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/httpcall"
 	"github.com/hermes-connector/hermes-connector/platforms/inbox"
 	"github.com/hermes-connector/hermes-connector/platforms/ratelimit"
+	"github.com/hermes-connector/hermes-connector/platforms/recent"
 	"github.com/hermes-connector/hermes-connector/platforms/sender"
 	"github.com/hermes-connector/hermes-connector/platforms/status"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -80,8 +81,9 @@ type Bot struct {
 	status   *status.Tracker
 	feed     *inbox.Feed
 	log      *slog.Logger
-	newest   *newest
-	refusals chan refusal // presses of which their people are told
+	newest   *recent.Values[relay.ChatID, relay.MessageID] // each person's newest message: on that alone the API shows that the bot types
+	said     *recent.Values[relay.MessageID, string]       // what messages say: an answer names its message without the text
+	refusals chan refusal                                  // presses of which their people are told
 	watch    *inbox.Watch
 
 	mu     sync.Mutex // guards number
@@ -125,7 +127,7 @@ func open(o platforms.Options) (*Bot, error) {
 		token: o.Token, secret: o.Secrets[keySecret], verify: o.Secrets[keyVerify],
 		base: base + "/" + opts[keyVersion], host: at.Host, api: httpcall.New(o.Token, o.Transport, maxAnswer),
 		turns: sender.New(rates, explained, people.CheckChat), status: status.New(""), feed: inbox.NewFeed(), log: o.Log,
-		newest: newNewest(), refusals: make(chan refusal, maxRefusals),
+		newest: recent.New[relay.ChatID, relay.MessageID](remembered), said: recent.New[relay.MessageID, string](remembered), refusals: make(chan refusal, maxRefusals),
 	}
 	p.watch = inbox.NewWatch(p.status, o.Log, func(ctx context.Context) error {
 		_, err := p.look(ctx)

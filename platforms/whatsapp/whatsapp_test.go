@@ -101,7 +101,7 @@ func TestEvents(t *testing.T) {
 		more["id"], more["mime_type"] = id, "x"
 		return more
 	}
-	p.newest.says("wamid.q", "what was said")
+	p.remember("wamid.q", "what was said")
 	for name, tc := range map[string]struct {
 		msg   obj
 		text  string

@@ -9,6 +9,7 @@
 package filename
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -65,7 +66,7 @@ func Ext(name string) string {
 func Fit(name string, f relay.FileFacts) string {
 	name = Clean(name)
 	if name == "" {
-		return cut(string(f.Kind), orBin(f.Ext))
+		return cut(string(f.Kind), cmp.Or(f.Ext, ".bin"))
 	}
 	ext := Ext(name)
 	has := strings.ToLower(ext)
@@ -73,7 +74,7 @@ func Fit(name string, f relay.FileFacts) string {
 	case has == f.Ext, alias[has] == f.Ext && alias[has] != "" && !refused[has]:
 		return name
 	case own[has] || refused[has]: // it claims to be what it is not
-		return cut(strings.TrimSuffix(name, ext), orBin(f.Ext))
+		return cut(strings.TrimSuffix(name, ext), cmp.Or(f.Ext, ".bin"))
 	case own[f.Ext]:
 		return cut(name, f.Ext)
 	case has == "" && f.Ext != "" && f.Ext != ".txt":
@@ -82,22 +83,12 @@ func Fit(name string, f relay.FileFacts) string {
 	return name // of text, an archive or what nobody knows, the name knows more
 }
 
-func orBin(ext string) string {
-	if ext == "" {
-		return ".bin"
-	}
-	return ext
-}
-
 // cut puts ext behind stem, of which as much is left as fits.
 func cut(stem, ext string) string {
 	if r := []rune(stem); len(r)+len(ext) > Max {
 		stem = string(r[:Max-len(ext)])
 	}
-	if stem == "" {
-		stem = string(relay.TypeDocument)
-	}
-	return stem + ext
+	return cmp.Or(stem, string(relay.TypeDocument)) + ext
 }
 
 // own are the extensions that promise bytes which can be told: a file has one only if it is that.

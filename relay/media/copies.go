@@ -52,7 +52,7 @@ type copies struct {
 	// Set once, before Run.
 	to   Copies // nil: nobody keeps copies
 	back *fair.Places
-	wake chan struct{} // holds one value: there may be something to do
+	poke poke // there may be something to do
 
 	mu        sync.Mutex // guards the fields below
 	due       []toCopy   // in the order they came
@@ -73,15 +73,8 @@ type toCopy struct {
 
 func newCopies() copies {
 	return copies{
-		wake: make(chan struct{}, 1), tenants: make(map[relay.TenantID]int), instances: make(map[fair.Owner]int),
+		poke: newPoke(), tenants: make(map[relay.TenantID]int), instances: make(map[fair.Owner]int),
 		useless: make(map[relay.MediaID]bool), coming: make(map[relay.MediaID]chan struct{}),
-	}
-}
-
-func (c *copies) woken() {
-	select {
-	case c.wake <- struct{}{}:
-	default: // it will look anyway
 	}
 }
 
@@ -104,7 +97,7 @@ func (c *copies) again(f toCopy) {
 	if !slices.ContainsFunc(c.due, func(x toCopy) bool { return x.id == f.id }) {
 		c.due = append(c.due, f)
 	}
-	c.woken()
+	c.poke.wake()
 }
 
 // drop has the copies of files go.
@@ -119,7 +112,7 @@ func (c *copies) drop(ids ...relay.MediaID) {
 		delete(c.useless, id)
 	}
 	c.due = slices.DeleteFunc(c.due, func(f toCopy) bool { return slices.Contains(ids, f.id) })
-	c.woken()
+	c.poke.wake()
 }
 
 // dropAgain has copies go that could not be dropped now.
@@ -166,14 +159,14 @@ func (k *Keeper) copyFiles(ctx context.Context) {
 			k.log.Warn("a file was not copied; trying again", "in", copyAgain, "err", err)
 		}
 		var again <-chan time.Time
-		wake := k.copies.wake
+		poked := k.copies.poke
 		if failed = err != nil; failed {
-			again, wake = time.After(copyAgain), nil
+			again, poked = time.After(copyAgain), nil
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-wake:
+		case <-poked:
 		case <-again:
 		}
 	}

@@ -3,7 +3,6 @@ package media
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -53,7 +52,10 @@ func (k *Keeper) begin(ctx context.Context, run func(*job, *fair.Place)) (again 
 		k.jobs.begin(j)
 		run(j, place)
 	}
-	return later(pause)
+	if pause > 0 {
+		again = time.After(pause)
+	}
+	return again
 }
 
 // due are the jobs that wait for nothing but a place and room, in the order they came. pause is when the next is; 0: none is.
@@ -89,13 +91,6 @@ func shorter(a, b time.Duration) time.Duration {
 		return b
 	}
 	return min(a, b)
-}
-
-func later(pause time.Duration) <-chan time.Time {
-	if pause == 0 {
-		return nil
-	}
-	return time.After(pause)
 }
 
 // learn looks at a job's record. It reports false when there is nothing to fetch, or that is not known now.
@@ -223,8 +218,6 @@ func (k *Keeper) try(ctx context.Context, r media.Record, size int64) (media.Rec
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-var _ io.Reader = readerFunc(nil)
 
 var became = map[relay.MediaState]count.Counter{
 	relay.MediaHeld: count.MediaHeld, relay.MediaTooLarge: count.MediaTooLarge,

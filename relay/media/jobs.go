@@ -25,8 +25,7 @@ type job struct {
 
 // jobs are the files that are to be fetched, or are being fetched.
 type jobs struct {
-	// Set once, by newJobs.
-	poke chan struct{} // holds one value: there may be something to begin
+	poke poke // there may be something to begin; set once
 
 	mu    sync.Mutex // guards the fields below
 	by    map[relay.MediaID]*job
@@ -34,13 +33,17 @@ type jobs struct {
 }
 
 func newJobs() *jobs {
-	return &jobs{poke: make(chan struct{}, 1), by: make(map[relay.MediaID]*job)}
+	return &jobs{poke: newPoke(), by: make(map[relay.MediaID]*job)}
 }
 
-// wake has whoever waits for poke look for jobs to begin.
-func (q *jobs) wake() {
+// poke holds one value, which has whoever waits for it look once.
+type poke chan struct{}
+
+func newPoke() poke { return make(poke, 1) }
+
+func (p poke) wake() {
 	select {
-	case q.poke <- struct{}{}:
+	case p <- struct{}{}:
 	default: // it will look anyway
 	}
 }
@@ -54,7 +57,7 @@ func (q *jobs) add(id relay.MediaID) *job {
 		j = &job{id: id, done: make(chan struct{})}
 		q.by[id] = j
 		q.queue = append(q.queue, j)
-		q.wake()
+		q.poke.wake()
 	}
 	return j
 }
@@ -91,7 +94,7 @@ func (q *jobs) again(j *job, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j.running, j.size, j.after = false, 0, time.Now().Add(pause)
-	q.wake()
+	q.poke.wake()
 }
 
 // cramp notes whether a job waits for room.
@@ -117,5 +120,5 @@ func (q *jobs) finish(j *job) {
 	delete(q.by, j.id)
 	q.queue = slices.DeleteFunc(q.queue, func(x *job) bool { return x == j })
 	close(j.done)
-	q.wake()
+	q.poke.wake()
 }

@@ -510,7 +510,7 @@ func TestNotFetched(t *testing.T) {
 	if !r.k.NotFetched("i1") {
 		t.Error("nothing is said after twenty")
 	}
-	if r.k.Served("i1", ""); r.k.NotFetched("i1") {
+	if r.k.Served("i1"); r.k.NotFetched("i1") {
 		t.Error("it is said of one that reads")
 	}
 }

@@ -116,8 +116,9 @@ func NewKeeper(dir string, db *store.DB, bots []platforms.Bot, o Options) *Keepe
 	}
 	return &Keeper{
 		db: db, opts: o, log: o.Log, ready: make(chan struct{}), places: fair.NewPlaces(atOnce, ofOne), jobs: newJobs(),
-		folder: &folder{dir: dir, sniff: o.Sniff, step: o.Step}, room: room{most: o.MaxTotal}, copies: newCopies(),
-		owners: owners{db: db}, hosted: hosted{bots: bots},
+		folder: &folder{dir: dir, sniff: o.Sniff, step: o.Step, proven: make(map[relay.MediaID]bool)},
+		room:   room{most: o.MaxTotal, files: make(map[relay.MediaID]kept)}, copies: newCopies(),
+		owners: owners{db: db, known: make(map[relay.InstanceID]fair.Owner)}, hosted: hosted{bots: bots},
 		used: make(map[relay.MediaID]bool), served: make(map[relay.InstanceID]int),
 	}
 }
@@ -142,7 +143,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		again := k.begin(ctx, func(j *job, p *fair.Place) {
 			wg.Go(func() {
-				defer k.jobs.wake()
+				defer k.jobs.poke.wake()
 				defer p.Leave()
 				k.fetch(ctx, j)
 			})

@@ -1,6 +1,7 @@
 package media
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +67,7 @@ func (k *Keeper) open(ctx context.Context, r media.Record) (*os.File, error) {
 	}
 	k.log.Error("a file is damaged or missing", "media", r.ID, "event", r.Event)
 	k.opts.Count(count.MediaDamaged)
-	if err := k.db.Media.Change(ctx, fetchAgain, r.ID); err != nil {
-		return nil, err
-	}
-	k.remove(r.ID)
-	k.look(ctx)
-	return nil, ErrNoFile
+	return nil, cmp.Or(k.fetchAnew(ctx, r.ID), ErrNoFile)
 }
 
 // sound opens the file of a record if it is what was written; nil: it is damaged or missing.
@@ -97,7 +93,7 @@ func isSound(f *os.File, r media.Record) bool {
 }
 
 // Served notes that the instance has got a whole file.
-func (k *Keeper) Served(i relay.InstanceID, _ relay.MediaID) {
+func (k *Keeper) Served(i relay.InstanceID) {
 	n := k.db.Media.Taken(i)
 	k.mu.Lock()
 	defer k.mu.Unlock()

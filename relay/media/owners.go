@@ -43,9 +43,6 @@ func (w *owners) Owner(ctx context.Context, i relay.InstanceID) fair.Owner {
 	o = fair.Owner{Tenant: r.Tenant, Instance: i}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.known == nil {
-		w.known = make(map[relay.InstanceID]fair.Owner)
-	}
 	w.known[i] = o
 	return o
 }

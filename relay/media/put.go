@@ -30,7 +30,7 @@ func (k *Keeper) Temp(ctx context.Context, of fair.Owner, size int64) (f *os.Fil
 	return f, sync.OnceFunc(func() {
 		_ = f.Close()
 		k.room.drop(id)
-		k.jobs.wake()
+		k.jobs.poke.wake()
 	}), nil
 }
 
@@ -54,11 +54,11 @@ func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, decla
 	}
 	if size, err = k.put(ctx, i, id, name, body); err != nil {
 		k.remove(id)
-		k.jobs.wake()
+		k.jobs.poke.wake()
 		return "", 0, err
 	}
 	k.opts.Count(count.MediaUploaded)
-	k.jobs.wake()
+	k.jobs.poke.wake()
 	return id, size, nil
 }
 

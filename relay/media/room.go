@@ -36,14 +36,6 @@ type kept struct {
 func (r *room) put(id relay.MediaID, e kept) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.putLocked(id, e)
-}
-
-// putLocked is put. r.mu must be held.
-func (r *room) putLocked(id relay.MediaID, e kept) {
-	if r.files == nil {
-		r.files = make(map[relay.MediaID]kept)
-	}
 	r.files[id] = e
 }
 
@@ -57,11 +49,6 @@ func (r *room) drop(id relay.MediaID) {
 func (r *room) held() (n int, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.heldLocked()
-}
-
-// heldLocked is held. r.mu must be held.
-func (r *room) heldLocked() (n int, bytes int64) {
 	for _, e := range r.files {
 		if e.written {
 			n++
@@ -125,7 +112,7 @@ func (r *room) swap(id relay.MediaID, c claim, known map[relay.MediaID]share, li
 		gone[id] = r.files[id]
 		delete(r.files, id)
 	}
-	r.putLocked(id, kept{size: c.size, of: c.of})
+	r.files[id] = kept{size: c.size, of: c.of}
 	return gone, true
 }
 

@@ -29,9 +29,6 @@ type folder struct {
 func (d *folder) sound(id relay.MediaID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.proven == nil {
-		d.proven = make(map[relay.MediaID]bool)
-	}
 	d.proven[id] = true
 }
 

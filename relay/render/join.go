@@ -16,7 +16,7 @@ const MaxJoined = 100 << 10
 // they are too much together. A voice message is joined with voice and text only, or older gateways would not hear it.
 func Join(first, second relay.Event) (joined relay.Event, ok bool) {
 	joined = second
-	joined.Text = strings.Join(without("", []string{first.Text, second.Text}), "\n")
+	joined.Text = together("\n", first.Text, second.Text)
 	joined.Type = joinedType(first.Type, second.Type)
 	joined.Attachments = slices.Clone(first.Attachments)
 	for _, a := range second.Attachments { // both may name a file of the message that they answer

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -43,20 +44,12 @@ func linesOf(f File, shown, told bool, o Options) (lines []string) {
 
 // missing is the line for a file that the gateway does not get.
 func missing(h relay.Held, why string) string {
-	line := "[" + words[kindOf(h)]
-	if kind := kindOf(h); words[kind] == "" {
-		line = "[File"
+	kind := kindOf(h)
+	line := "[" + cmp.Or(words[kind], "File")
+	if name := filename.Show(nameOf(h)); (kind == relay.TypeDocument || kind == relay.TypeAudio) && name != "" && h.Name != "" {
+		line += " " + name
 	}
-	if kind := kindOf(h); kind == relay.TypeDocument || kind == relay.TypeAudio {
-		if name := filename.Show(nameOf(h)); name != "" && h.Name != "" {
-			line += " " + name
-		}
-	}
-	size := h.Facts.Size
-	if size == 0 {
-		size = h.Size
-	}
-	if size > 0 && why != tooOld {
+	if size := cmp.Or(h.Facts.Size, h.Size); size > 0 && why != tooOld {
 		line += ", " + sizeOf(size)
 	}
 	return line + ": " + filename.Show(why) + "]"

@@ -58,26 +58,18 @@ func Event(ev relay.Event, files []File, o Options) relay.Event {
 		if o.Fits == nil || o.Fits(out) {
 			return out
 		}
-		last := slices.Index(reversed(tell), true)
-		if last < 0 {
-			return withLessContext(out, o.Fits)
+		last := len(tell) - 1
+		for last >= 0 && !tell[last] {
+			last--
 		}
-		tell[len(tell)-1-last] = false
+		if last < 0 {
+			for len(out.Context) > 0 && !o.Fits(out) {
+				out.Context, out.ContextError = out.Context[1:], true
+			}
+			return out
+		}
+		tell[last] = false
 	}
-}
-
-func reversed(b []bool) []bool {
-	b = slices.Clone(b)
-	slices.Reverse(b)
-	return b
-}
-
-// withLessContext gives up as many of the oldest lines of context as it takes.
-func withLessContext(ev relay.Event, fits func(relay.Event) bool) relay.Event {
-	for len(ev.Context) > 0 && !fits(ev) {
-		ev.Context, ev.ContextError = ev.Context[1:], true
-	}
-	return ev
 }
 
 // inlined picks the files whose content is told.
@@ -136,15 +128,16 @@ func typeOf(was relay.MessageType, kinds []relay.MessageType) relay.MessageType 
 // never before a command.
 func textOf(text string, contents, lines []string) string {
 	told := strings.Join(contents, "\n\n")
-	said := strings.Join(without("", append([]string{text}, lines...)), "\n")
+	said := together("\n", append([]string{text}, lines...)...)
 	if strings.HasPrefix(strings.TrimSpace(text), "/") {
-		return strings.Join(without("", []string{said, told}), "\n\n")
+		return together("\n\n", said, told)
 	}
-	return strings.Join(without("", []string{told, said}), "\n\n")
+	return together("\n\n", told, said)
 }
 
-func without(s string, from []string) []string {
-	return slices.DeleteFunc(from, func(t string) bool { return t == s })
+// together are the texts that are not empty, with sep between them.
+func together(sep string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), sep)
 }
 
 // kindOf is what a file is to a gateway: what its bytes say, but that sound is a voice note only the network knows.

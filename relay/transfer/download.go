@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,14 +54,14 @@ func (t *Transfers) download(c *call) {
 		return // net/http closes a connection on which fewer bytes went than were announced
 	}
 	t.o.Count(count.MediaServed)
-	t.files.Served(c.peer.Instance, id)
+	t.files.Served(c.peer.Instance)
 }
 
 // send writes the answer with the file f. An error says that not all of it left.
 func (c *call) send(f relay.File) error {
 	h := c.w.Header()
 	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
-	h.Set("Content-Type", contentType(f.Mime))
+	h.Set("Content-Type", cmp.Or(f.Mime, "application/octet-stream"))
 	h.Set("Content-Disposition", filename.Disposition(f.Name))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
@@ -102,12 +103,4 @@ func (c *call) send(f relay.File) error {
 		return fmt.Errorf("send a file: %w", err)
 	}
 	return nil
-}
-
-// contentType is the type that a file is announced with.
-func contentType(mime string) string {
-	if mime == "" {
-		return "application/octet-stream"
-	}
-	return mime
 }

@@ -22,13 +22,6 @@ const (
 	maxRedirects = 3
 )
 
-// fetcher fetches files from addresses that somebody else named.
-type fetcher struct{ client *http.Client }
-
-func newFetcher(g *guard.Guard) fetcher {
-	return fetcher{&http.Client{Transport: g.Transport(), CheckRedirect: redirect}}
-}
-
 // Why a redirect is not followed.
 var (
 	errRedirects = errors.New("too many redirects")
@@ -56,7 +49,7 @@ type fetched struct {
 
 // get fetches what is at an address into what open gives for its size, or for the largest if nobody says one. Errors are
 // *relay.ActionError, and say no address.
-func (f fetcher) get(ctx context.Context, address string, open func(size int64) (*sink, error)) (got fetched, err error) {
+func (f *Finder) get(ctx context.Context, address string, open func(size int64) (*sink, error)) (got fetched, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

@@ -38,7 +38,7 @@ type drawer struct {
 
 	mu     sync.Mutex // guards the fields below
 	files  map[relay.MediaID]kept
-	served []relay.MediaID
+	served []relay.InstanceID
 	open   int   // files that nobody has let go of
 	full   error // Put's and Temp's answer; nil: there is room
 }
@@ -134,10 +134,10 @@ func (d *drawer) Put(_ context.Context, i relay.InstanceID, name string, _ int64
 	return id, n, f.Sync()
 }
 
-func (d *drawer) Served(_ relay.InstanceID, id relay.MediaID) {
+func (d *drawer) Served(i relay.InstanceID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.served = append(d.served, id)
+	d.served = append(d.served, i)
 }
 
 func (d *drawer) Temp(context.Context, fair.Owner, int64) (*os.File, func(), error) {

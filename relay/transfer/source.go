@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"os"
 	"path"
@@ -33,14 +34,17 @@ type Finder struct {
 	// Set once, by NewFinder.
 	shelf  Shelf
 	guard  *guard.Guard
-	fetch  fetcher
+	client *http.Client // that asks others, through guard
 	count  func(count.Counter)
 	places *fair.Places // of fetches
 }
 
 // NewFinder makes a finder. g is what it asks others through, and lets them send as much as a file may have.
 func NewFinder(shelf Shelf, g *guard.Guard, tell func(count.Counter)) *Finder {
-	return &Finder{shelf: shelf, guard: g, fetch: newFetcher(g), count: tell, places: fair.NewPlaces(maxAll, maxEach)}
+	return &Finder{
+		shelf: shelf, guard: g, client: &http.Client{Transport: g.Transport(), CheckRedirect: redirect}, count: tell,
+		places: fair.NewPlaces(maxAll, maxEach),
+	}
 }
 
 // Source is the file at an address: one of ours that the instance may read, or what a server elsewhere has there. name is
@@ -86,13 +90,20 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 	defer place.Leave()
 	var temp *os.File
 	done := nothing
-	got, err := f.fetch.get(hold, address, func(size int64) (_ *sink, err error) {
+	got, err := f.get(hold, address, func(size int64) (_ *sink, err error) {
 		temp, done, err = f.shelf.Temp(hold, of, size)
 		return &sink{w: temp, place: place}, err
 	})
 	if err != nil {
 		done()
-		return relay.File{}, nothing, f.notSourced(hold, err)
+		switch {
+		case isAskedBack(hold):
+			f.count(count.MediaBusy)
+			err = refused(askedBack, nil)
+		case errors.Is(err, guard.ErrBlocked):
+			f.count(count.MediaBlocked)
+		}
+		return relay.File{}, nothing, err
 	}
 	f.count(count.MediaSourced)
 	file := relay.File{FileFacts: sniff.Of(temp, got.size), Content: temp}
@@ -101,18 +112,6 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 	}
 	file.Name = filename.Fit(name, file.FileFacts)
 	return file, done, nil
-}
-
-// notSourced counts why a file from elsewhere cannot be had, and is the answer.
-func (f *Finder) notSourced(hold context.Context, err error) error {
-	switch {
-	case isAskedBack(hold):
-		f.count(count.MediaBusy)
-		return refused(askedBack, nil)
-	case errors.Is(err, guard.ErrBlocked):
-		f.count(count.MediaBlocked)
-	}
-	return err
 }
 
 func nothing() {}

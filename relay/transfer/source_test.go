@@ -340,7 +340,7 @@ func TestAFetchHasTenSeconds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				f := r.seeker()
-				f.fetch.client.Transport = hanging{answers}
+				f.client.Transport = hanging{answers}
 				ctx, cancel := context.WithTimeout(t.Context(), left)
 				defer cancel()
 				began := time.Now()
@@ -360,7 +360,7 @@ func TestFetchesOfANeighbour(t *testing.T) { // invariant 3
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		f := r.seeker()
-		f.fetch.client.Transport = mixed{hanging{answers: true}, still{}}
+		f.client.Transport = mixed{hanging{answers: true}, still{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		words := make(map[string]int)
 		var hogs sync.WaitGroup
@@ -398,7 +398,7 @@ func TestFetchesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		f := r.seeker()
-		f.fetch.client.Transport = mixed{hanging{answers: true}, still{}}
+		f.client.Transport = mixed{hanging{answers: true}, still{}}
 		var all []func()
 		for range 2 * maxEach {
 			_, done, err := f.Source(t.Context(), "home", "http://h.example/a", "")
@@ -465,7 +465,7 @@ func FuzzSource(f *testing.F) {
 		r := newRig(t)
 		id := r.put("home", "a.jpg", jpeg)
 		s := r.seeker()
-		s.fetch.client.Transport = refusing{}
+		s.client.Transport = refusing{}
 		file, done, err := s.Source(t.Context(), "home", address, "")
 		done()
 		u, bad := url.Parse(strings.TrimSpace(address))

@@ -57,8 +57,8 @@ type Files interface {
 	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
 	// Put keeps what body has as a new file of the instance's. declared is its size, -1 if that is not known.
 	Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (id relay.MediaID, size int64, err error)
-	// Served says that the instance got the whole file.
-	Served(i relay.InstanceID, id relay.MediaID)
+	// Served says that the instance got a whole file.
+	Served(i relay.InstanceID)
 }
 
 // Options are the settings; the zero value means the defaults.

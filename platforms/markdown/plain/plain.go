@@ -4,7 +4,6 @@ package plain
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -21,12 +20,7 @@ var (
 var form = markdown.Form{
 	Parser: markdown.Written,
 	Length: func(s string) int { return len(s) },
-	Marker: func(list *ast.List, number int) string {
-		if list.IsOrdered() {
-			return fmt.Sprintf("%d%c ", number, list.Marker)
-		}
-		return "- "
-	},
+	Marker: markdown.Bulleted("- "),
 }
 
 // Parts are the messages that source makes: each at most limit long, where size says how much a character

@@ -14,6 +14,7 @@ import (
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/renderer"
 	gmhtml "github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
@@ -40,7 +41,7 @@ var form = goldmark.New(
 // HTML is a clean text's formatted body; empty if that would say no more than the text itself.
 func HTML(source string) string {
 	src := []byte(source)
-	doc := form.Parser().Parse(readerOf(src))
+	doc := form.Parser().Parse(text.NewReader(src))
 	if depth(doc) > maxDepth {
 		return ""
 	}
@@ -48,15 +49,15 @@ func HTML(source string) string {
 	if err := form.Renderer().Render(&out, src, doc); err != nil { // a buffer takes everything
 		return ""
 	}
-	text := strings.TrimSpace(out.String())
-	if inner, one := strings.CutPrefix(text, "<p>"); one && strings.Count(text, "<p>") == 1 && strings.HasSuffix(text, "</p>") {
-		text = strings.TrimSuffix(inner, "</p>")
+	body := strings.TrimSpace(out.String())
+	if inner, one := strings.CutPrefix(body, "<p>"); one && strings.Count(body, "<p>") == 1 && strings.HasSuffix(body, "</p>") {
+		body = strings.TrimSuffix(inner, "</p>")
 	}
-	bare := strings.ReplaceAll(strings.ReplaceAll(text, "<br />\n", "\n"), "</p>\n<p>", "\n\n")
-	if text == "" || html.UnescapeString(strings.NewReplacer("<p>", "", "</p>", "").Replace(bare)) == source {
+	bare := strings.ReplaceAll(strings.ReplaceAll(body, "<br />\n", "\n"), "</p>\n<p>", "\n\n")
+	if body == "" || html.UnescapeString(strings.NewReplacer("<p>", "", "</p>", "").Replace(bare)) == source {
 		return ""
 	}
-	return text
+	return body
 }
 
 // depth is how deep n's children nest.
@@ -89,11 +90,7 @@ func (w writer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 
 func (writer) rawHTML(out util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		segments := n.(*ast.RawHTML).Segments
-		for i := range segments.Len() {
-			s := segments.At(i)
-			_, _ = out.WriteString(html.EscapeString(string(s.Value(src))))
-		}
+		_, _ = out.WriteString(html.EscapeString(string(n.(*ast.RawHTML).Segments.Value(src))))
 	}
 	return ast.WalkSkipChildren, nil
 }
@@ -103,15 +100,11 @@ func (writer) htmlBlock(out util.BufWriter, src []byte, node ast.Node, entering 
 		return ast.WalkContinue, nil
 	}
 	n := node.(*ast.HTMLBlock)
-	var text bytes.Buffer
-	for i := range n.Lines().Len() {
-		s := n.Lines().At(i)
-		text.Write(s.Value(src))
-	}
+	said := n.Lines().Value(src)
 	if n.HasClosure() {
-		text.Write(n.ClosureLine.Value(src))
+		said = append(said, n.ClosureLine.Value(src)...)
 	}
-	words := html.EscapeString(strings.TrimRight(text.String(), "\n"))
+	words := html.EscapeString(strings.TrimRight(string(said), "\n"))
 	_, _ = out.WriteString("<p>" + strings.ReplaceAll(words, "\n", "<br />\n") + "</p>\n")
 	return ast.WalkContinue, nil
 }
@@ -162,11 +155,7 @@ func (writer) autoLink(out util.BufWriter, src []byte, node ast.Node, entering b
 
 func (writer) checkBox(out util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		box := "☐ "
-		if node.(*extast.TaskCheckBox).IsChecked {
-			box = "☑ "
-		}
-		_, _ = out.WriteString(box)
+		_, _ = out.WriteString(markdown.Box(node.(*extast.TaskCheckBox)))
 	}
 	return ast.WalkContinue, nil
 }

@@ -5,16 +5,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/yuin/goldmark/text"
-
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 // MaxText is how many characters one message has: what the gateways' own adapter writes at most. An event takes far more
 // bytes, and with it the text once more as HTML.
 const MaxText = 4000
-
-func readerOf(src []byte) text.Reader { return text.NewReader(src) }
 
 // Clean makes source what the parser wants and JSON takes: without NUL.
 func Clean(source string) string { return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD") }
@@ -28,10 +24,10 @@ func Split(source string, limit int) (parts []string) {
 		}
 		return []string{source}
 	}
-	s := splitter{markdown.Runes(source, limit)}
+	s := markdown.Runes(source, limit)
 	s.Blocks = blocks(source, limit)
 	for start, end := range s.Parts(&s) {
-		if part := s.part(start, end); strings.TrimSpace(part) != "" {
+		if part := s.Part(start, end); strings.TrimSpace(part) != "" {
 			parts = append(parts, part)
 		}
 	}
@@ -72,29 +68,4 @@ func fenceOf(line string) string {
 		}
 	}
 	return ""
-}
-
-// splitter is the markdown.Cuts of one text.
-type splitter struct{ markdown.Splitter[rune] }
-
-// lead is what the part that begins at start needs before its text.
-func (s *splitter) lead(start int) string {
-	if b := s.CodeAt(start); b != nil {
-		return b.Open
-	}
-	return ""
-}
-
-// part is the text from start to end.
-func (s *splitter) part(start, end int) string {
-	out := s.lead(start) + string(s.Text[start:end])
-	if b := s.CodeAt(end); b != nil {
-		return out + b.Close
-	}
-	return strings.TrimRightFunc(out, unicode.IsSpace)
-}
-
-// Reach implements markdown.Cuts.
-func (s *splitter) Reach(start int) int {
-	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
 }

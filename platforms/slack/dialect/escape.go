@@ -17,7 +17,7 @@ const (
 const (
 	quoteMark = "> "
 	fence     = "```"
-	// joint is a blank of no width. mrkdwn has no escapes: beside a letter it lets a mark count, between two marks it
+	// joint is a zero-width space. mrkdwn has no escapes: beside a letter it lets a mark count, between two marks it
 	// keeps them from counting.
 	joint = "\u200b"
 )

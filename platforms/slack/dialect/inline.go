@@ -134,11 +134,7 @@ func (l *line) node(n ast.Node, formats []byte) {
 	case *ast.RawHTML:
 		l.text(literal(string(n.Segments.Value(l.source))), formats)
 	case *extast.TaskCheckBox:
-		box := "☐ "
-		if n.IsChecked {
-			box = "☑ "
-		}
-		l.text(box, formats)
+		l.text(markdown.Box(n), formats)
 	default:
 		l.children(n, formats)
 	}
@@ -177,12 +173,7 @@ func (l *line) link(n ast.Node, destination []byte, formats []byte) {
 	words := line{source: l.source, label: true}
 	words.children(n, nil)
 	said := strings.Join(strings.Fields(words.done()), " ")
-	if l.label {
-		l.text(said, formats)
-		l.aside(said, destination, formats)
-		return
-	}
-	if link := reference(string(util.URLEscape(destination, true)), said); link != "" {
+	if link := reference(string(util.URLEscape(destination, true)), said); link != "" && !l.label {
 		l.word(link, formats)
 		return
 	}

@@ -8,7 +8,6 @@
 package dialect
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -25,12 +24,7 @@ var form = markdown.Form{
 		markdown.Tables{}, extension.Strikethrough, extension.Linkify, extension.TaskList,
 	)).Parser(),
 	Length: utf8.RuneCountInString,
-	Marker: func(list *ast.List, number int) string {
-		if list.IsOrdered() {
-			return fmt.Sprintf("%d%c ", number, list.Marker)
-		}
-		return "• "
-	},
+	Marker: markdown.Bulleted("• "),
 	Blank: func(prefix string) string {
 		if strings.HasPrefix(prefix, quoteMark) {
 			return quoteMark

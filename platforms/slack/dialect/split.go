@@ -3,7 +3,6 @@ package dialect
 import (
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
@@ -16,7 +15,7 @@ func Split(text string, limit int) []string {
 	s.Blocks = codeBlocks(text)
 	var parts []string
 	for start, end := range s.Parts(&s) {
-		if part := s.part(start, end); strings.Trim(part, joint+" \n") != "" {
+		if part := s.quote(start) + s.Part(start, end); strings.Trim(part, joint+" \n") != "" {
 			parts = append(parts, part)
 		}
 	}
@@ -46,10 +45,10 @@ func codeBlocks(text string) (blocks []markdown.CodeBlock) {
 	return blocks
 }
 
-// lead is what the part that begins at start needs before its text.
-func (s *splitter) lead(start int) string {
-	if b := s.CodeAt(start); b != nil {
-		return b.Open
+// quote is the mark that a part needs which begins at start, within a line of a quotation; empty: none.
+func (s *splitter) quote(start int) string {
+	if s.CodeAt(start) != nil {
+		return ""
 	}
 	line := start
 	for line > 0 && s.Text[line-1] != '\n' {
@@ -61,19 +60,8 @@ func (s *splitter) lead(start int) string {
 	return ""
 }
 
-// part is the text from start to end.
-func (s *splitter) part(start, end int) string {
-	text := s.lead(start) + string(s.Text[start:end])
-	if b := s.CodeAt(end); b != nil {
-		return text + b.Close
-	}
-	return strings.TrimRightFunc(text, unicode.IsSpace)
-}
-
 // Reach implements markdown.Cuts.
-func (s *splitter) Reach(start int) int {
-	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
-}
+func (s *splitter) Reach(start int) int { return s.Splitter.Reach(start) - len(s.quote(start)) }
 
 // inline finds what must not be cut: links and entities first, then formats.
 var inline = regexp.MustCompile("<[^>\n]*>|&[a-z]+;|`[^`\n]+`|\\*[^*\n]+\\*|_[^_\n]+_|~[^~\n]+~")

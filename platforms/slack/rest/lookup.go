@@ -79,6 +79,18 @@ func (c *Client) Members(ctx context.Context, channel string) iter.Seq2[[]string
 	}
 }
 
+// Messages are one page of a list of messages, as they came, and the cursor of the next one; empty: there is none.
+func (c *Client) Messages(ctx context.Context, method string, params url.Values) (page []json.RawMessage, next string, err error) {
+	var out struct {
+		Messages []json.RawMessage `json:"messages"`
+		Next     struct {
+			Cursor string `json:"next_cursor"`
+		} `json:"response_metadata"`
+	}
+	err = c.Call(ctx, method, params, &out)
+	return out.Messages, out.Next.Cursor, err
+}
+
 // Message is one message of a channel, in a thread or not, as Slack gives it; nil: there is none. The type that slack-go has
 // of it would lose blocks that it does not know.
 func (c *Client) Message(ctx context.Context, channel, ts string) (*Message, error) {

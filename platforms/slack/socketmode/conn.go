@@ -54,7 +54,7 @@ func (e Envelope) Ack(ctx context.Context) {
 // conn is one connection, from the dial to its end. It is a socket.Reader.
 type conn struct {
 	*socket.Socket
-	to      *Mode
+	to      *mode
 	greeted chan struct{} // closed: the hello came
 	leave   chan struct{} // closed: Slack asked to connect again
 	ended   chan struct{} // closed: it is over, and err says why

@@ -59,7 +59,7 @@ type Handler interface {
 	Envelope(ctx context.Context, e Envelope) error
 }
 
-// Options are what a Mode needs.
+// Options are what Run needs.
 type Options struct {
 	// Ticket asks Slack for the address of a socket. It returns an error that wraps relay.ErrBadCredentials when a token is
 	// not accepted any more.
@@ -74,8 +74,8 @@ type Options struct {
 	Handler
 }
 
-// Mode is one Run.
-type Mode struct {
+// mode is one Run.
+type mode struct {
 	Options
 	wg       sync.WaitGroup
 	open     atomic.Int32 // sockets of ours
@@ -86,12 +86,10 @@ type Mode struct {
 	suspicion int  // so many hellos in a row counted somebody else's socket
 }
 
-// New makes a Mode.
-func New(o Options) *Mode { return &Mode{Options: o} }
-
 // Run keeps a socket until ctx ends (then it returns nil), or trying again cannot help. When it returns, all of its sockets
 // have ended.
-func (m *Mode) Run(ctx context.Context) error {
+func Run(ctx context.Context, o Options) error {
+	m := &mode{Options: o}
 	ctx, cancel := context.WithCancel(ctx)
 	defer m.wg.Wait()
 	defer cancel()
@@ -134,7 +132,7 @@ func (m *Mode) Run(ctx context.Context) error {
 }
 
 // await waits until a next socket is wanted, and returns why c ended, if it did.
-func (m *Mode) await(ctx context.Context, c *conn) error {
+func (m *mode) await(ctx context.Context, c *conn) error {
 	select {
 	case <-c.leave:
 		m.Log.Info("slack asks to connect again")
@@ -147,7 +145,7 @@ func (m *Mode) await(ctx context.Context, c *conn) error {
 }
 
 // connect makes one connection, and waits for Slack's greeting on it.
-func (m *Mode) connect(ctx context.Context) (*conn, error) {
+func (m *mode) connect(ctx context.Context) (*conn, error) {
 	address, err := m.Ticket(ctx)
 	if err != nil {
 		return nil, err
@@ -179,7 +177,7 @@ func (m *Mode) connect(ctx context.Context) (*conn, error) {
 }
 
 // stands notes that a socket stands.
-func (m *Mode) stands(c *conn) {
+func (m *mode) stands(c *conn) {
 	m.ever = true
 	m.suspicion++
 	if c.connections <= int(m.open.Load()) {
@@ -195,7 +193,7 @@ func (m *Mode) stands(c *conn) {
 }
 
 // check is when a new socket is to show whether another program still has one; never when nothing hints at that.
-func (m *Mode) check() <-chan time.Time {
+func (m *mode) check() <-chan time.Time {
 	if m.suspicion == 0 {
 		return nil
 	}
@@ -204,7 +202,7 @@ func (m *Mode) check() <-chan time.Time {
 
 // trouble says in the status and the log that an attempt failed or a connection was lost, and pauses. While cur stands
 // nothing is lost, so the state stays. It returns an error only when trying again cannot help.
-func (m *Mode) trouble(ctx context.Context, err error, cur *conn) error {
+func (m *mode) trouble(ctx context.Context, err error, cur *conn) error {
 	if errors.Is(err, relay.ErrBadCredentials) {
 		return err
 	}
