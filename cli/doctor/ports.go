@@ -39,7 +39,7 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 				out.Add(finding.AddressElsewhere, addr, "the name "+host+" has no address", "set "+setting+" to an address of this machine")
 				continue
 			}
-			out = append(out, notLooked(addr, "it is not known whether the server can listen there: "+cause(err), "check "+setting))
+			out.Add(finding.NotLookedAt, addr, "it is not known whether the server can listen there: "+cause(err), "check "+setting)
 		}
 	}
 	return out

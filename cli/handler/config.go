@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -60,7 +59,7 @@ const maxName = 64 // bytes, of a handler and of a field
 func Load(path string, guarded ...string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, config.Faults{{Place: config.Place{File: path}, What: withoutPath(err)}}
+		return nil, config.Faults{{Place: config.Place{File: path}, What: config.Reason(err).Error()}}
 	}
 	j := judge{file: path, lines: make(map[string]int), cfg: &Config{}}
 	if j.dir, err = filepath.Abs(filepath.Dir(path)); err != nil {
@@ -83,13 +82,6 @@ func Load(path string, guarded ...string) (*Config, error) {
 		return nil, j.faults
 	}
 	return j.cfg, nil
-}
-
-func withoutPath(err error) string {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err.Error()
-	}
-	return err.Error()
 }
 
 // judge finds what is wrong with a file.
@@ -311,7 +303,7 @@ func (j *judge) program(i int, h *Handler) {
 	case err != nil && !strings.ContainsRune(program, '/'):
 		j.fault(i, "run", "%s is in none of %s", program, searchPath)
 	case err != nil:
-		j.fault(i, "run", "%s: %s", program, withoutPath(err))
+		j.fault(i, "run", "%s: %s", program, config.Reason(err))
 	case !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0:
 		j.fault(i, "run", "%s is no program: chmod +x %s", program, program)
 	case under(program, hidden...):
@@ -343,7 +335,7 @@ func (j *judge) shown(i int, key string, list []string) (out []string) {
 		_, err := os.Stat(p)
 		switch {
 		case err != nil:
-			j.fault(i, at, "%s: %s", p, withoutPath(err))
+			j.fault(i, at, "%s: %s", p, config.Reason(err))
 		case real == "/" || under(real, hidden...):
 			j.fault(i, at, "%s: no handler may see this folder of the machine's", p)
 		default:
