@@ -126,7 +126,7 @@ func nothingToFix(w http.ResponseWriter) {
 	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is nothing to fix", "It has been fixed meanwhile, or the gateway is gone."))
 }
 
-// ask shows what a fix does, with the button that does it.
+// askFix shows what a fix does, with the button that does it.
 func (s *Section) askFix(w http.ResponseWriter, r *http.Request) {
 	f, ok := s.asked(r.Context(), r.URL.Query())
 	if !ok {
@@ -146,16 +146,21 @@ func (s *Section) fix(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done, err := s.do(r.Context(), f)
-	if refused, ok := errors.AsType[*manage.Error](err); ok {
-		page.Answer(w, http.StatusConflict, page.Words(page.Status, "That was not done", relay.InShard(refused.Message+words.Help(refused), s.o.Shard)))
-		return
-	}
 	if err != nil {
-		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "That was not done", relay.InShard("It could not be stored. hermes-connector doctor says why.", s.o.Shard)))
+		s.notDone(w, "That was not done", err)
 		return
 	}
 	s.forget()
 	page.Answer(w, http.StatusOK, page.Page{Title: done.Title, Here: page.Status, Main: templates.HTML("done", done)})
+}
+
+// notDone answers with why a change was not made: it was refused, or could not be stored.
+func (s *Section) notDone(w http.ResponseWriter, title string, err error) {
+	status, why := http.StatusServiceUnavailable, "It could not be stored. hermes-connector doctor says why."
+	if refused, ok := errors.AsType[*manage.Error](err); ok {
+		status, why = http.StatusConflict, refused.Message+words.Help(refused)
+	}
+	page.Answer(w, status, page.Words(page.Status, title, relay.InShard(why, s.o.Shard)))
 }
 
 // done is what became of a fix. Lines are for the gateway's .env, and are shown this once.
