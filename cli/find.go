@@ -70,6 +70,15 @@ func (a *app) find(ctx context.Context) (found, error) {
 	return f, err
 }
 
+// stopped refuses what cannot be done while the server runs.
+func (a *app) stopped(ctx context.Context) error {
+	f, err := a.find(ctx)
+	if err == nil && f.client != nil {
+		err = errors.New("the server is running: stop it first")
+	}
+	return err
+}
+
 // find looks for the running server: at the socket in the command's own data folder first, else at those that are known.
 func (w where) find(ctx context.Context) (f found, err error) {
 	cfg, faults := config.Glimpse(w.source())
@@ -194,9 +203,6 @@ func ownData(cfg *config.Config) error {
 func (w where) configGiven() bool {
 	return w.configPath != "" || w.getenv("HERMES_CONNECTOR_CONFIG") != ""
 }
-
-// file is the configuration's file, absolute; empty: there is none.
-func (w where) file(cfg *config.Config) string { return abs(cfg.File) }
 
 // abs is path as an absolute one; empty stays empty.
 func abs(path string) string {

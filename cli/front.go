@@ -138,7 +138,7 @@ func (s *serving) openFront(ctx context.Context, cfg *config.Config, nodes map[s
 		t.metrics = door.NewShare(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			routes.Refuse(w, http.StatusServiceUnavailable, "this node does not lead")
 		}))
-		t.operator = door.NewShare(admin.Elsewhere(admin.Server{DataDir: c.DataDir, Config: s.app.file(cfg)}, t.follower.Command))
+		t.operator = door.NewShare(admin.Elsewhere(admin.Server{DataDir: c.DataDir, Config: abs(cfg.File)}, t.follower.Command))
 		f.sites = append(f.sites, t)
 		if _, err := admin.Dial(ctx, c.Socket()); err == nil {
 			return nil, fmt.Errorf("another server has %s: each node has a data folder of its own", c.Socket())

@@ -50,11 +50,8 @@ func (c *Config) shardNames() string {
 	return strings.Join(names, ", ")
 }
 
-// WhichShard is nil, or why a command cannot know which database is meant.
+// WhichShard is why a command cannot know which database is meant, where there are several shards.
 func (c *Config) WhichShard() error {
-	if len(c.Shards) == 0 {
-		return nil
-	}
 	return fmt.Errorf("%s has several shards (%s): say with --shard which one is meant", c.File, c.shardNames())
 }
 
