@@ -50,10 +50,7 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	}
 	h, people, chats := g.Holds, []string(nil), []string(nil)
 	for _, p := range h.People {
-		who := string(p.Platform) + " " + string(p.User)
-		if p.Person != "" {
-			who = p.Person + " (" + who + ")"
-		}
+		who := withName(p.Person, string(p.Platform)+" "+string(p.User))
 		if len(p.Commands) > 0 {
 			who += " (only " + strings.Join(p.Commands, ", ") + ")"
 		}

@@ -126,11 +126,15 @@ func nameOr[ID ~string](name string, id ID) string { return terminal.Plain(cmp.O
 
 // personShown is a person with their name, where one is known.
 func personShown(p relay.PlatformID, u relay.UserID, name string) string {
-	who := string(p) + " person " + string(u)
-	if name != "" {
-		who = name + " (" + who + ")"
+	return terminal.Plain(withName(name, string(p)+" person "+string(u)))
+}
+
+// withName is an id behind the name of who has it, if there is one.
+func withName(name, id string) string {
+	if name == "" {
+		return id
 	}
-	return terminal.Plain(who)
+	return name + " (" + id + ")"
 }
 
 func newPeopleNameCmd(a *app) *cobra.Command {
@@ -170,21 +174,16 @@ func newPeopleCmd(a *app) *cobra.Command {
 			return err
 		}
 		return a.print(*asJSON, all, func(w io.Writer) {
-			if len(all) == 0 {
-				a.say("Nobody is linked. Next: hermes-connector link NAME")
-				return
-			}
-			rows := [][]any{{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
-			for _, p := range all {
+			head := []any{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}
+			list(a, w, all, "Nobody is linked. Next: hermes-connector link NAME", head, func(p manage.Binding) []any {
 				direct := "yes"
 				if len(p.Commands) > 0 {
 					direct = "only " + strings.Join(p.Commands, ", ")
 				} else if p.DirectTo != p.Instance {
 					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
 				}
-				rows = append(rows, []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
-			}
-			table(w, narrow(rows))
+				return []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct}
+			})
 		})
 	}
 	return group("people", "Show whose messages go where, name them, and change it", c, newPeopleNameCmd(a), newPeopleDirectCmd(a))
