@@ -138,9 +138,7 @@ func (s *Section) askFix(w http.ResponseWriter, r *http.Request) {
 
 // fix does it.
 func (s *Section) fix(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	_ = r.ParseForm() // one that cannot be read names no fix
-	f, ok := s.asked(r.Context(), r.PostForm)
+	f, ok := s.asked(r.Context(), page.Form(w, r))
 	if !ok {
 		nothingToFix(w)
 		return

@@ -13,17 +13,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-const (
-	maxForm = 4 << 10 // bytes
-	// maxLink bounds a deep link, in bytes.
-	maxLink = 1 << 10
-)
+// maxLink bounds a deep link, in bytes.
+const maxLink = 1 << 10
 
 // link makes a link code for a gateway and shows it. It is shown this once.
 func (s *Section) link(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	_ = r.ParseForm() // one that cannot be read names no gateway
-	name := r.PostForm.Get("gateway")
+	name := page.Form(w, r).Get("gateway")
 	l, err := s.o.Service.Link(r.Context(), page.Actor(r.Context()), manage.LinkFor{Name: name})
 	if err != nil {
 		s.notDone(w, "There is no code", err)
