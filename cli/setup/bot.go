@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/qr"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -406,7 +407,7 @@ func asUsage(flag string, err error) error {
 // tokenFolder is where tokens are kept: beside the configuration, and below that of the system in a folder of their own,
 // which is the service's, too.
 func (s *setup) tokenFolder() string {
-	if dir := filepath.Dir(s.file); s.Root && dir == systemConfig {
+	if dir := filepath.Dir(s.file); s.Root && dir == service.Config {
 		return filepath.Join(dir, "tokens")
 	}
 	return filepath.Dir(s.file)
