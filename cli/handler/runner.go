@@ -79,20 +79,11 @@ func (r *Runner) work(ctx, hurry context.Context) error {
 				r.Log.Warn("idle threads are not removed", "err", err)
 			}
 		}
-		f, err := r.client.Next(ctx)
+		in, err := r.client.Delivery(ctx)
 		if err != nil {
 			return nil // told to stop
 		}
-		switch f := f.(type) {
-		case wire.Inbound:
-			err = r.take(hurry, f)
-		case wire.PassthroughForward:
-			if in, ok := client.CommandOf(f); ok {
-				err = r.take(hurry, in)
-			} else {
-				_ = r.client.Acknowledge(hurry, f.Buffer) // of a connection that is lost it comes again
-			}
-		}
+		err = r.take(hurry, in)
 		if hurry.Err() != nil {
 			return nil
 		}
