@@ -148,8 +148,8 @@ type target struct {
 	decided bool // the configuration was named for this command
 }
 
-// pick is which of the servers at the known sockets a command means whose own data folder has none; nil: no server. What
-// is not clear is an error that names both folders. closed is why a server could not be asked which it is.
+// pick is which of the servers at the known sockets a command means when none runs on its own data folder; nil: none of them.
+// Where that is not clear, the error names both folders. closed is why a server could not be asked which it is.
 func pick(a target, running []other, closed error) (*other, error) {
 	for i, o := range running {
 		if o.server.DataDir == a.dataDir || !a.given && a.file != "" && o.server.Config == a.file { // a service has its data folder from elsewhere

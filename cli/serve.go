@@ -79,7 +79,7 @@ func (s *serving) hangup(ctx context.Context) {
 	}
 }
 
-// serve has those among the cores that serve, and says which do. What it returns is nobody else's.
+// serve adds cores to those that serve, and returns a copy of the list.
 func (s *serving) serve(more ...*core) []*core {
 	s.mu.Lock()
 	defer s.mu.Unlock()

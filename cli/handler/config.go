@@ -67,7 +67,7 @@ func Load(path string, guarded ...string) (*Config, error) {
 	}
 	for _, p := range append(guarded, path) {
 		if p != "" {
-			j.cfg.Guarded = append(j.cfg.Guarded, resolved(j.path(p, "")))
+			j.cfg.Guarded = append(j.cfg.Guarded, resolved(p))
 		}
 	}
 	var f fileTOML
@@ -290,7 +290,7 @@ func (j *judge) program(i int, h *Handler) {
 	}
 	program := h.Run[0]
 	if strings.ContainsRune(program, '/') {
-		program = j.path(program, j.dir)
+		program = j.path(program)
 	} else {
 		for dir := range strings.SplitSeq(searchPath, ":") {
 			if _, err := os.Stat(filepath.Join(dir, h.Run[0])); err == nil {
@@ -313,15 +313,12 @@ func (j *judge) program(i int, h *Handler) {
 	}
 }
 
-// path is p as an absolute path; relative to dir, or to the working folder if dir is empty.
-func (j *judge) path(p, dir string) string {
-	if !filepath.IsAbs(p) {
-		p = filepath.Join(dir, p)
+// path is p as an absolute path; a relative one starts from the file's folder.
+func (j *judge) path(p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
 	}
-	if abs, err := filepath.Abs(p); err == nil {
-		return abs
-	}
-	return p
+	return filepath.Join(j.dir, p)
 }
 
 // hidden are the machine's own folders, whose like every cage has of its own.
@@ -330,7 +327,7 @@ var hidden = []string{"/proc", "/sys", "/dev"}
 // shown judges what a handler wants to see beside its thread's folder.
 func (j *judge) shown(i int, key string, list []string) (out []string) {
 	for n, p := range list {
-		at, p := fmt.Sprintf("%s.%d", key, n), j.path(p, j.dir)
+		at, p := fmt.Sprintf("%s.%d", key, n), j.path(p)
 		real := resolved(p)
 		_, err := os.Stat(p)
 		switch {

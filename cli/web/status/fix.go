@@ -26,16 +26,10 @@ type Fix struct {
 	Button, Question, Means string
 }
 
-var (
-	doReplay  = ops.Replay.Name
-	doRotate  = ops.Rotate.Name
-	doRelease = ops.Release.Name
-)
-
 func replays(g manage.Gateway) Fix {
 	name := called(g)
 	return Fix{
-		Do: doReplay, Gateway: string(g.ID), Name: name, Button: "Deliver them after all", Question: "Deliver to " + name + " the messages that were given up?",
+		Do: ops.Replay.Name, Gateway: string(g.ID), Name: name, Button: "Deliver them after all", Question: "Deliver to " + name + " the messages that were given up?",
 		Means: "They are put behind the messages that already wait for it, as many as there is room for.",
 	}
 }
@@ -43,7 +37,7 @@ func replays(g manage.Gateway) Fix {
 func rotates(g manage.Gateway) Fix {
 	name := called(g)
 	return Fix{
-		Do: doRotate, Gateway: string(g.ID), Name: name, Button: "Make a new secret", Question: "Make a new secret for " + name + "?",
+		Do: ops.Rotate.Name, Gateway: string(g.ID), Name: name, Button: "Make a new secret", Question: "Make a new secret for " + name + "?",
 		Means: "The next page shows it, once, as lines for the gateway's .env. The old secret works until the gateway connects with the new one, for a day at most.",
 	}
 }
@@ -51,7 +45,7 @@ func rotates(g manage.Gateway) Fix {
 func releases(g manage.Gateway, of manage.Grant) Fix {
 	name := called(g)
 	return Fix{
-		Do: doRelease, Gateway: string(g.ID), Name: name, Grant: of, Button: "Release it from " + name,
+		Do: ops.Release.Name, Gateway: string(g.ID), Name: name, Grant: of, Button: "Release it from " + name,
 		Question: "Release " + of.Where() + " from " + name + "?",
 		Means:    "The gateway gets nothing more from there, and may not write there. You can then give it to another gateway.",
 	}
@@ -104,11 +98,11 @@ func (s *Section) asked(ctx context.Context, q url.Values) (Fix, bool) {
 		return Fix{}, false
 	}
 	switch q.Get("do") {
-	case doReplay:
+	case ops.Replay.Name:
 		return replays(g), true
-	case doRotate:
+	case ops.Rotate.Name:
 		return rotates(g), true
-	case doRelease:
+	case ops.Release.Name:
 		if g.Holds == nil {
 			return Fix{}, false
 		}
@@ -170,7 +164,7 @@ type done struct {
 func (s *Section) do(ctx context.Context, f Fix) (done, error) {
 	by := page.Actor(ctx)
 	switch f.Do {
-	case doReplay:
+	case ops.Replay.Name:
 		m, err := s.o.Service.Replay(ctx, by, manage.Letters{Name: f.Gateway})
 		d := done{Title: manage.Counted(m.Count, "message waits", "messages wait") + " for " + f.Name + " again"}
 		if m.Left > 0 {
@@ -180,7 +174,7 @@ func (s *Section) do(ctx context.Context, f Fix) (done, error) {
 			d.Words += " " + manage.Counted(m.Oversize, "message is", "messages are") + " too large for any gateway."
 		}
 		return d, err
-	case doRotate:
+	case ops.Rotate.Name:
 		e, err := s.o.Service.Rotate(ctx, by, manage.Named{Name: f.Gateway})
 		return done{
 			Title: f.Name + " has a new secret", Lines: e.EnvLines(),
