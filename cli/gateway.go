@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -155,8 +154,8 @@ func newGatewayRevokeCmd(a *app) *cobra.Command {
 		if goes != "" {
 			question += ". Also removed: " + goes
 		}
-		if !*yes && !a.confirmed(question+".") {
-			return errors.New("nothing was revoked: answer y, or use --yes")
+		if err := a.confirmed(*yes, question+".", "revoked"); err != nil {
+			return err
 		}
 		if g, err = ask(cmd.Context(), a, c.op, n); err != nil {
 			return err
