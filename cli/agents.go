@@ -21,11 +21,11 @@ func newAgentsCmd(a *app) *cobra.Command {
 }
 
 // callerArgs gives c the flag that names agents, and returns what reads its arguments.
-func callerArgs(c *cobra.Command) func(pos []string) (manage.CallerFor, error) {
+func callerArgs(c *cobra.Command) func(pos []string) manage.CallerFor {
 	agents := c.Flags().StringSlice("agent", nil, "the agent, by its gateway's `NAME`; more than once for more of them")
 	people := c.Flags().StringSlice("person", nil, "a linked person whom it may write to, as `PLATFORM:PERSON`; more than once for more of them")
-	return func(pos []string) (manage.CallerFor, error) {
-		return manage.CallerFor{Caller: pos[0], Agents: *agents, People: *people}, nil
+	return func(pos []string) manage.CallerFor {
+		return manage.CallerFor{Caller: pos[0], Agents: *agents, People: *people}
 	}
 }
 
@@ -41,8 +41,6 @@ func mayReach(in manage.CallerFor) string {
 	return terminal.Plain(strings.Join(out, " and "))
 }
 
-func onlyCaller(pos []string) (manage.CallerFor, error) { return manage.CallerFor{Caller: pos[0]}, nil }
-
 func newAgentsAddCmd(a *app) *cobra.Command {
 	c := command(a, ops.AddCaller, "Let a new program hand over messages to agents, and print its token")
 	c.Long = `Lets a program in under a name, and prints the token that it sends (Authorization: Bearer TOKEN). It is shown only
@@ -57,10 +55,7 @@ X-Signature: sha256=HEX, the HMAC-SHA256 of the body with the secret that is pri
 	args := callerArgs(c.Command)
 	sign := c.Flags().Bool("hmac", false, "the program signs what it sends")
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		in, err := args(pos)
-		if err != nil {
-			return err
-		}
+		in := args(pos)
 		in.Sign = *sign
 		next := ""
 		if len(in.Agents) > 0 {
@@ -86,10 +81,7 @@ reached before, this makes a new address, and the former one ends.`
 	c.Example = "  hermes-connector agents allow cron --agent kids\n  hermes-connector agents allow cron --person telegram:4242"
 	args := callerArgs(c.Command)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		in, err := args(pos)
-		if err != nil {
-			return err
-		}
+		in := args(pos)
 		next := "Its token stays as it is."
 		if len(in.Agents) > 0 {
 			next += " HTTP_WEBHOOK_AGENTS has only what is new: add that to the line that the program has."
@@ -103,11 +95,7 @@ func newAgentsRotateCmd(a *app) *cobra.Command {
 	c := command(a, ops.RotateCaller, "Give a program a new token; the old one ends at once")
 	c.Example = "  hermes-connector agents rotate cron"
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		in, err := onlyCaller(pos)
-		if err != nil {
-			return err
-		}
-		return newCaller(cmd.Context(), c, in, "has a new token, and new addresses", "The old ones are no longer valid.")
+		return newCaller(cmd.Context(), c, manage.CallerFor{Caller: pos[0]}, "has a new token, and new addresses", "The old ones are no longer valid.")
 	}
 	return c.Command
 }
@@ -154,10 +142,7 @@ func agentNames(c manage.Caller) string {
 func personNames(c manage.Caller) string {
 	var names []string
 	for _, one := range c.People {
-		name := one.Person
-		if one.Name != "" {
-			name = one.Name + " (" + name + ")"
-		}
+		name := withName(one.Name, one.Person)
 		if one.Muted {
 			name += ", muted"
 		}
@@ -169,7 +154,9 @@ func personNames(c manage.Caller) string {
 func newAgentsDenyCmd(a *app) *cobra.Command {
 	c := command(a, ops.DenyCaller, "Keep a program from an agent, where what waits becomes dead letters, or from a person")
 	c.Example = "  hermes-connector agents deny cron --agent kids"
-	return c.asking(callerArgs(c.Command), func(w io.Writer, in manage.CallerFor, left manage.Caller) {
+	named := callerArgs(c.Command)
+	args := func(pos []string) (manage.CallerFor, error) { return named(pos), nil }
+	return c.asking(args, func(w io.Writer, in manage.CallerFor, left manage.Caller) {
 		_, _ = fmt.Fprintf(w, "✓ %s no longer reaches %s\n", terminal.Plain(in.Caller), terminal.Plain(strings.Join(append(in.Agents, in.People...), ", ")))
 		if len(left.Agents) == 0 && len(left.People) == 0 {
 			_, _ = fmt.Fprintf(w, "  it reaches nobody now; hermes-connector agents remove %s removes it\n", terminal.Plain(in.Caller))
@@ -180,7 +167,8 @@ func newAgentsDenyCmd(a *app) *cobra.Command {
 func newAgentsRemoveCmd(a *app) *cobra.Command {
 	c := command(a, ops.RemoveCaller, "Remove a program: its token ends, and what waits becomes dead letters")
 	c.Example = "  hermes-connector agents remove cron"
-	return c.asking(onlyCaller, func(w io.Writer, in manage.CallerFor, _ manage.Caller) {
+	args := func(pos []string) (manage.CallerFor, error) { return manage.CallerFor{Caller: pos[0]}, nil }
+	return c.asking(args, func(w io.Writer, in manage.CallerFor, _ manage.Caller) {
 		_, _ = fmt.Fprintf(w, "✓ %s is removed\n", terminal.Plain(in.Caller))
 	})
 }

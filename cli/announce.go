@@ -61,8 +61,7 @@ func connectedOf(bots []platforms.Bot) string {
 	return fmt.Sprintf("running, %d of %d bots connected", n, len(bots))
 }
 
-// alive returns when what must not hang answered, of all cores that serve: the hub and the database, for which everything
-// else waits.
+// alive returns once the hub and the database of every core that serves have answered: everything else waits for these two.
 func (s *serving) alive(ctx context.Context) {
 	for _, c := range s.serve() {
 		c.hub.Ready()

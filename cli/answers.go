@@ -40,11 +40,11 @@ func newBufferOutCmd(a *app) *cobra.Command {
 		if n := len(q.IDs); n > 0 {
 			what = manage.Counted(n, "answer", "answers") + " of " + q.Name
 		}
-		switch {
-		case q.Name == "":
+		if q.Name == "" {
 			return usageError{errors.New("the gateway's name is missing: hermes-connector buffer out NAME --drop")}
-		case !*yes && !a.confirmed(fmt.Sprintf("Delete %s for good?", terminal.Plain(what))):
-			return errors.New("nothing was deleted: answer y, or use --yes")
+		}
+		if err := a.confirmed(*yes, fmt.Sprintf("Delete %s for good?", terminal.Plain(what)), "deleted"); err != nil {
+			return err
 		}
 		return show(cmd.Context(), a, ops.DropAnswers, q, *c.asJSON, func(w io.Writer, moved manage.Moved) {
 			_, _ = fmt.Fprintf(w, "✓ %d deleted\n", moved.Count)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -115,8 +114,8 @@ func newBufferDropCmd(a *app) *cobra.Command {
 		if len(pos) > 1 {
 			what = manage.Counted(len(pos)-1, "message", "messages")
 		}
-		if !*yes && !a.confirmed(fmt.Sprintf("Delete %s of %s for good?", what, pos[0])) {
-			return manage.Letters{}, errors.New("nothing was deleted: answer y, or use --yes")
+		if err := a.confirmed(*yes, fmt.Sprintf("Delete %s of %s for good?", what, pos[0]), "deleted"); err != nil {
+			return manage.Letters{}, err
 		}
 		return letters(pos)
 	}

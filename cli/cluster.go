@@ -148,7 +148,8 @@ func joined(ctx context.Context, o cluster.Options) (node *cluster.Node, leave f
 
 // replaceShard has change put another database in the place of the shard's, which is in a folder of its own meanwhile, and
 // gives that to all nodes. It takes the lead by force, and is a node of its own: a server of this machine may run.
-func (a *app) replaceShard(ctx context.Context, cfg *config.Config, why string, change func(database string) error) (err error) {
+func (a *app) replaceShard(ctx context.Context, cfg *config.Config, change func(database string) error) (err error) {
+	const why = "restore" // the cluster's overview shows it
 	if err := errors.Join(ownData(cfg), os.MkdirAll(cfg.DataDir, 0o700)); err != nil {
 		return err
 	}

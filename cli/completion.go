@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,32 +66,26 @@ type shell struct {
 	then  string // what is left to do; %s is the folder of the file
 }
 
-func shells() []shell {
-	return []shell{
-		{"bash", "XDG_DATA_HOME", ".local/share", "bash-completion/completions/hermes-connector",
-			func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
-			"Open a new shell. It needs the package bash-completion."},
-		{"zsh", "XDG_DATA_HOME", ".local/share", "zsh/site-functions/_hermes-connector",
-			func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
-			"Have these lines in ~/.zshrc, and open a new shell:\n\n  fpath=('%s' $fpath)\n  autoload -U compinit && compinit"},
-		{"fish", "XDG_CONFIG_HOME", ".config", "fish/completions/hermes-connector.fish",
-			func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
-			"Open a new shell."},
-	}
+var shells = []shell{
+	{"bash", "XDG_DATA_HOME", ".local/share", "bash-completion/completions/hermes-connector",
+		func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		"Open a new shell. It needs the package bash-completion."},
+	{"zsh", "XDG_DATA_HOME", ".local/share", "zsh/site-functions/_hermes-connector",
+		func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
+		"Have these lines in ~/.zshrc, and open a new shell:\n\n  fpath=('%s' $fpath)\n  autoload -U compinit && compinit"},
+	{"fish", "XDG_CONFIG_HOME", ".config", "fish/completions/hermes-connector.fish",
+		func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+		"Open a new shell."},
 }
 
 // writeCompletion writes root's completions for the shell of that name, with the user's variables. It returns the path, and
 // what is left to do.
 func writeCompletion(root *cobra.Command, name string, env func(name string) string) (path, then string, err error) {
-	for _, s := range shells() {
-		if s.name == name {
-			return s.install(root, env)
-		}
+	at := slices.IndexFunc(shells, func(s shell) bool { return s.name == name })
+	if at < 0 {
+		return "", "", errShell
 	}
-	return "", "", errShell
-}
-
-func (s shell) install(root *cobra.Command, env func(name string) string) (path, then string, err error) {
+	s := shells[at]
 	dir := env(s.root)
 	if !filepath.IsAbs(dir) {
 		if dir = env("HOME"); dir == "" {

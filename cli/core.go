@@ -4,13 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -208,48 +203,6 @@ func (c *core) serveOperator(self admin.Server, at []door.Door, log *slog.Logger
 			return nil
 		})
 	}
-}
-
-// operatorServer is how the admin sockets are served.
-func operatorServer(log *slog.Logger) *http.Server {
-	return &http.Server{
-		ConnContext:       admin.WithPeer,
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-}
-
-// listenOperator opens the admin socket in the data folder, own, and the one where commands look that do not know that
-// folder (empty: there is no such place).
-func listenOperator(ctx context.Context, own, known string, log *slog.Logger) ([]net.Listener, error) {
-	socket, err := admin.Listen(ctx, own)
-	if err != nil {
-		return nil, err
-	}
-	sockets := []net.Listener{socket}
-	if known != "" {
-		second, err := listenKnown(ctx, known)
-		if err != nil {
-			log.Warn("commands reach this server with --config or --data-dir only", "err", err)
-		} else {
-			sockets = append(sockets, second)
-		}
-	}
-	return sockets, nil
-}
-
-// listenKnown takes a known socket, unless another server has it.
-func listenKnown(ctx context.Context, path string) (net.Listener, error) {
-	switch _, err := admin.Dial(ctx, path); {
-	case err == nil:
-		return nil, fmt.Errorf("another server has %s", path)
-	case !errors.Is(err, admin.ErrNoServer):
-		return nil, err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // others may look whether a server runs
-		return nil, fmt.Errorf("admin socket: %w", err)
-	}
-	return admin.ListenShared(ctx, path)
 }
 
 // serveMetrics lets run serve the metrics at d.

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,12 +20,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
-	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
-	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/cluster"
 	"github.com/hermes-connector/hermes-connector/store/files"
@@ -93,8 +89,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 			if err != nil {
 				return nil, err
 			}
-			return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-				settings(cfg, cfg.Listen, lookedAt(cfg, bots), g)), nil
+			return serviceOver(cfg, db, v, bots, g), nil
 		}
 	}
 	r := doctor.Run(ctx, o)
@@ -120,7 +115,7 @@ func (w where) guest() string {
 	return guestOf(file, st, err, os.Geteuid())
 }
 
-// guestOf is guest for a user, and what looking for the file said: where its folder is closed to them, it is another's.
+// guestOf is guest for the user uid. st and err are what looking for the file gave: a folder that is closed to them is another's.
 func guestOf(file string, st os.FileInfo, err error, uid int) string {
 	switch {
 	case uid == 0, err != nil && !errors.Is(err, fs.ErrPermission), err == nil && files.Owner(st) == uid:
@@ -137,7 +132,7 @@ const serveCommand = "hermes-connector serve"
 
 // startCommand is how the server of that configuration is started.
 func (w where) startCommand(cfg *config.Config) string {
-	if c := service.Start(w.file(cfg)); c != "" {
+	if c := service.Start(abs(cfg.File)); c != "" {
 		return c
 	}
 	return serveCommand + w.meant()
@@ -170,10 +165,7 @@ func findingsText(w io.Writer, all finding.List) {
 	for _, f := range all {
 		counts[f.Severity]++
 		_, _ = fmt.Fprintf(w, "%s\n", findingLine(f))
-		for _, l := range [][2]string{{"why", f.Why}, {"fix", f.Fix}} {
-			_, _ = fmt.Fprintf(w, "    %s: %s\n", l[0], terminal.Plain(l[1]))
-		}
-		_, _ = fmt.Fprintln(w)
+		_, _ = fmt.Fprintf(w, "    why: %s\n    fix: %s\n\n", terminal.Plain(f.Why), terminal.Plain(f.Fix))
 	}
 	if len(all) == 0 {
 		_, _ = fmt.Fprintln(w, "✓ nothing is wrong")

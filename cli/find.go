@@ -70,6 +70,15 @@ func (a *app) find(ctx context.Context) (found, error) {
 	return f, err
 }
 
+// stopped refuses what cannot be done while the server runs.
+func (a *app) stopped(ctx context.Context) error {
+	f, err := a.find(ctx)
+	if err == nil && f.client != nil {
+		err = errors.New("the server is running: stop it first")
+	}
+	return err
+}
+
 // find looks for the running server: at the socket in the command's own data folder first, else at those that are known.
 func (w where) find(ctx context.Context) (f found, err error) {
 	cfg, faults := config.Glimpse(w.source())
@@ -139,8 +148,8 @@ type target struct {
 	decided bool // the configuration was named for this command
 }
 
-// pick is which of the servers at the known sockets a command means whose own data folder has none; nil: no server. What
-// is not clear is an error that names both folders. closed is why a server could not be asked which it is.
+// pick is which of the servers at the known sockets a command means when none runs on its own data folder; nil: none of them.
+// Where that is not clear, the error names both folders. closed is why a server could not be asked which it is.
 func pick(a target, running []other, closed error) (*other, error) {
 	for i, o := range running {
 		if o.server.DataDir == a.dataDir || !a.given && a.file != "" && o.server.Config == a.file { // a service has its data folder from elsewhere
@@ -194,9 +203,6 @@ func ownData(cfg *config.Config) error {
 func (w where) configGiven() bool {
 	return w.configPath != "" || w.getenv("HERMES_CONNECTOR_CONFIG") != ""
 }
-
-// file is the configuration's file, absolute; empty: there is none.
-func (w where) file(cfg *config.Config) string { return abs(cfg.File) }
 
 // abs is path as an absolute one; empty stays empty.
 func abs(path string) string {

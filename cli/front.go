@@ -9,13 +9,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/netaddr"
+	"github.com/hermes-connector/hermes-connector/cli/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
 	"github.com/hermes-connector/hermes-connector/relay/server"
@@ -78,14 +82,44 @@ func (s *serving) openDoors(cfg *config.Config, log *slog.Logger) (_ *doors, err
 	return d, nil
 }
 
-// operatorDoors opens the admin sockets of the server whose own is cfg's.
+// operatorDoors opens the admin socket in cfg's data folder, and the one where commands look that do not know that folder, if
+// there is such a place.
 func (w where) operatorDoors(ctx context.Context, cfg *config.Config, log *slog.Logger) (all []door.Door, err error) {
-	w.shard = cfg.OneOf()
-	sockets, err := listenOperator(ctx, cfg.Socket(), w.knownSockets()[0], log)
-	for _, l := range sockets {
-		all = append(all, door.Own(l, operatorServer(log)))
+	add := func(l net.Listener) {
+		all = append(all, door.Own(l, &http.Server{
+			ConnContext:       admin.WithPeer,
+			ReadHeaderTimeout: 10 * time.Second,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		}))
 	}
-	return all, err
+	own, err := admin.Listen(ctx, cfg.Socket())
+	if err != nil {
+		return nil, err
+	}
+	add(own)
+	w.shard = cfg.OneOf()
+	if path := w.knownSockets()[0]; path != "" {
+		if known, err := listenKnown(ctx, path); err != nil {
+			log.Warn("commands reach this server with --config or --data-dir only", "err", err)
+		} else {
+			add(known)
+		}
+	}
+	return all, nil
+}
+
+// listenKnown takes a known socket, unless another server has it.
+func listenKnown(ctx context.Context, path string) (net.Listener, error) {
+	switch _, err := admin.Dial(ctx, path); {
+	case err == nil:
+		return nil, fmt.Errorf("another server has %s", path)
+	case !errors.Is(err, admin.ErrNoServer):
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // others may look whether a server runs
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	return admin.ListenShared(ctx, path)
 }
 
 // close ends doors that nobody serves.
@@ -138,7 +172,7 @@ func (s *serving) openFront(ctx context.Context, cfg *config.Config, nodes map[s
 		t.metrics = door.NewShare(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			routes.Refuse(w, http.StatusServiceUnavailable, "this node does not lead")
 		}))
-		t.operator = door.NewShare(admin.Elsewhere(admin.Server{DataDir: c.DataDir, Config: s.app.file(cfg)}, t.follower.Command))
+		t.operator = door.NewShare(admin.Elsewhere(admin.Server{DataDir: c.DataDir, Config: abs(cfg.File)}, t.follower.Command))
 		f.sites = append(f.sites, t)
 		if _, err := admin.Dial(ctx, c.Socket()); err == nil {
 			return nil, fmt.Errorf("another server has %s: each node has a data folder of its own", c.Socket())
@@ -252,7 +286,7 @@ func (f *front) find(r *http.Request, address func(*config.Config) string) (*sit
 			return t, in
 		}
 		host, path := config.At(address(t.Config))
-		if host != "" && strings.EqualFold(host, hostOf(r.Host)) && len(path) >= len(below) && (path == "" || stripped(r, path) != nil) {
+		if host != "" && web.Hostname(host) == web.Hostname(r.Host) && len(path) >= len(below) && (path == "" || stripped(r, path) != nil) {
 			named, below = t, path
 		}
 	}
@@ -260,14 +294,6 @@ func (f *front) find(r *http.Request, address func(*config.Config) string) (*sit
 		return nil, r
 	}
 	return named, stripped(r, below)
-}
-
-// hostOf is the host of a Host header, without its port.
-func hostOf(header string) string {
-	if host, _, err := net.SplitHostPort(header); err == nil {
-		return host
-	}
-	return header
 }
 
 // stripped is r without prefix in front of its path; nil: it does not stand there.

@@ -47,6 +47,7 @@ func TestWhichShardARequestIsFor(t *testing.T) {
 	alone := &front{sites: []*site{of("main", "https://relay.example.net/x")}}
 	several := &front{sites: []*site{
 		of("a", "https://relay.example.net/s/a"), of("b", "https://B.example.net"), of("c", "https://relay.example.net/team/c"), of("c-d", ""),
+		of("six", "https://[fd00::5]"),
 	}}
 	for _, tc := range []struct {
 		front       *front
@@ -62,6 +63,8 @@ func TestWhichShardARequestIsFor(t *testing.T) {
 		{several, "http://10.0.0.5:8790/relay", "", ""},
 		{several, "http://b.example.net:8443/relay", "b", "/relay"},
 		{several, "http://b.example.net/s/a/relay", "a", "/relay"},
+		{several, "http://[fd00::5]/relay", "six", "/relay"},
+		{several, "http://[fd00::5]:8443/relay", "six", "/relay"},
 		{several, "http://relay.example.net/team/c/relay", "c", "/relay"},
 		{several, "http://relay.example.net/team/cd/relay", "", ""},
 		{several, "http://relay.example.net/relay/media/xyz?s=c-d", "c-d", "/relay/media/xyz?s=c-d"},

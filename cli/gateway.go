@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -50,10 +49,7 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	}
 	h, people, chats := g.Holds, []string(nil), []string(nil)
 	for _, p := range h.People {
-		who := string(p.Platform) + " " + string(p.User)
-		if p.Person != "" {
-			who = p.Person + " (" + who + ")"
-		}
+		who := withName(p.Person, string(p.Platform)+" "+string(p.User))
 		if len(p.Commands) > 0 {
 			who += " (only " + strings.Join(p.Commands, ", ") + ")"
 		}
@@ -158,8 +154,8 @@ func newGatewayRevokeCmd(a *app) *cobra.Command {
 		if goes != "" {
 			question += ". Also removed: " + goes
 		}
-		if !*yes && !a.confirmed(question+".") {
-			return errors.New("nothing was revoked: answer y, or use --yes")
+		if err := a.confirmed(*yes, question+".", "revoked"); err != nil {
+			return err
 		}
 		if g, err = ask(cmd.Context(), a, c.op, n); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,10 +52,6 @@ func newNotifyTestCmd(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		failed := false
-		for _, t := range tried {
-			failed = failed || t.Why != ""
-		}
 		err = a.print(*c.asJSON, tried, func(w io.Writer) {
 			for _, t := range tried {
 				if t.Why == "" {
@@ -64,7 +61,7 @@ func newNotifyTestCmd(a *app) *cobra.Command {
 				}
 			}
 		})
-		if err == nil && failed {
+		if err == nil && slices.ContainsFunc(tried, func(t notify.Tried) bool { return t.Why != "" }) {
 			err = errFinding
 		}
 		return err

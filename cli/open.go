@@ -86,14 +86,6 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 	return bots, nil
 }
 
-// lookedAt is bots with that of programs, if they are let in, for who only looks at it.
-func lookedAt(cfg *config.Config, bots []platforms.Bot) []platforms.Bot {
-	if cfg.Agents {
-		bots = append(bots, agents.NewBot(nil, nil, nil))
-	}
-	return bots
-}
-
 func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Bot, error) {
 	o := b.Options
 	o.Log, o.Outside = log, g.Transport()
@@ -158,10 +150,15 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 	if err != nil {
 		return nil, nil, err
 	}
-	return admin.Local(cfg.Database(), manage.New(
-		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-		settings(cfg, cfg.Listen, lookedAt(cfg, bots), g),
-	)), func() error { return errors.Join(db.Close(), nothing()) }, nil
+	return admin.Local(cfg.Database(), serviceOver(cfg, db, v, bots, g)), func() error { return errors.Join(db.Close(), nothing()) }, nil
+}
+
+// serviceOver is what can be asked of db while no server runs.
+func serviceOver(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard) *manage.Service {
+	if cfg.Agents { // programs have one
+		bots = append(bots, agents.NewBot(nil, nil, nil))
+	}
+	return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil, settings(cfg, cfg.Listen, bots, g))
 }
 
 // emptied is cfg with a data folder of nobody's, which remove takes away.

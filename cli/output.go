@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -177,12 +178,17 @@ func warn(w io.Writer, warnings []string) {
 	}
 }
 
-// confirmed asks a question on stderr; anything but a yes on stdin is a no.
-func (c *console) confirmed(question string) bool {
+// confirmed asks a question on stderr, unless yes is said already; anything but a yes on stdin is a no, and so nothing was done.
+func (c *console) confirmed(yes bool, question, done string) error {
+	if yes {
+		return nil
+	}
 	_, _ = fmt.Fprint(c.stderr, question+" [y/N] ")
 	line, _ := bufio.NewReader(c.stdin).ReadString('\n') // no answer is a no
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was " + done + ": answer y, or use --yes")
+	}
+	return nil
 }
 
 // below is what goes before lines that are appended to a file: its last line may not be ended.

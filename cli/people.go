@@ -36,7 +36,7 @@ theirs, also in chats whose other messages go to another gateway.`
 	args := func(pos []string) (manage.LinkFor, error) {
 		return manage.LinkFor{Name: pos[0], Commands: *commands}, nil
 	}
-	direct := person(a, c.Command, ops.Bind, c.asJSON, "now reach", commands)
+	direct := person(a, c.Command, ops.Bind, c.asJSON, "now reach", func(b *manage.Bind) { b.Commands = *commands })
 	c.asking(args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range l.Bang {
@@ -63,7 +63,7 @@ func newUnlinkCmd(a *app) *cobra.Command {
 		"be linked for that. What the gateway itself keeps stays there."
 	c.Example = "  hermes-connector unlink home --user telegram:4242\n  hermes-connector unlink home --user telegram:4242 --forget"
 	forget := c.Flags().Bool("forget", false, "also take their messages out of what explain shows")
-	c.RunE = person(a, c.Command, c.op, c.asJSON, "no longer reach", nil, func(b *manage.Bind) { b.Forget = *forget })
+	c.RunE = person(a, c.Command, c.op, c.asJSON, "no longer reach", func(b *manage.Bind) { b.Forget = *forget })
 	return c.Command
 }
 
@@ -71,13 +71,13 @@ func newPeopleDirectCmd(a *app) *cobra.Command {
 	c := command(a, ops.SetDMDefault, "Choose which gateway gets a person's direct messages")
 	c.Long = "Sends a person's direct messages to this gateway, of several that they are linked to."
 	c.Example = "  hermes-connector people direct home --user telegram:4242"
-	c.RunE = person(a, c.Command, c.op, c.asJSON, "written directly now reach", nil)
+	c.RunE = person(a, c.Command, c.op, c.asJSON, "written directly now reach")
 	return c.Command
 }
 
-// person gives c the flag that names a person, and returns what asks for op about them, and about those commands of theirs (nil: all).
-// The former commands name the person in two arguments.
-func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string, commands *[]string, also ...func(*manage.Bind)) func(*cobra.Command, []string) error {
+// person gives c the flag that names a person, and returns what asks for op about them; also is what other flags say. The former
+// commands name the person in two arguments.
+func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], asJSON *bool, done string, also ...func(*manage.Bind)) func(*cobra.Command, []string) error {
 	who := c.Flags().String("user", "", "the person, as `PLATFORM:PERSON`, such as telegram:4242 or telegram:@ann")
 	_ = c.RegisterFlagCompletionFunc("user", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
 		for _, name := range platformNames(networks()) {
@@ -87,9 +87,6 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 	})
 	return func(cmd *cobra.Command, pos []string) error {
 		b := manage.Bind{Name: pos[0]}
-		if commands != nil {
-			b.Commands = *commands
-		}
 		if len(pos) == 3 {
 			b.Platform, b.User = relay.PlatformID(pos[1]), relay.UserID(pos[2])
 		} else if *who == "" {
@@ -126,11 +123,15 @@ func nameOr[ID ~string](name string, id ID) string { return terminal.Plain(cmp.O
 
 // personShown is a person with their name, where one is known.
 func personShown(p relay.PlatformID, u relay.UserID, name string) string {
-	who := string(p) + " person " + string(u)
-	if name != "" {
-		who = name + " (" + who + ")"
+	return terminal.Plain(withName(name, string(p)+" person "+string(u)))
+}
+
+// withName is an id behind the name of who has it, if there is one.
+func withName(name, id string) string {
+	if name == "" {
+		return id
 	}
-	return terminal.Plain(who)
+	return name + " (" + id + ")"
 }
 
 func newPeopleNameCmd(a *app) *cobra.Command {
@@ -170,21 +171,16 @@ func newPeopleCmd(a *app) *cobra.Command {
 			return err
 		}
 		return a.print(*asJSON, all, func(w io.Writer) {
-			if len(all) == 0 {
-				a.say("Nobody is linked. Next: hermes-connector link NAME")
-				return
-			}
-			rows := [][]any{{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}}
-			for _, p := range all {
+			head := []any{"PLATFORM", "PERSON", "NAME", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}
+			list(a, w, all, "Nobody is linked. Next: hermes-connector link NAME", head, func(p manage.Binding) []any {
 				direct := "yes"
 				if len(p.Commands) > 0 {
 					direct = "only " + strings.Join(p.Commands, ", ")
 				} else if p.DirectTo != p.Instance {
 					direct = "go to " + nameOr(p.DirectName, p.DirectTo)
 				}
-				rows = append(rows, []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct})
-			}
-			table(w, narrow(rows))
+				return []any{p.Platform, p.User, p.Person, nameOr(p.Gateway, p.Instance), p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct}
+			})
 		})
 	}
 	return group("people", "Show whose messages go where, name them, and change it", c, newPeopleNameCmd(a), newPeopleDirectCmd(a))

@@ -82,7 +82,7 @@ func (r *reloader) reload(ctx context.Context, by string) (manage.Reloaded, erro
 	r.manager.Reloading()
 	out, err := r.takeOver(ctx)
 	if err != nil {
-		r.log.Error("the configuration was not reloaded, and nothing changed", "by", by, "faults", strings.Join(lines(err), "; "))
+		r.log.Error("the configuration was not reloaded, and nothing changed", "by", by, "faults", strings.ReplaceAll(err.Error(), "\n", "; "))
 		r.manager.Ready("running with the former configuration, because the new one has faults")
 		return out, &manage.Error{Why: manage.Usage, Message: "nothing was changed, because the configuration has faults:\n" + err.Error()}
 	}
@@ -99,8 +99,6 @@ func (r *reloader) reload(ctx context.Context, by string) (manage.Reloaded, erro
 	r.manager.Ready("running")
 	return out, nil
 }
-
-func lines(err error) []string { return strings.Split(err.Error(), "\n") }
 
 // takeOver is reload without what is said about it. r.mu must be held.
 func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error) {

@@ -60,7 +60,6 @@ func nameless(st manage.Status) report {
 	return report{Status: out, Commit: commit(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// tellReport writes a report.
 // namelessAnswers are w without a network's words.
 func namelessAnswers(w *manage.Waiting) *manage.Waiting {
 	if w == nil {
@@ -69,6 +68,7 @@ func namelessAnswers(w *manage.Waiting) *manage.Waiting {
 	return &manage.Waiting{Count: w.Count, OldestAt: w.OldestAt, Next: w.Next}
 }
 
+// tellReport writes a report.
 func tellReport(w io.Writer, r report, now time.Time) {
 	_, _ = fmt.Fprintln(w, built())
 	for _, f := range r.Findings {

@@ -93,11 +93,8 @@ func (a *app) unopened(ctx context.Context, path string, cfg *config.Config) (er
 }
 
 func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got restore.Restored, err error) {
-	switch f, err := a.find(ctx); {
-	case err != nil:
+	if err := a.stopped(ctx); err != nil {
 		return got, err
-	case f.client != nil:
-		return got, errors.New("the server is running: stop it first")
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return got, fmt.Errorf("data folder: %w", err)
@@ -133,7 +130,7 @@ func (a *app) restoreShard(ctx context.Context, cfg *config.Config, path, identi
 		return got, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	err = a.replaceShard(ctx, cfg, "restore", func(database string) (err error) {
+	err = a.replaceShard(ctx, cfg, func(database string) (err error) {
 		if got, err = restoreTo(database, r, salvage); err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (s *serving) hangup(ctx context.Context) {
 	}
 }
 
-// serve has those among the cores that serve, and says which do. What it returns is nobody else's.
+// serve adds cores to those that serve, and returns a copy of the list.
 func (s *serving) serve(more ...*core) []*core {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,9 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 	}
 	r := newReloader(cfg, bots, core, g, log)
 	r.stopping = ctx.Done()
-	r.load, r.level, r.manager = s.loads(cfg), &s.level, s.manager
+	again := s.app.where
+	again.shard = cfg.OneOf()
+	r.load, r.level, r.manager = again.config, &s.level, s.manager
 	core.reload, core.tls = r.reload, d.tls
 	if d.metrics != nil {
 		core.serveMetrics(d.metrics, log)
@@ -160,7 +162,7 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 	if d.renew != nil {
 		core.beside = append(core.beside, d.renew)
 	}
-	core.serveOperator(admin.Server{DataDir: cfg.DataDir, Config: s.app.file(cfg)}, d.operator, log)
+	core.serveOperator(admin.Server{DataDir: cfg.DataDir, Config: abs(cfg.File)}, d.operator, log)
 	if member == nil {
 		if err := s.sayListening(cfg, d.addr); err != nil {
 			return err
@@ -180,13 +182,6 @@ func (s *serving) lead(ctx, hurry context.Context, cfg *config.Config, open func
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()
 	core.beside = append(core.beside, s.announce(ctx, core))
 	return core.run(ctx, hurry, d.listen)
-}
-
-// loads is what reads the configuration of cfg's shard anew.
-func (s *serving) loads(cfg *config.Config) func() (*config.Config, error) {
-	w := s.app.where
-	w.shard = cfg.OneOf()
-	return w.config
 }
 
 // sayListening is the first line on stdout, for scripts: that address can be dialled from here.

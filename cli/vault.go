@@ -121,11 +121,8 @@ type rekeyed struct {
 
 // rekey lets the configured key open the vault instead of from, which is nil when it is lost.
 func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, reseal bool) (got rekeyed, err error) {
-	switch f, err := a.find(ctx); {
-	case err != nil:
+	if err := a.stopped(ctx); err != nil {
 		return got, err
-	case f.client != nil:
-		return got, errors.New("the server is running: stop it first")
 	}
 	if _, err := os.Stat(cfg.Database()); err != nil {
 		return got, fmt.Errorf("there is no vault yet: %w", err)

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/spf13/cobra"
 )
 
@@ -40,18 +39,14 @@ func newVersionCmd(a *app) *cobra.Command {
 }
 
 func (a *app) printVersion(asJSON bool) error {
-	var names []relay.PlatformID
-	for _, k := range configurable() {
-		names = append(names, k.Name)
-	}
 	v := struct {
-		Version   string             `json:"version"`
-		Commit    string             `json:"commit,omitempty"`
-		Go        string             `json:"go"`
-		Platforms []relay.PlatformID `json:"platforms"`
-	}{release, commit(), runtime.Version(), names}
+		Version   string   `json:"version"`
+		Commit    string   `json:"commit,omitempty"`
+		Go        string   `json:"go"`
+		Platforms []string `json:"platforms"`
+	}{release, commit(), runtime.Version(), platformNames(configurable())}
 	return a.print(asJSON, v, func(w io.Writer) {
-		_, _ = fmt.Fprintf(w, "hermes-connector %s (%s)\nplatforms: %s\n", v.Version, built(), join(names))
+		_, _ = fmt.Fprintf(w, "hermes-connector %s (%s)\nplatforms: %s\n", v.Version, built(), join(v.Platforms))
 	})
 }
 

@@ -54,20 +54,15 @@ func writeSecret(path string, secret relay.Secret, add bool) error {
 		_, err := f.WriteString(before + secret.RevealString() + "\n")
 		return err
 	}
-	if !add {
-		err := files.Create(path, secretLeftovers, fill)
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s exists: add a secret to it with --add, or give another name", path)
-		}
-		return err
+	if add {
+		return files.Aside(path, secretLeftovers, func(f *os.File) error {
+			files.Give(f, path)
+			return fill(f)
+		}, func(temp string) error { return files.Replace(temp, path, "") })
 	}
-	f, err := files.Temp(path, secretLeftovers)
-	if err != nil {
-		return err
+	err := files.Create(path, secretLeftovers, fill)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists: add a secret to it with --add, or give another name", path)
 	}
-	files.Give(f, path)
-	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return files.Replace(f.Name(), path, "")
+	return err
 }

@@ -128,7 +128,3 @@ func Try(k Key) error {
 	_, err := k.open(nil)
 	return err
 }
-
-func formatKey(key relay.Secret) []byte {
-	return append(hex.AppendEncode(nil, key.Reveal()), '\n')
-}

@@ -89,7 +89,7 @@ func (k fileKey) read() (relay.Secret, error) {
 func (k fileKey) write(key relay.Secret) error {
 	err := files.Create(k.path, k.leftoverPattern(), func(f *os.File) error {
 		files.Give(f, k.path)
-		_, err := f.Write(formatKey(key))
+		_, err := fmt.Fprintf(f, "%x\n", key.Reveal())
 		return err
 	})
 	if errors.Is(err, fs.ErrExist) {

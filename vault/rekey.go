@@ -11,10 +11,8 @@ import (
 // sealed.
 func (v *Vault) Renewed(keep ...string) *Vault {
 	next := New()
-	next.kept = maps.Clone(v.kept)
-	if next.kept == nil {
-		next.kept = make(keptMACs)
-	}
+	next.kept = make(map[string][]byte)
+	maps.Copy(next.kept, v.kept)
 	for _, purpose := range keep {
 		next.kept[purpose] = v.macKey(purpose)
 	}

@@ -51,9 +51,9 @@ const keySize = 32
 
 // Vault seals, opens and authenticates. Its methods may be called from any goroutine.
 type Vault struct {
-	data relay.Secret // the data key
-	id   [idSize]byte // names the data key inside sealed records
-	kept keptMACs     // from former data keys
+	data relay.Secret      // the data key
+	id   [idSize]byte      // names the data key inside sealed records
+	kept map[string][]byte // the MAC keys of former data keys, by purpose
 }
 
 // New is a vault with a new data key. It is stored nowhere.
@@ -80,6 +80,3 @@ func randomKey() relay.Secret {
 	_, _ = rand.Read(k) // never fails: it ends the process instead
 	return relay.NewSecret(k)
 }
-
-// keptMACs are MAC keys of former data keys, by purpose.
-type keptMACs map[string][]byte

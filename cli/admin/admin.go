@@ -62,10 +62,11 @@ func Handler(svc *manage.Service, src backup.Source, self Server) http.Handler {
 			answer(w, http.StatusOK, result)
 			return
 		}
-		code, refused := http.StatusConflict, new(manage.Error)
+		code := http.StatusConflict
+		refused, ok := errors.AsType[*manage.Error](err)
 		switch {
-		case !errors.As(err, &refused):
-			code, refused.Message = http.StatusInternalServerError, err.Error()
+		case !ok:
+			code, refused = http.StatusInternalServerError, &manage.Error{Message: err.Error()}
 		case refused.Why == manage.Usage:
 			code = http.StatusBadRequest
 		}

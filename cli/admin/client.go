@@ -106,7 +106,7 @@ func refusal(op string, raw []byte) error {
 	var refused manage.Error
 	switch err := json.Unmarshal(raw, &refused); {
 	case err != nil:
-		return errOther(op)
+		return fmt.Errorf("the running server does not know how to %s: the server is of another version; restart it", op)
 	case refused.Why != "":
 		return &refused
 	}
@@ -136,11 +136,6 @@ func (c *Client) post(ctx context.Context, op string, args any) (*http.Response,
 		return nil, fmt.Errorf("ask the running server to %s: %w", op, err)
 	}
 	return resp, nil
-}
-
-// errOther is the answer of a server that does not know op.
-func errOther(op string) error {
-	return fmt.Errorf("the running server does not know how to %s: the server is of another version; restart it", op)
 }
 
 // whoami is the name of the user who runs this process, or the number where there is no name.

@@ -263,6 +263,26 @@ func (c *Client) Next(ctx context.Context) (f wire.Frame, err error) {
 	return f, err
 }
 
+// Delivery waits for the next delivery that is an event, or a slash command in a forward. Other forwards are nothing that a program
+// could read, and are acknowledged here. The only error is that of ctx.
+func (c *Client) Delivery(ctx context.Context) (wire.Inbound, error) {
+	for {
+		f, err := c.Next(ctx)
+		if err != nil {
+			return wire.Inbound{}, err
+		}
+		switch f := f.(type) {
+		case wire.Inbound:
+			return f, nil
+		case wire.PassthroughForward:
+			if in, ok := commandOf(f); ok {
+				return in, nil
+			}
+			_ = c.Acknowledge(context.WithoutCancel(ctx), f.Buffer) // a context that ends in a write would end the connection
+		}
+	}
+}
+
 // Acknowledge says that the delivery was taken over. Nothing is said when the connection was lost, since the delivery comes again.
 func (c *Client) Acknowledge(ctx context.Context, buffer string) error {
 	c.mu.Lock()

@@ -341,3 +341,30 @@ func TestRedial(t *testing.T) {
 		c.Redial()
 	}
 }
+
+// TestDelivery: events and slash commands come out, and what else is forwarded is acknowledged without anybody having seen it.
+func TestDelivery(t *testing.T) {
+	forward := func(id, body string) wire.PassthroughForward {
+		return wire.PassthroughForward{Buffer: id, Forward: relay.Forward{Body: []byte(body), Event: relay.Event{Bot: relay.Bot{Platform: "discord"}}}}
+	}
+	acks := make(chan string, 1)
+	c, ctx, _ := served(t, func(ctx context.Context, _ int, p *peer) {
+		_, _ = p.read(ctx), p.read(ctx) // the hellos
+		for _, f := range []wire.Frame{wire.Descriptor{}, forward("1", `{"type":5}`), forward("2", `{"type":2,"id":"7","channel_id":"11","data":{"name":"add"}}`), inbound("3", "three")} {
+			p.write(ctx, f)
+		}
+		if ack, ok := p.read(ctx).(wire.InboundAck); ok {
+			acks <- ack.Buffer
+		}
+		p.read(ctx) // until the client goes
+	})
+	for _, want := range []string{"/add", "three"} {
+		in, err := c.Delivery(ctx)
+		if err != nil || in.Event.Text != want {
+			t.Fatalf("%+v, %v; want %s", in, err, want)
+		}
+	}
+	if ack := <-acks; ack != "1" {
+		t.Errorf("%q is acknowledged, want the forward that nobody can read", ack)
+	}
+}

@@ -35,6 +35,11 @@ func ReadCredential(getenv func(string) string) (Credential, error) {
 	return c, err
 }
 
+// Media is the address below which the connector has the files.
+func (c Credential) Media() string {
+	return strings.TrimSuffix(strings.Replace(c.URL, "ws", "http", 1), "/relay") + relay.MediaPath
+}
+
 // dialURL is the WebSocket's address at the connector with that address.
 func dialURL(address string) (string, error) {
 	u, err := url.Parse(strings.TrimSuffix(address, "/"))

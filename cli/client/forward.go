@@ -41,9 +41,9 @@ const slashCommand = 2
 
 var threads = []int{10, 11, 12}
 
-// CommandOf is the slash command in a forward, as the event that a bot without interactions = "passthrough" makes of it; false:
+// commandOf is the slash command in a forward, as the event that a bot without interactions = "passthrough" makes of it; false:
 // it is none.
-func CommandOf(p wire.PassthroughForward) (in wire.Inbound, ok bool) {
+func commandOf(p wire.PassthroughForward) (in wire.Inbound, ok bool) {
 	var d discordCommand
 	if p.Forward.Event.Bot.Platform != "discord" || json.Unmarshal(p.Forward.Body, &d) != nil || d.Type != slashCommand || d.Data.Name == "" {
 		return in, false

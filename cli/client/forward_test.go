@@ -47,7 +47,7 @@ func TestCommandOf(t *testing.T) {
 		"another kind": {`[]`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in, ok := CommandOf(wire.PassthroughForward{Buffer: "b", Forward: relay.Forward{Body: []byte(tc.body), Event: relay.Event{Bot: relay.Bot{Platform: "discord"}}}})
+			in, ok := commandOf(wire.PassthroughForward{Buffer: "b", Forward: relay.Forward{Body: []byte(tc.body), Event: relay.Event{Bot: relay.Bot{Platform: "discord"}}}})
 			if ok != (tc.want != nil) {
 				t.Fatalf("a command: %t", ok)
 			}

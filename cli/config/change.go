@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Restart are the settings that differ in next and that a running server cannot take over, by their paths, sorted. Those
@@ -26,13 +28,6 @@ func (c *Config) Restart(next *Config) (out []string) {
 // reached from outside does not count: that needs a restart of the server.
 func (b *Bot) Same(o *Bot) bool {
 	x, y := b.Options, o.Options
-	if b.Network.Name != o.Network.Name || x.APIBase != y.APIBase || !x.Token.Same(y.Token) || !maps.Equal(x.Values, y.Values) || len(x.Secrets) != len(y.Secrets) {
-		return false
-	}
-	for name, secret := range x.Secrets {
-		if other, ok := y.Secrets[name]; !ok || !secret.Same(other) {
-			return false
-		}
-	}
-	return true
+	return b.Network.Name == o.Network.Name && x.APIBase == y.APIBase && x.Token.Same(y.Token) &&
+		maps.Equal(x.Values, y.Values) && maps.EqualFunc(x.Secrets, y.Secrets, relay.Secret.Same)
 }

@@ -16,11 +16,11 @@ func (l *loader) clashes() {
 	if l.node != nil { // they are the node's
 		return
 	}
-	listeners := []struct{ path, addr string }{{"listen", l.cfg.Listen}, {"metrics.listen", l.cfg.MetricsListen}, {"web.listen", l.cfg.Web.Listen}}
+	listeners := l.cfg.Listeners()
 	for n, later := range listeners {
 		for _, first := range listeners[:n] {
-			if sameDoor(first.addr, later.addr) {
-				l.faults.add(l.places[later.path], "is the port of %s too: give each its own", first.path)
+			if sameDoor(first.Addr, later.Addr) {
+				l.faults.add(l.places[later.Setting], "is the port of %s too: give each its own", first.Setting)
 				break
 			}
 		}

@@ -219,6 +219,14 @@ func (c *Config) OwnKey() string { return filepath.Join(c.DataDir, "vault.key") 
 // Socket is the path of the admin socket.
 func (c *Config) Socket() string { return filepath.Join(c.DataDir, "admin.sock") }
 
+// Listener is a setting by which the server listens, and what it says: host:port, or nothing.
+type Listener struct{ Setting, Addr string }
+
+// Listeners are all of them.
+func (c *Config) Listeners() []Listener {
+	return []Listener{{"listen", c.Listen}, {"metrics.listen", c.MetricsListen}, {"web.listen", c.Web.Listen}}
+}
+
 // URL is the address that gateways are told to dial if the server listens on addr (host:port): the public URL, or else
 // addr itself. Nobody can dial "every interface", so the loopback address takes its place: other machines need public_url.
 func (c *Config) URL(addr string) string {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -71,19 +69,15 @@ func (f Faults) err() error {
 	if len(f) == 0 {
 		return nil
 	}
-	files := make(map[string]int) // in the order in which they were read
-	rank := func(one Fault) int {
-		if _, known := files[one.File]; !known {
-			files[one.File] = len(files)
-		}
-		return files[one.File]
-	}
+	var files []string // in the order in which they were read, the environment last
 	for _, one := range f {
-		rank(one)
+		if one.File != environment && !slices.Contains(files, one.File) {
+			files = append(files, one.File)
+		}
 	}
-	files[environment] = math.MaxInt
-	sort.SliceStable(f, func(i, j int) bool {
-		return cmp.Or(cmp.Compare(rank(f[i]), rank(f[j])), cmp.Compare(f[i].Line, f[j].Line)) < 0
+	files = append(files, environment)
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)), cmp.Compare(a.Line, b.Line))
 	})
 	return f
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // fileName is the configuration file's name in every folder that is searched.
@@ -183,20 +181,10 @@ func (l *loader) read(src Source) (path string, data []byte) {
 			continue
 		}
 		l.file = c
-		if err != nil {
-			l.faults.note(Place{File: c}, reason(err))
-		}
+		l.faults.note(Place{File: c}, Reason(err))
 		return c, data
 	}
 	return "", nil
-}
-
-// notTaken is the reason not to read a file that this program found; nil: there is none.
-func notTaken(path string) error {
-	if err := files.Foreign(path); err != nil {
-		return fmt.Errorf("it was found here and is not read, because %w: to read it anyway, add --config %s", err, path)
-	}
-	return nil
 }
 
 // assign sets everything outside [[bots]] from the file, then from the environment.
@@ -319,23 +307,20 @@ func (l *loader) defaults() {
 		if l.node.PublicURL != "" {
 			fill("public_url", into(&l.cfg.PublicURL, parsePublicURL), l.node.PublicURL+l.cfg.Prefix)
 		}
-		fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
-		l.closedToOthers()
-		return
-	}
-	fill(dataDirKey, func(dir string) error {
-		dir, _, _ = strings.Cut(dir, ":")
-		if dir = cmp.Or(dir, l.folder("XDG_DATA_HOME", ".local/share")); dir == "" {
-			return errors.New("there is no home folder for the data: set data_dir")
+	} else {
+		fill(dataDirKey, func(dir string) error {
+			dir, _, _ = strings.Cut(dir, ":")
+			if dir = cmp.Or(dir, l.folder("XDG_DATA_HOME", ".local/share")); dir == "" {
+				return errors.New("there is no home folder for the data: set data_dir")
+			}
+			return into(&l.cfg.DataDir, l.path(folder))(dir)
+		}, l.env["STATE_DIRECTORY"])
+		if name, err := os.Hostname(); err == nil && name != "" {
+			fill("cluster.node", into(&l.cfg.Cluster.Node, parseNode), name)
 		}
-		return into(&l.cfg.DataDir, l.path(folder))(dir)
-	}, l.env["STATE_DIRECTORY"])
-	if name, err := os.Hostname(); err == nil && name != "" {
-		fill("cluster.node", into(&l.cfg.Cluster.Node, parseNode), name)
 	}
-	v := &l.cfg.Vault
 	fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
-	if v.Passphrase.IsZero() && v.Credential == "" {
+	if v := &l.cfg.Vault; l.node == nil && v.Passphrase.IsZero() && v.Credential == "" {
 		fill("vault.key_file", into(&v.KeyFile, l.path(private)), l.cfg.OwnKey())
 	}
 	l.closedToOthers()

@@ -141,9 +141,7 @@ func (p *parser) keyValue(prefix []string, n *unstable.Node) {
 	}
 	p.once("key", it)
 	switch value.Kind {
-	case unstable.String, unstable.Bool:
-		it.text = string(value.Data)
-	case unstable.Integer:
+	case unstable.String, unstable.Bool, unstable.Integer:
 		it.text = string(value.Data)
 	case unstable.Array:
 		if !all(value, unstable.String) {

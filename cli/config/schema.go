@@ -193,14 +193,14 @@ func (l *loader) credential(name string) (string, error) {
 		return "", errors.New("want the name of a credential, without a folder")
 	}
 	if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-		return "", fmt.Errorf("no such credential: %w", reason(err))
+		return "", fmt.Errorf("no such credential: %w", Reason(err))
 	}
 	l.cfg.Vault.CredentialDir = dir
 	return name, nil
 }
 
-// reason is what the system said, without the path: it may be a token in the wrong place.
-func reason(err error) error {
+// Reason is what the system said, without the path: it may be a token in the wrong place.
+func Reason(err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // mainShard is the only shard of a configuration without [[shard]] tables: that file itself.
@@ -49,11 +50,8 @@ func (c *Config) shardNames() string {
 	return strings.Join(names, ", ")
 }
 
-// WhichShard is nil, or why a command cannot know which database is meant.
+// WhichShard is why a command cannot know which database is meant, where there are several shards.
 func (c *Config) WhichShard() error {
-	if len(c.Shards) == 0 {
-		return nil
-	}
 	return fmt.Errorf("%s has several shards (%s): say with --shard which one is meant", c.File, c.shardNames())
 }
 
@@ -165,7 +163,7 @@ func (l *loader) shard(raw *rawTable, src Source) {
 		data, err = regular(path, src.Found)
 	}
 	if err != nil {
-		l.faults.note(values["config"].at, reason(err))
+		l.faults.note(values["config"].at, Reason(err))
 		return
 	}
 	in.file = path
@@ -209,7 +207,9 @@ func regular(path string, found bool) ([]byte, error) {
 	case st.Size() > maxFile:
 		err = errors.New("is too large for a configuration")
 	case found:
-		err = notTaken(path)
+		if err = files.Foreign(path); err != nil {
+			err = fmt.Errorf("it was found here and is not read, because %w: to read it anyway, add --config %s", err, path)
+		}
 	}
 	if err != nil {
 		return nil, err

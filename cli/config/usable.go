@@ -116,7 +116,7 @@ func (t TLS) Certificate() (setting string, leaf *x509.Certificate, err error) {
 
 // unread says why a file cannot be read. It leaves out the path, which stands on the line of the fault.
 func unread(err error) error {
-	why := fmt.Errorf("cannot be read: %w", reason(err))
+	why := fmt.Errorf("cannot be read: %w", Reason(err))
 	if errors.Is(err, fs.ErrPermission) { // mostly because the server runs as another user
 		return fmt.Errorf("%w; if the server runs as another user, run this command as that one, or with sudo", why)
 	}

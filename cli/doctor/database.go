@@ -19,21 +19,20 @@ import (
 // stopped looks for what is wrong if no server runs: in a copy of the database, and at the networks. If the database cannot be
 // read it asks the networks all the same, unless another program has it open: that one may be talking to them.
 func (o *Options) stopped(ctx context.Context) finding.List {
-	out, read := o.findInCopy(ctx)
-	if read || o.Offline || len(o.Config.Bots) == 0 || len(out) > 0 && out[0].Code == finding.DatabaseHeld.Code {
+	db, out := o.openCopy()
+	if db != nil {
+		defer func() { _ = db.Close() }()
+		return append(out, o.diagnose(ctx, db)...)
+	}
+	if o.Offline || len(o.Config.Bots) == 0 || len(out) > 0 && out[0].Code == finding.DatabaseHeld.Code {
 		return out
 	}
-	return append(out, o.diagnose(ctx, nil)...)
-}
-
-// findInCopy opens a copy of the database and diagnoses it. ok says that there is a database and that it could be read.
-func (o *Options) findInCopy(ctx context.Context) (out finding.List, ok bool) {
-	db, out := o.openCopy()
-	if db == nil {
-		return out, false
+	bots, err := o.Bots()
+	if err != nil {
+		out.Add(finding.NotLookedAt, "the bots", err.Error(), "hermes-connector check")
+		return out
 	}
-	defer func() { _ = db.Close() }()
-	return append(out, o.diagnose(ctx, db)...), true
+	return append(out, manage.Examine(ctx, bots, nil)...)
 }
 
 // openCopy opens a copy of the database, whose file is gone as soon as it is closed. db is nil if there is no database, or if
@@ -99,15 +98,8 @@ func ofDatabase(path string, err error) finding.List {
 	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` tells why")
 }
 
-// diagnose finds what is wrong in the records of db and at the networks. Without a db it only asks the networks.
+// diagnose finds what is wrong in the records of db and at the networks.
 func (o *Options) diagnose(ctx context.Context, db *store.DB) (out finding.List) {
-	if db == nil {
-		bots, err := o.Bots()
-		if err != nil {
-			return finding.NotLookedAt.Alone("the bots", err.Error(), "hermes-connector check")
-		}
-		return manage.Examine(ctx, bots, nil)
-	}
 	v, err := vault.Existing(ctx, db, o.Config.Vault.Key())
 	if err != nil && !errors.Is(err, vault.ErrNone) {
 		out = ofVault(o.Config.Vault, o.machine, err)
@@ -122,7 +114,7 @@ func (o *Options) diagnose(ctx context.Context, db *store.DB) (out finding.List)
 		out = append(out, d.Findings...)
 	}
 	if err != nil {
-		out = append(out, notLooked("the gateways", "their records cannot be read: "+err.Error(), "hermes-connector status"))
+		out.Add(finding.NotLookedAt, "the gateways", "their records cannot be read: "+err.Error(), "hermes-connector status")
 	}
 	return out
 }

@@ -120,7 +120,7 @@ func look(ctx context.Context, o Options) Report {
 	}
 	found = append(found, inTheClear(o.Config, o.machine)...)
 	if o.Offline {
-		found = append(found, notLooked("the networks", "they and public_url were not asked", "`hermes-connector doctor` without --offline asks them"))
+		found.Add(finding.NotLookedAt, "the networks", "they and public_url were not asked", "`hermes-connector doctor` without --offline asks them")
 	}
 	switch {
 	case server != nil:
@@ -224,10 +224,6 @@ func run(ctx context.Context, checks []check) []finding.List {
 // grace is how long a check may take to speak after its time is up.
 const grace = 100 * time.Millisecond
 
-func notLooked(about, what, fix string) finding.Finding {
-	return finding.NotLookedAt.Of(about, what, fix)
-}
-
 // ofConfiguration is what is wrong with the configuration. What host finds too, it says better.
 func (o *Options) ofConfiguration() (out finding.List) {
 	for _, f := range o.Faults {
@@ -238,7 +234,7 @@ func (o *Options) ofConfiguration() (out finding.List) {
 		case strings.HasPrefix(f.What, "others can ") && (folder || key):
 		case folder && o.deniedFolder():
 		case f.Denied && o.Guest != "":
-			out = append(out, notLooked(about, "this user may not read it", o.machine.instead()))
+			out.Add(finding.NotLookedAt, about, "this user may not read it", o.machine.instead())
 		case f.Starts:
 			out.Add(finding.SnapshotFailed, o.Config.Backup.Dir, "no snapshot can be made: "+f.What, "name another folder as dir under [backup]")
 		case strings.HasPrefix(f.What, config.OtherToken):

@@ -59,7 +59,7 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 		out.Add(finding.DataUnwritable, dir, "the data folder lies on a file system that is mounted read-only",
 			"mount it for writing, or choose another data_dir; Linux also mounts a failing disk read-only: `dmesg` tells")
 	case m.guest != "":
-		out = append(out, notLooked(dir, "this user may not read the data folder", m.instead()))
+		out.Add(finding.NotLookedAt, dir, "this user may not read the data folder", m.instead())
 	default:
 		out.Add(finding.DataUnwritable, dir, "the user "+self()+" cannot write to the data folder: "+reason(err),
 			"if the server runs as "+self()+", `sudo chown -R "+self()+" "+dir+"` gives the folder to that user")
@@ -95,12 +95,7 @@ func self() string {
 }
 
 // reason is what the system said, without the path.
-func reason(err error) string {
-	if pe, ok := errors.AsType[*os.PathError](err); ok {
-		err = pe.Err
-	}
-	return err.Error()
-}
+func reason(err error) string { return config.Reason(err).Error() }
 
 // Meanwhile is how another node leads until a disk has room again, in the words of a fix; empty: this machine is alone.
 func Meanwhile(cfg *config.Config) string {
@@ -149,23 +144,20 @@ func ofVault(v config.Vault, m machine, err error) finding.List {
 	case v.Credential != "":
 		about = "credential " + v.Credential
 	}
-	one := func(k *finding.Kind, what, fix string) finding.List {
-		return k.Alone(about, what, fix)
-	}
 	const copyBack = "put your copy of it back; without a copy, `hermes-connector help backup` says what you can do"
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, vault.ErrKeyLost):
-		return one(finding.KeyLost, "the vault's key is missing", copyBack)
+		return finding.KeyLost.Alone(about, "the vault's key is missing", copyBack)
 	case errors.Is(err, vault.ErrKeyGarbage):
-		return one(finding.KeyGarbage, "this is not a key: it is truncated, or something else", copyBack)
+		return finding.KeyGarbage.Alone(about, "this is not a key: it is truncated, or something else", copyBack)
 	case errors.Is(err, vault.ErrKeyRefused):
-		return one(finding.KeyOpen, "others can read or change the vault's key, or it is not a plain file", "chmod 600 "+about)
+		return finding.KeyOpen.Alone(about, "others can read or change the vault's key, or it is not a plain file", "chmod 600 "+about)
 	case errors.Is(err, vault.ErrWrongKey):
-		return one(finding.KeyWrong, "the database was sealed with another key", "put this database's own key back beside it")
+		return finding.KeyWrong.Alone(about, "the database was sealed with another key", "put this database's own key back beside it")
 	case errors.Is(err, fs.ErrPermission):
 		return finding.NotLookedAt.Alone(about, "this user may not read the vault's key", m.instead())
 	}
-	return one(finding.KeyGarbage, err.Error(), copyBack)
+	return finding.KeyGarbage.Alone(about, err.Error(), copyBack)
 }

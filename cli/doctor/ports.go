@@ -12,15 +12,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// listeners are the addresses that the server wants, by their settings.
-func listeners(cfg *config.Config) [][2]string {
-	return [][2]string{{"listen", cfg.Listen}, {"metrics.listen", cfg.MetricsListen}, {"web.listen", cfg.Web.Listen}}
-}
-
 // ports finds what would keep the server from listening. It is asked only if no server runs here.
 func ports(cfg *config.Config, m machine) (out finding.List) {
-	for _, l := range listeners(cfg) {
-		setting, addr := l[0], l[1]
+	for _, l := range cfg.Listeners() {
+		setting, addr := l.Setting, l.Addr
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil || port == "0" {
 			continue
@@ -39,7 +34,7 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 				out.Add(finding.AddressElsewhere, addr, "the name "+host+" has no address", "set "+setting+" to an address of this machine")
 				continue
 			}
-			out = append(out, notLooked(addr, "it is not known whether the server can listen there: "+cause(err), "check "+setting))
+			out.Add(finding.NotLookedAt, addr, "it is not known whether the server can listen there: "+cause(err), "check "+setting)
 		}
 	}
 	return out
@@ -52,8 +47,8 @@ func inTheClear(cfg *config.Config, m machine) (out finding.List) {
 		return nil
 	}
 	terminated := strings.HasPrefix(cfg.PublicURL, "https://") && len(cfg.TrustedProxies) > 0
-	for _, l := range listeners(cfg) {
-		setting, addr := l[0], l[1]
+	for _, l := range cfg.Listeners() {
+		setting, addr := l.Setting, l.Addr
 		encrypted := cfg.TLS.On() || terminated
 		switch setting {
 		case "metrics.listen": // it never speaks TLS

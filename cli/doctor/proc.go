@@ -78,10 +78,8 @@ func holder(proc, port string) string {
 		return "another program"
 	}
 	for _, p := range processes(proc, func(args []string) bool { return len(args) > 0 }) {
-		for _, path := range p.open {
-			if sockets[path] {
-				return p.String()
-			}
+		if slices.ContainsFunc(p.open, func(path string) bool { return sockets[path] }) {
+			return p.String()
 		}
 	}
 	return "a program of another user"
@@ -90,10 +88,8 @@ func holder(proc, port string) string {
 // opener says in words which program has the file open; empty: it is not known.
 func opener(proc, file string) string {
 	for _, p := range processes(proc, func(args []string) bool { return len(args) > 0 }) {
-		for _, path := range p.open {
-			if path == file {
-				return p.String()
-			}
+		if slices.Contains(p.open, file) {
+			return p.String()
 		}
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -34,8 +35,37 @@ type chat struct {
 
 // answers are how the gateway answers: with the event itself, or by showing what else gateways do.
 type answers struct {
-	voice
+	*client.Client
+	asked int // requests so far
 	chats map[relay.Chat]chat
+}
+
+// repeat answers an event with itself.
+func (a *answers) repeat(ctx context.Context, ev relay.Event) error {
+	return a.says(ctx, ev, "echo: "+ev.Text)
+}
+
+// said is a message to where the event came from.
+func said(ev relay.Event, text string) relay.Send {
+	m := meta(ev)
+	m.Notify = true
+	return relay.Send{Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID, Meta: m}
+}
+
+// says sends a message to where the event came from.
+func (a *answers) says(ctx context.Context, ev relay.Event, text string) error {
+	return a.asks(ctx, ev, said(ev, text))
+}
+
+// asks sends a request about where the event came from.
+func (a *answers) asks(ctx context.Context, ev relay.Event, what relay.Action) error {
+	a.asked++
+	return a.Ask(ctx, ev.Source.Platform, what)
+}
+
+// meta is what is said beside an action where the event came from.
+func meta(ev relay.Event) relay.Metadata {
+	return relay.Metadata{ThreadID: ev.Source.ThreadID, Scope: ev.Source.Scope}
 }
 
 // show answers an event, and sees that there are buttons below the answer once.
@@ -126,7 +156,7 @@ func kindOf(m relay.Media) string {
 func (a *answers) carry(ctx context.Context, m relay.Media) (at string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
-	base := strings.TrimSuffix(strings.Replace(a.URL, "ws", "http", 1), "/relay") + relay.MediaPath
+	base := a.Media()
 	if !strings.HasPrefix(m.URL, base+"/") { // the bearer is for our connector alone
 		return "", fmt.Errorf("%s is none of the connector's addresses", m.URL)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -60,7 +59,7 @@ const maxName = 64 // bytes, of a handler and of a field
 func Load(path string, guarded ...string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, config.Faults{{Place: config.Place{File: path}, What: withoutPath(err)}}
+		return nil, config.Faults{{Place: config.Place{File: path}, What: config.Reason(err).Error()}}
 	}
 	j := judge{file: path, lines: make(map[string]int), cfg: &Config{}}
 	if j.dir, err = filepath.Abs(filepath.Dir(path)); err != nil {
@@ -68,7 +67,7 @@ func Load(path string, guarded ...string) (*Config, error) {
 	}
 	for _, p := range append(guarded, path) {
 		if p != "" {
-			j.cfg.Guarded = append(j.cfg.Guarded, resolved(j.path(p, "")))
+			j.cfg.Guarded = append(j.cfg.Guarded, resolved(p))
 		}
 	}
 	var f fileTOML
@@ -83,13 +82,6 @@ func Load(path string, guarded ...string) (*Config, error) {
 		return nil, j.faults
 	}
 	return j.cfg, nil
-}
-
-func withoutPath(err error) string {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err.Error()
-	}
-	return err.Error()
 }
 
 // judge finds what is wrong with a file.
@@ -298,7 +290,7 @@ func (j *judge) program(i int, h *Handler) {
 	}
 	program := h.Run[0]
 	if strings.ContainsRune(program, '/') {
-		program = j.path(program, j.dir)
+		program = j.path(program)
 	} else {
 		for dir := range strings.SplitSeq(searchPath, ":") {
 			if _, err := os.Stat(filepath.Join(dir, h.Run[0])); err == nil {
@@ -311,7 +303,7 @@ func (j *judge) program(i int, h *Handler) {
 	case err != nil && !strings.ContainsRune(program, '/'):
 		j.fault(i, "run", "%s is in none of %s", program, searchPath)
 	case err != nil:
-		j.fault(i, "run", "%s: %s", program, withoutPath(err))
+		j.fault(i, "run", "%s: %s", program, config.Reason(err))
 	case !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0:
 		j.fault(i, "run", "%s is no program: chmod +x %s", program, program)
 	case under(program, hidden...):
@@ -321,15 +313,12 @@ func (j *judge) program(i int, h *Handler) {
 	}
 }
 
-// path is p as an absolute path; relative to dir, or to the working folder if dir is empty.
-func (j *judge) path(p, dir string) string {
-	if !filepath.IsAbs(p) {
-		p = filepath.Join(dir, p)
+// path is p as an absolute path; a relative one starts from the file's folder.
+func (j *judge) path(p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
 	}
-	if abs, err := filepath.Abs(p); err == nil {
-		return abs
-	}
-	return p
+	return filepath.Join(j.dir, p)
 }
 
 // hidden are the machine's own folders, whose like every cage has of its own.
@@ -338,12 +327,12 @@ var hidden = []string{"/proc", "/sys", "/dev"}
 // shown judges what a handler wants to see beside its thread's folder.
 func (j *judge) shown(i int, key string, list []string) (out []string) {
 	for n, p := range list {
-		at, p := fmt.Sprintf("%s.%d", key, n), j.path(p, j.dir)
+		at, p := fmt.Sprintf("%s.%d", key, n), j.path(p)
 		real := resolved(p)
 		_, err := os.Stat(p)
 		switch {
 		case err != nil:
-			j.fault(i, at, "%s: %s", p, withoutPath(err))
+			j.fault(i, at, "%s: %s", p, config.Reason(err))
 		case real == "/" || under(real, hidden...):
 			j.fault(i, at, "%s: no handler may see this folder of the machine's", p)
 		default:

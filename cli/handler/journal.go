@@ -81,7 +81,7 @@ func (j *journal) load() error {
 func (j *journal) read(words []string) error {
 	switch {
 	case len(words) == 2 && words[0] == "begin":
-		j.add(entry{key: words[1]})
+		j.add(words[1])
 	case len(words) == 2 && words[0] == "done":
 		j.end(words[1])
 	default:
@@ -90,8 +90,8 @@ func (j *journal) read(words []string) error {
 	return nil
 }
 
-func (j *journal) add(e entry) {
-	if j.entries = append(j.entries, e); len(j.entries) > maxJournal {
+func (j *journal) add(key string) {
+	if j.entries = append(j.entries, entry{key: key}); len(j.entries) > maxJournal {
 		j.entries = slices.Clone(j.entries[len(j.entries)-maxJournal:])
 	}
 }
@@ -141,7 +141,7 @@ func (j *journal) write(line string) error {
 // begin notes that a program is about to run for a delivery.
 func (j *journal) begin(in wire.Inbound) error {
 	key := j.name(in)
-	j.add(entry{key: key})
+	j.add(key)
 	return j.write("begin " + key + "\n")
 }
 

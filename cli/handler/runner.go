@@ -38,9 +38,6 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.journal.close()) }()
-	if err := r.Engine.State.sweep(ctx, time.Now()); err != nil {
-		r.Log.Warn("idle threads are not removed", "err", err)
-	}
 	r.client = &client.Client{Credential: r.Credential, OneByOne: true, Log: r.Log}
 	for _, h := range r.Engine.Config.Handlers {
 		if h.Command != "" {
@@ -73,34 +70,25 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 
 // work answers one message after the other until ctx ends, and the last to its end or until hurry does.
 func (r *Runner) work(ctx, hurry context.Context) error {
-	swept := time.Now()
+	var swept time.Time
 	r.tell()
 	for {
-		f, err := r.client.Next(ctx)
-		if err != nil {
-			return nil // told to stop
-		}
-		switch f := f.(type) {
-		case wire.Inbound:
-			err = r.take(hurry, f)
-		case wire.PassthroughForward:
-			if in, ok := client.CommandOf(f); ok {
-				err = r.take(hurry, in)
-			} else {
-				_ = r.client.Acknowledge(hurry, f.Buffer) // of a connection that is lost it comes again
-			}
-		}
-		if hurry.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 		if now := time.Now(); now.Sub(swept) > sweepEvery {
 			swept = now
 			if err := r.Engine.State.sweep(ctx, now); err != nil {
 				r.Log.Warn("idle threads are not removed", "err", err)
 			}
+		}
+		in, err := r.client.Delivery(ctx)
+		if err != nil {
+			return nil // told to stop
+		}
+		err = r.take(hurry, in)
+		if hurry.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

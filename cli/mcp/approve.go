@@ -200,11 +200,15 @@ func (a *approvals) list() []approval {
 
 // close closes a request; false: it was not open.
 func (a *approvals) close(id string) bool {
-	open := a.list()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.open = slices.DeleteFunc(a.open, func(o approval) bool { return o.ID == id })
-	return slices.ContainsFunc(open, func(o approval) bool { return o.ID == id })
+	i := slices.IndexFunc(a.open, func(o approval) bool { return o.ID == id })
+	if i < 0 {
+		return false
+	}
+	inTime := time.Since(a.open[i].asked) <= approvalLife
+	a.open = slices.Delete(a.open, i, i+1)
+	return inTime
 }
 
 // answered reports whether an event is a person's answer to a request, or to one that is closed, and so nothing for a client to

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -76,7 +77,7 @@ func decode(params []param, raw json.RawMessage) (arguments, error) {
 	var given map[string]json.RawMessage
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &given); err != nil {
-			return nil, fmt.Errorf("arguments: an object is wanted")
+			return nil, errors.New("arguments: an object is wanted")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

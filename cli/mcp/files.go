@@ -44,8 +44,7 @@ func (s *Server) fetchAll(ctx context.Context, sp *spool.Spool, all []relay.Medi
 
 // fetch fetches one file, and tries again while there is time.
 func (s *Server) fetch(ctx context.Context, sp *spool.Spool, m relay.Media) (f spool.File, err error) {
-	base := strings.TrimSuffix(strings.Replace(s.o.Credential.URL, "ws", "http", 1), "/relay") + relay.MediaPath
-	if !strings.HasPrefix(m.URL, base+"/") { // the bearer is for our connector alone
+	if !strings.HasPrefix(m.URL, s.o.Credential.Media()+"/") { // the bearer is for our connector alone
 		return f, errors.New("its address is none of the connector's")
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)

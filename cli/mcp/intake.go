@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/cli/client"
 	"github.com/hermes-connector/hermes-connector/cli/mcp/spool"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -24,21 +23,11 @@ func (s *Server) intake(ctx context.Context, sp *spool.Spool) {
 			s.rest(ctx, sp)
 			continue
 		}
-		f, err := s.client.Next(ctx)
+		in, err := s.client.Delivery(ctx)
 		if err != nil {
 			return // told to stop
 		}
-		switch f := f.(type) {
-		case wire.Inbound:
-			err = s.take(ctx, sp, f)
-		case wire.PassthroughForward:
-			if in, ok := client.CommandOf(f); ok {
-				err = s.take(ctx, sp, in)
-			} else {
-				_ = s.client.Acknowledge(s.life, f.Buffer) // it is nothing that a client could read
-			}
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := s.take(ctx, sp, in); err != nil && ctx.Err() == nil {
 			s.o.Log.Error("a message is not taken over, and waits at the connector", "err", err)
 			s.rest(ctx, sp) // until it is given again, nothing else is
 		}

@@ -403,12 +403,11 @@ func (s *Server) messagesSend(_ context.Context, c call) (answer, error) {
 	}
 	out := answerOf(o)
 	a := answer{structured: object{"result": out}, failed: o.Status != statusSent && o.Status != statusQueued}
-	text := struct {
+	a.text = struct {
 		Success bool `json:"success"`
 		sent
 		Error string `json:"error,omitempty"`
 	}{!a.failed, out, out.Reason}
-	a.text = text
 	return a, nil
 }
 

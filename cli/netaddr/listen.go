@@ -39,7 +39,7 @@ func Bound(asked string, l net.Listener) string {
 // Dialable are the addresses under which a listener on addr can be dialled, the one on this machine first.
 func Dialable(addr string) (all []string) {
 	host, port, _ := net.SplitHostPort(addr)
-	for _, h := range Reach(host, All()) {
+	for _, h := range reach(host, All()) {
 		all = append(all, net.JoinHostPort(h, port))
 	}
 	return all

@@ -54,9 +54,9 @@ func among(interfaces []net.Addr) (all []netip.Addr) {
 // usable: link-local addresses need a zone, which a URL does not carry to another machine.
 func usable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 
-// Reach are the hosts under which a listener on host can be dialled, the one on this machine first: host itself, unless
+// reach are the hosts under which a listener on host can be dialled, the one on this machine first: host itself, unless
 // it means every interface. all are the addresses of the interfaces.
-func Reach(host string, all []netip.Addr) []string {
+func reach(host string, all []netip.Addr) []string {
 	if !Everywhere(host) {
 		return []string{host}
 	}

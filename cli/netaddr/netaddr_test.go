@@ -37,8 +37,8 @@ func TestReach(t *testing.T) {
 		"localhost":    {"localhost"},
 		"127.0.0.1":    {"127.0.0.1"},
 	} {
-		if got := Reach(host, all); !slices.Equal(got, want) {
-			t.Errorf("Reach(%q) = %q, want %q", host, got, want)
+		if got := reach(host, all); !slices.Equal(got, want) {
+			t.Errorf("reach(%q) = %q, want %q", host, got, want)
 		}
 	}
 }

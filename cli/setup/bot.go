@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/qr"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -395,6 +396,7 @@ func (s *interview) settings(ctx context.Context, network platforms.Network) (va
 	return values, nil
 }
 
+// asUsage is err of what a flag says; nil stays nil.
 func asUsage(flag string, err error) error {
 	if err == nil {
 		return nil
@@ -405,7 +407,7 @@ func asUsage(flag string, err error) error {
 // tokenFolder is where tokens are kept: beside the configuration, and below that of the system in a folder of their own,
 // which is the service's, too.
 func (s *setup) tokenFolder() string {
-	if dir := filepath.Dir(s.file); s.Root && dir == systemConfig {
+	if dir := filepath.Dir(s.file); s.Root && dir == service.Config {
 		return filepath.Join(dir, "tokens")
 	}
 	return filepath.Dir(s.file)
@@ -428,13 +430,8 @@ const (
 
 // looked is what a look at a bot found. Questions that are asked anew cause no second look.
 type looked struct {
-	options platforms.Options
-	x       platforms.Examination
-}
-
-// of reports whether the look was at a bot with these options.
-func (l looked) of(o platforms.Options) bool {
-	return l.options.Token.Same(o.Token) && l.options.APIBase == o.APIBase && maps.Equal(l.options.Values, o.Values) && maps.EqualFunc(l.options.Secrets, o.Secrets, relay.Secret.Same)
+	bot config.Bot
+	x   platforms.Examination
 }
 
 // examine asks the network how the bot stands. ok: it can be asked.
@@ -447,9 +444,9 @@ func (s *interview) examine(ctx context.Context, p *plan, network platforms.Netw
 	if !ok {
 		return x, false, nil
 	}
-	n := p.looked
+	n, bot := p.looked, config.Bot{Network: network, Options: o}
 	p.looked++
-	if n < len(s.looks) && s.looks[n].of(o) {
+	if n < len(s.looks) && s.looks[n].bot.Same(&bot) {
 		return s.looks[n].x, true, nil
 	}
 	s.show()
@@ -459,7 +456,7 @@ func (s *interview) examine(ctx context.Context, p *plan, network platforms.Netw
 	if ctx.Err() != nil {
 		return x, true, errStopped
 	}
-	s.looks = append(s.looks[:n], looked{o, x})
+	s.looks = append(s.looks[:n], looked{bot, x})
 	return x, true, nil
 }
 

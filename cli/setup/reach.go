@@ -142,8 +142,12 @@ func (s *interview) lan(ctx context.Context) ([]setting, error) {
 		address, err := s.publicURL(ctx, "The address that it prints (https://MACHINE.TAILNET.ts.net):")
 		return s.behind(address), err
 	}
+	def := "" // it may have none
+	if ours := netaddr.Address(); ours.IsValid() {
+		def = ours.String()
+	}
 	address, err := s.ask(ctx, question{
-		flag: "address", given: s.Address, def: ours(), text: "The address of this machine in that network:", check: inNetwork,
+		flag: "address", given: s.Address, def: def, text: "The address of this machine in that network:", check: inNetwork,
 	})
 	if err != nil {
 		return nil, err
@@ -162,14 +166,6 @@ func (s *interview) lan(ctx context.Context) ([]setting, error) {
 		}
 	}
 	return []setting{listen, {key: "insecure", value: "true"}}, nil
-}
-
-// ours is this machine's address in its network; empty: it has none.
-func ours() string {
-	if a := netaddr.Address(); a.IsValid() {
-		return a.String()
-	}
-	return ""
 }
 
 // inNetwork accepts the address of an interface that other machines reach.
@@ -200,7 +196,9 @@ func (s *interview) certificate(ctx context.Context, listen setting, address str
 	if err != nil {
 		return nil, err
 	}
-	s.Flags.PublicURL = orElse(s.Flags.PublicURL, s.lines == nil, "https://"+net.JoinHostPort(address, s.port()))
+	if s.PublicURL == "" && s.lines == nil {
+		s.PublicURL = "https://" + net.JoinHostPort(address, s.port())
+	}
 	at, err := s.publicURL(ctx, "The address that gateways connect to, with the name in the certificate (https://NAME:"+s.port()+"):")
 	if u, e := url.Parse(at); err == nil && e == nil {
 		if e := fits(cert, key, u.Hostname()); e != nil {
@@ -222,13 +220,6 @@ func fits(cert, key, host string) error {
 		return errors.New("it was not made for " + host)
 	}
 	return nil
-}
-
-func orElse(given string, when bool, other string) string {
-	if given == "" && when {
-		return other
-	}
-	return given
 }
 
 func aFile(path string) (string, error) {
@@ -261,17 +252,13 @@ func (s *interview) internet(ctx context.Context) ([]setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.say("%s", terminal.Text(proxyLines(address, s.localAddress())))
-	return s.behind(address), nil
-}
-
-// proxyLines are the lines for a proxy on this machine.
-func proxyLines(address, local string) string {
-	host := strings.TrimPrefix(address, "https://")
-	if u, err := url.Parse(address); err == nil {
-		host = u.Hostname()
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
 	}
-	return "\n" + indented(proxy.For("Caddyfile", host, local)) + "\nOr:\n\n" + indented(proxy.For("nginx.conf", host, local))
+	lines := func(file string) string { return indented(proxy.For(file, u.Hostname(), s.localAddress())) }
+	s.say("\n%s\nOr:\n\n%s", terminal.Text(lines("Caddyfile")), terminal.Text(lines("nginx.conf")))
+	return s.behind(address), nil
 }
 
 // indented sets text off from what is said.

@@ -14,11 +14,9 @@ import (
 )
 
 const (
-	unitName     = service.Name
-	systemData   = "/var/lib/hermes-connector"
-	systemConfig = service.Config
-	systemUser   = "hermes-connector"
-	userUnit     = `# Written by hermes-connector setup. systemctl --user edit hermes-connector changes it.
+	systemData = "/var/lib/hermes-connector"
+	systemUser = "hermes-connector"
+	userUnit   = `# Written by hermes-connector setup. systemctl --user edit hermes-connector changes it.
 [Unit]
 Description=hermes-connector: holds the chat bots for Hermes gateways
 After=network-online.target
@@ -58,11 +56,11 @@ func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit st
 	if !d.root {
 		control := []string{"systemctl", "--user"}
 		return fmt.Sprintf(userUnit, quoted(d.program), quoted(d.config)), [][]string{
-			append(control, "daemon-reload"), {"systemctl", "--user", "enable", "--now", unitName},
+			append(control, "daemon-reload"), {"systemctl", "--user", "enable", "--now", service.Name},
 		}, nil
 	}
-	if filepath.Dir(d.config) != systemConfig {
-		return "", nil, fmt.Errorf("a system service reads %s/connector.toml, and not %s: run setup with --config %[1]s/connector.toml", systemConfig, d.config)
+	if filepath.Dir(d.config) != service.Config {
+		return "", nil, fmt.Errorf("a system service reads %s/connector.toml, and not %s: run setup with --config %[1]s/connector.toml", service.Config, d.config)
 	}
 	if !haveUser {
 		commands = append(commands, []string{
@@ -73,7 +71,7 @@ func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit st
 		commands = append(commands, []string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData})
 	}
 	commands = append(commands,
-		[]string{"chmod", "0755", systemConfig},                        // no secret lies there but in the folder of tokens
+		[]string{"chmod", "0755", service.Config},                      // no secret lies there but in the folder of tokens
 		[]string{"chown", "-R", systemUser + ":" + systemUser, tokens}, // not its group's, which may give commands
 		[]string{"chmod", "-R", "u=rwX,go=", tokens},
 	)
@@ -84,7 +82,7 @@ func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit st
 		unit = strings.NewReplacer("/usr/bin/hermes-connector serve", d.program+" serve --config "+d.config,
 			"/usr/bin/hermes-connector reload", d.program+" reload --config "+d.config).Replace(d.unit)
 	}
-	return unit, append(commands, []string{"systemctl", "daemon-reload"}, []string{"systemctl", "enable", "--now", unitName}), nil
+	return unit, append(commands, []string{"systemctl", "daemon-reload"}, []string{"systemctl", "enable", "--now", service.Name}), nil
 }
 
 // quoted is a word of a unit's command line.

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/cli/service"
 )
 
 const aUnit = "ExecStart=/usr/bin/hermes-connector serve\nExecReload=/usr/bin/hermes-connector reload\n"
 
 func TestPlan(t *testing.T) {
-	system := systemd{root: true, program: "/usr/local/bin/hc", config: systemConfig + "/connector.toml", unit: aUnit}
+	system := systemd{root: true, program: "/usr/local/bin/hc", config: service.Config + "/connector.toml", unit: aUnit}
 	at := func(change func(*systemd)) systemd {
 		d := system
 		change(&d)

@@ -77,10 +77,7 @@ func (t *talk) ask(ctx context.Context, q question) (string, error) {
 		if err == errNoOption {
 			err = errors.New("want one of: " + strings.Join(q.keys(), ", "))
 		}
-		if err != nil {
-			err = UsageError{fmt.Errorf("--%s: %w", q.flag, err)}
-		}
-		return a, err
+		return a, asUsage(q.flag, err)
 	}
 	if t.lines == nil {
 		if t.yes && q.def != "" {

@@ -62,7 +62,7 @@ func refuse(w http.ResponseWriter, status int, title, sentence string) {
 // of the certificate; or by an address. The port says nothing: a tunnel may change it, and so may a container's host, whose address
 // is not known in the container either.
 func (f front) ours(r *http.Request) bool {
-	host := hostname(r.Host)
+	host := Hostname(r.Host)
 	switch local := localAddr(r); {
 	case host == "":
 		return false
@@ -82,11 +82,11 @@ func (f front) ours(r *http.Request) bool {
 // same name and port, which http.CrossOriginProtection takes for ours, because it compares hosts only.
 func (f front) foreign(r *http.Request) bool {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https:") && r.TLS == nil && !(f.secure && strings.EqualFold(hostname(r.Host), f.host)) && !f.o.TrustedProxies.Trust(peer.Addr())
+	return strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https:") && r.TLS == nil && !(f.secure && strings.EqualFold(Hostname(r.Host), f.host)) && !f.o.TrustedProxies.Trust(peer.Addr())
 }
 
-// hostname is the host of a Host header, without its port; empty if it is none.
-func hostname(header string) string {
+// Hostname is the host of a Host header, without its port; empty if it is none.
+func Hostname(header string) string {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {
 		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")

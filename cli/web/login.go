@@ -16,11 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
-const (
-	cookieName = "hermes-connector"
-	// maxForm bounds a login, in bytes.
-	maxForm = 4 << 10
-)
+const cookieName = "hermes-connector"
 
 // logins tells who is logged in, and logs people in and out.
 type logins struct {
@@ -140,9 +136,8 @@ func form(code, next, said string) page.Page {
 
 // logIn takes the form's code.
 func (l *logins) logIn(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	_ = r.ParseForm() // one that cannot be read holds no code
-	l.enter(w, r, r.PostForm.Get("code"), after(r.PostForm.Get(page.Next)))
+	said := page.Form(w, r)
+	l.enter(w, r, said.Get("code"), after(said.Get(page.Next)))
 }
 
 // enter uses a code up for a session, which begins at next. Whoever sends too many wrong codes is told to wait; a good one is taken

@@ -61,10 +61,8 @@ func encode(l line) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a line of the spool: %w", err)
 	}
-	return fmt.Appendf(nil, "%08x %s\n", checksum(raw), raw), nil
+	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(raw), raw), nil
 }
-
-func checksum(text []byte) uint32 { return crc32.ChecksumIEEE(text) }
 
 // decode reads a line, without its end.
 func decode(raw []byte) (l line, ok bool) {
@@ -73,7 +71,7 @@ func decode(raw []byte) (l line, ok bool) {
 		return l, false
 	}
 	want, err := strconv.ParseUint(string(sum), 16, 32)
-	if err != nil || uint32(want) != checksum(text) || json.Unmarshal(text, &l) != nil {
+	if err != nil || uint32(want) != crc32.ChecksumIEEE(text) || json.Unmarshal(text, &l) != nil {
 		return line{}, false
 	}
 	return l, true

@@ -324,27 +324,23 @@ func (m *memory) trim() {
 			m.dropFiles(msg)
 		}
 	}
-	if len(m.chats) > maxChats {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(m.chats)), func(a, b *Chat) int {
-			return cmp.Or(cmp.Compare(min(1, len(a.waiting())), min(1, len(b.waiting()))), a.At.Compare(b.At))
-		})
-		if len(oldest.waiting()) == 0 {
-			for len(oldest.messages) > 0 {
-				m.forget(oldest.messages[0])
-			}
-			delete(m.chats, oldest.Key)
+	if len(m.chats) <= maxChats {
+		return
+	}
+	var oldest *Chat // of those in which nothing waits
+	for _, c := range m.chats {
+		waits := slices.ContainsFunc(c.messages, func(msg *Message) bool { return msg.waits })
+		if !waits && (oldest == nil || c.At.Before(oldest.At)) {
+			oldest = c
 		}
 	}
-}
-
-// waiting are the conversation's messages that are not confirmed.
-func (c *Chat) waiting() (all []*Message) {
-	for _, msg := range c.messages {
-		if msg.waits {
-			all = append(all, msg)
-		}
+	if oldest == nil {
+		return
 	}
-	return all
+	for len(oldest.messages) > 0 {
+		m.forget(oldest.messages[0])
+	}
+	delete(m.chats, oldest.Key)
 }
 
 // expire forgets what is too old.

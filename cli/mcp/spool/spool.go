@@ -111,7 +111,10 @@ func (s *Spool) open() error {
 	if s.file, err = os.OpenFile(s.path(), os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	if err := s.cut(whole); err != nil {
+	if err = s.file.Truncate(whole); err == nil { // behind it nothing is whole
+		s.size, err = whole, s.file.Sync()
+	}
+	if err != nil {
 		return errors.Join(err, s.file.Close())
 	}
 	for _, m := range s.order {
@@ -120,37 +123,28 @@ func (s *Spool) open() error {
 	return s.removeFiles()
 }
 
-// cut ends the file behind what is whole.
-func (s *Spool) cut(whole int64) error {
-	if err := s.file.Truncate(whole); err != nil {
-		return err
-	}
-	s.size = whole
-	return s.file.Sync()
-}
-
 // removeFiles removes the files that no message has, and forgets those that are not there.
 func (s *Spool) removeFiles() error {
-	there, err := os.ReadDir(s.FilePath(""))
+	all, err := os.ReadDir(s.FilePath(""))
 	if err != nil {
 		return err
 	}
-	sizes := make(map[string]bool)
-	for _, f := range there {
-		sizes[f.Name()] = true
+	there := make(map[string]bool)
+	for _, f := range all {
+		there[f.Name()] = true
 	}
 	for _, m := range s.order {
 		if m.Entry == nil {
 			continue
 		}
 		for i, f := range m.Files {
-			if f.Name != "" && !sizes[f.Name] {
+			if f.Name != "" && !there[f.Name] {
 				m.Files[i].Name = ""
 			}
-			delete(sizes, f.Name)
+			delete(there, f.Name)
 		}
 	}
-	for name := range sizes {
+	for name := range there {
 		if err := os.Remove(s.FilePath(name)); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -518,7 +519,7 @@ func FuzzRead(f *testing.F) {
 				file = append(file, text...)
 				continue
 			}
-			file = append(file, fmt.Appendf(nil, "%08x %s\n", checksum(bytes.TrimSuffix(text, []byte("\n"))), bytes.TrimSuffix(text, []byte("\n")))...)
+			file = append(file, fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(bytes.TrimSuffix(text, []byte("\n"))), bytes.TrimSuffix(text, []byte("\n")))...)
 		}
 		m := newMemory(2)
 		if _, err := m.read(file, birth); err != nil {

@@ -30,6 +30,16 @@ func (b *tab) writes(text string) {
 	b.await("it was sent", "document.getElementById('text').value === '' && !document.querySelector('#unsent li')")
 }
 
+// talk serves a gateway that is connected, and opens its room.
+func talk(t *testing.T) (*program, *agent, *tab) {
+	t.Helper()
+	p := serve(t, "")
+	a := p.dial(p.enroll("home"), onWeb)
+	b := p.login()
+	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	return p, a, b
+}
+
 // TestChat: a gateway and a person talk, and everything that a gateway can do is seen as it happens.
 func TestChat(t *testing.T) {
 	t.Parallel()
@@ -88,10 +98,7 @@ func TestChat(t *testing.T) {
 // TestEveryMessageArrives: what is typed while a send is under way waits for its turn, and comes as it was typed, whatever the pace.
 func TestEveryMessageArrives(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "")
-	a := p.dial(p.enroll("home"), onWeb)
-	b := p.login()
-	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	_, a, b := talk(t)
 	const n = 200
 	eval[int](b, fmt.Sprintf("new Promise(done => { let n = 0; const type = () => { if (n === %d) return done(n); text.value = 'nr ' + n++; say.requestSubmit(); setTimeout(type, 43); }; type(); })", n))
 	for i := 0; i < n; {
@@ -109,10 +116,7 @@ func TestEveryMessageArrives(t *testing.T) {
 // TestWhatCannotBeSent stands with the reason, and those behind it wait, until it is tried again or removed.
 func TestWhatCannotBeSent(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "")
-	a := p.dial(p.enroll("home"), onWeb)
-	b := p.login()
-	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	_, a, b := talk(t)
 	eval[int](b, "window.net = fetch, window.fetch = () => new Promise((yes, no) => { window.pass = (...all) => yes(net(...all)); window.fall = no; }), 0")
 	say := func(words string) {
 		t.Helper()
@@ -152,10 +156,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 // TestDaysAndNewMessages: a line between the days, and one before what came while nobody looked.
 func TestDaysAndNewMessages(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "")
-	a := p.dial(p.enroll("home"), onWeb)
-	b := p.login()
-	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	p, a, b := talk(t)
 	b.writes("hello")
 	chat := a.hears().Source.ChatID
 	a.does(onWeb, relay.Send{Chat: chat, Content: "seen"})
@@ -216,10 +217,7 @@ func (b *tab) marks() {
 // TestButtons: a question's buttons are pressed with the keyboard, and go.
 func TestButtons(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "")
-	a := p.dial(p.enroll("home"), onWeb)
-	b := p.login()
-	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	_, a, b := talk(t)
 	b.writes("ask me")
 	chat := a.hears().Source.ChatID
 	ask := func(id string) {
@@ -253,10 +251,7 @@ func TestButtons(t *testing.T) {
 // TestFiles: files go both ways, pictures are shown, and anything else is saved and never run.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "")
-	a := p.dial(p.enroll("home"), onWeb)
-	b := p.login()
-	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	p, a, b := talk(t)
 	report := filepath.Join(p.dir, "Bericht äöü.pdf")
 	if err := os.WriteFile(report, []byte("%PDF-1.7\n"+strings.Repeat("page ", 100)), 0o600); err != nil {
 		t.Fatal(err)

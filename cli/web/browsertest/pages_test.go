@@ -89,10 +89,7 @@ func TestTwoPagesOfOneRoom(t *testing.T) {
 // TestAPageThatNobodySees takes no connection, of which a browser has six for a server, and shows what it missed later.
 func TestAPageThatNobodySees(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "")
-	a := p.dial(p.enroll("home"), onWeb)
-	b := p.login()
-	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	p, a, b := talk(t)
 	b.writes("hello")
 	chat := a.hears().Source.ChatID
 	a.does(onWeb, relay.Send{Chat: chat, Content: "seen"})

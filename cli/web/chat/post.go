@@ -65,7 +65,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 		defer cancel()
 		err = do(ctx)
 	}
-	var refused *manage.Error
+	refused, isRefused := errors.AsType[*manage.Error](err)
 	switch status := http.StatusBadRequest; {
 	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		if fromScript(r) {
@@ -73,7 +73,7 @@ func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.Instan
 		} else {
 			http.Redirect(w, r, path(id, "#text"), http.StatusSeeOther)
 		}
-	case errors.As(err, &refused):
+	case isRefused:
 		fail(w, r, http.StatusConflict, "Not sent", sentence(refused.Message+words.Help(refused)))
 	default:
 		switch {
@@ -98,7 +98,7 @@ func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 		_, err = s.gateways.Bind(ctx, page.Actor(ctx),
 			manage.Bind{Name: string(id), Platform: local.WebID, User: relay.UserID(id)})
 	}
-	if refused := (*manage.Error)(nil); err != nil && !errors.As(err, &refused) {
+	if _, refused := errors.AsType[*manage.Error](err); err != nil && !refused {
 		return errBind // why is in the log of whoever could not write
 	}
 	return err
@@ -146,7 +146,7 @@ func (s *Section) read(w http.ResponseWriter, r *http.Request) (said local.Said,
 
 // tooLarge tells a post that is too large from one that cannot be read.
 func tooLarge(err error) error {
-	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return local.ErrFiles
 	}
 	return errForm

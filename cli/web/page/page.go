@@ -13,6 +13,7 @@ import (
 	"context"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -65,6 +66,16 @@ func Answer(w http.ResponseWriter, status int, p Page) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body)) // whoever asked may be gone
+}
+
+// maxForm bounds a form, in bytes.
+const maxForm = 4 << 10
+
+// Form is what a form says. One that cannot be read says nothing.
+func Form(w http.ResponseWriter, r *http.Request) url.Values {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	_ = r.ParseForm()
+	return r.PostForm
 }
 
 // Words is a page that says one thing. Here is Page.Here.

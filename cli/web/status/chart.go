@@ -68,10 +68,7 @@ func (v view) Hours() (all []time.Time) {
 
 // outline is the path through values. A point on the line between its neighbours takes no bytes.
 func outline(values []float64) string {
-	top := 0.0
-	for _, v := range values {
-		top = max(top, v)
-	}
+	top := slices.Max(values)
 	ys := make([]int, len(values))
 	for i, v := range values {
 		if ys[i] = height; top > 0 {

@@ -43,22 +43,15 @@ func (s *Section) Run(ctx context.Context) error {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
 	for {
-		s.read(ctx)
+		if st, err := s.o.Service.Status(ctx, struct{}{}); err == nil { // what cannot be read is missing in the charts
+			s.note(st)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
 	}
-}
-
-// read notes what the counters say. What cannot be read is missing in the charts.
-func (s *Section) read(ctx context.Context) {
-	st, err := s.o.Service.Status(ctx, struct{}{})
-	if err != nil {
-		return
-	}
-	s.note(st)
 }
 
 // note keeps for the charts what st says.

@@ -26,16 +26,10 @@ type Fix struct {
 	Button, Question, Means string
 }
 
-var (
-	doReplay  = ops.Replay.Name
-	doRotate  = ops.Rotate.Name
-	doRelease = ops.Release.Name
-)
-
 func replays(g manage.Gateway) Fix {
 	name := called(g)
 	return Fix{
-		Do: doReplay, Gateway: string(g.ID), Name: name, Button: "Deliver them after all", Question: "Deliver to " + name + " the messages that were given up?",
+		Do: ops.Replay.Name, Gateway: string(g.ID), Name: name, Button: "Deliver them after all", Question: "Deliver to " + name + " the messages that were given up?",
 		Means: "They are put behind the messages that already wait for it, as many as there is room for.",
 	}
 }
@@ -43,7 +37,7 @@ func replays(g manage.Gateway) Fix {
 func rotates(g manage.Gateway) Fix {
 	name := called(g)
 	return Fix{
-		Do: doRotate, Gateway: string(g.ID), Name: name, Button: "Make a new secret", Question: "Make a new secret for " + name + "?",
+		Do: ops.Rotate.Name, Gateway: string(g.ID), Name: name, Button: "Make a new secret", Question: "Make a new secret for " + name + "?",
 		Means: "The next page shows it, once, as lines for the gateway's .env. The old secret works until the gateway connects with the new one, for a day at most.",
 	}
 }
@@ -51,7 +45,7 @@ func rotates(g manage.Gateway) Fix {
 func releases(g manage.Gateway, of manage.Grant) Fix {
 	name := called(g)
 	return Fix{
-		Do: doRelease, Gateway: string(g.ID), Name: name, Grant: of, Button: "Release it from " + name,
+		Do: ops.Release.Name, Gateway: string(g.ID), Name: name, Grant: of, Button: "Release it from " + name,
 		Question: "Release " + of.Where() + " from " + name + "?",
 		Means:    "The gateway gets nothing more from there, and may not write there. You can then give it to another gateway.",
 	}
@@ -104,11 +98,11 @@ func (s *Section) asked(ctx context.Context, q url.Values) (Fix, bool) {
 		return Fix{}, false
 	}
 	switch q.Get("do") {
-	case doReplay:
+	case ops.Replay.Name:
 		return replays(g), true
-	case doRotate:
+	case ops.Rotate.Name:
 		return rotates(g), true
-	case doRelease:
+	case ops.Release.Name:
 		if g.Holds == nil {
 			return Fix{}, false
 		}
@@ -126,7 +120,7 @@ func nothingToFix(w http.ResponseWriter) {
 	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is nothing to fix", "It has been fixed meanwhile, or the gateway is gone."))
 }
 
-// ask shows what a fix does, with the button that does it.
+// askFix shows what a fix does, with the button that does it.
 func (s *Section) askFix(w http.ResponseWriter, r *http.Request) {
 	f, ok := s.asked(r.Context(), r.URL.Query())
 	if !ok {
@@ -138,24 +132,27 @@ func (s *Section) askFix(w http.ResponseWriter, r *http.Request) {
 
 // fix does it.
 func (s *Section) fix(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	_ = r.ParseForm() // one that cannot be read names no fix
-	f, ok := s.asked(r.Context(), r.PostForm)
+	f, ok := s.asked(r.Context(), page.Form(w, r))
 	if !ok {
 		nothingToFix(w)
 		return
 	}
 	done, err := s.do(r.Context(), f)
-	if refused, ok := errors.AsType[*manage.Error](err); ok {
-		page.Answer(w, http.StatusConflict, page.Words(page.Status, "That was not done", relay.InShard(refused.Message+words.Help(refused), s.o.Shard)))
-		return
-	}
 	if err != nil {
-		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "That was not done", relay.InShard("It could not be stored. hermes-connector doctor says why.", s.o.Shard)))
+		s.notDone(w, "That was not done", err)
 		return
 	}
 	s.forget()
 	page.Answer(w, http.StatusOK, page.Page{Title: done.Title, Here: page.Status, Main: templates.HTML("done", done)})
+}
+
+// notDone answers with why a change was not made: it was refused, or could not be stored.
+func (s *Section) notDone(w http.ResponseWriter, title string, err error) {
+	status, why := http.StatusServiceUnavailable, "It could not be stored. hermes-connector doctor says why."
+	if refused, ok := errors.AsType[*manage.Error](err); ok {
+		status, why = http.StatusConflict, refused.Message+words.Help(refused)
+	}
+	page.Answer(w, status, page.Words(page.Status, title, relay.InShard(why, s.o.Shard)))
 }
 
 // done is what became of a fix. Lines are for the gateway's .env, and are shown this once.
@@ -167,7 +164,7 @@ type done struct {
 func (s *Section) do(ctx context.Context, f Fix) (done, error) {
 	by := page.Actor(ctx)
 	switch f.Do {
-	case doReplay:
+	case ops.Replay.Name:
 		m, err := s.o.Service.Replay(ctx, by, manage.Letters{Name: f.Gateway})
 		d := done{Title: manage.Counted(m.Count, "message waits", "messages wait") + " for " + f.Name + " again"}
 		if m.Left > 0 {
@@ -177,7 +174,7 @@ func (s *Section) do(ctx context.Context, f Fix) (done, error) {
 			d.Words += " " + manage.Counted(m.Oversize, "message is", "messages are") + " too large for any gateway."
 		}
 		return d, err
-	case doRotate:
+	case ops.Rotate.Name:
 		e, err := s.o.Service.Rotate(ctx, by, manage.Named{Name: f.Gateway})
 		return done{
 			Title: f.Name + " has a new secret", Lines: e.EnvLines(),

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,30 +10,18 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
-	"github.com/hermes-connector/hermes-connector/cli/words"
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-const (
-	maxForm = 4 << 10 // bytes
-	// maxLink bounds a deep link, in bytes.
-	maxLink = 1 << 10
-)
+// maxLink bounds a deep link, in bytes.
+const maxLink = 1 << 10
 
 // link makes a link code for a gateway and shows it. It is shown this once.
 func (s *Section) link(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	_ = r.ParseForm() // one that cannot be read names no gateway
-	name := r.PostForm.Get("gateway")
+	name := page.Form(w, r).Get("gateway")
 	l, err := s.o.Service.Link(r.Context(), page.Actor(r.Context()), manage.LinkFor{Name: name})
-	if refused, ok := errors.AsType[*manage.Error](err); ok {
-		page.Answer(w, http.StatusConflict, page.Words(page.Status, "There is no code", relay.InShard(refused.Message+words.Help(refused), s.o.Shard)))
-		return
-	}
 	if err != nil {
-		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "There is no code",
-			relay.InShard("It could not be stored. hermes-connector doctor says why.", s.o.Shard)))
+		s.notDone(w, "There is no code", err)
 		return
 	}
 	shown := struct {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/cli/words"
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -38,8 +37,7 @@ func (s *Section) messages(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err != nil {
-		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "The messages could not be read",
-			relay.InShard("The database does not answer. hermes-connector doctor says why.", s.o.Shard)))
+		s.unreadable(w, "The messages could not be read")
 		return
 	}
 	v.Verdicts = slices.Clone(v.Verdicts)

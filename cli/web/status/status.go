@@ -168,12 +168,17 @@ func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
 	return v, err
 }
 
+// unreadable answers when the database cannot be asked.
+func (s *Section) unreadable(w http.ResponseWriter, title string) {
+	why := relay.InShard("The database does not answer. hermes-connector doctor says why.", s.o.Shard)
+	page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, title, why))
+}
+
 // show is the page.
 func (s *Section) show(w http.ResponseWriter, r *http.Request) {
 	v, err := s.look(r.Context())
 	if err != nil {
-		page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Status, "The state could not be read",
-			relay.InShard("The database does not answer. hermes-connector doctor says why.", s.o.Shard)))
+		s.unreadable(w, "The state could not be read")
 		return
 	}
 	page.Answer(w, http.StatusOK, page.Page{Title: "Status", Here: page.Status, Scripts: []string{script.Path}, Main: templates.HTML("status", v)})

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,10 +82,7 @@ func (v view) wrong() (all []finding.Finding) {
 func (v view) Label(p relay.PlatformID) string { return label(v.labels, p) }
 
 func label(labels map[relay.PlatformID]string, p relay.PlatformID) string {
-	if l, ok := labels[p]; ok {
-		return l
-	}
-	return string(p)
+	return cmp.Or(labels[p], string(p))
 }
 
 // Ago is how long ago something was, for the template of that name; none says what a zero time means.
@@ -108,12 +106,7 @@ func (v view) Instance(id relay.InstanceID) manage.InstanceStatus {
 
 // SeveralTenants reports whether a gateway's tenant has to be named.
 func (v view) SeveralTenants() bool {
-	for _, i := range v.Status.Instances {
-		if i.Tenant != v.Status.Instances[0].Tenant {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Status.Instances, func(i manage.InstanceStatus) bool { return i.Tenant != v.Status.Instances[0].Tenant })
 }
 
 // People are those whose messages a gateway gets.
