@@ -39,7 +39,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	judged := make([]judgement, 0, len(b.Events))
 	for _, ev := range b.Events {
 		ev = in.named(ev)
-		j, err := in.judge(ctx, ev, judged)
+		j, err := in.judge.arrived(ctx, ev, judged)
 		if err != nil {
 			in.decide(ev, verdict{Reason: gate.StoreError})
 			return fmt.Errorf("judge event: %w", err)
@@ -74,7 +74,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in.announceAll(judged, out.Items, b)
 	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
 	for _, m := range b.Moves {
-		in.judges.call(relay.Chat{Bot: x.bot, ID: m.To}) // what was undecided went along
+		in.workers.call(relay.Chat{Bot: x.bot, ID: m.To}) // what was undecided went along
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	}
 	in.deliver(j)
 	if len(j.undecided) > 0 {
-		in.judges.call(j.event.Chat())
+		in.workers.call(j.event.Chat())
 	}
 }
 

@@ -13,7 +13,6 @@ package inbound
 
 import (
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -114,7 +113,6 @@ type Inbound struct {
 
 	db           *store.DB
 	facts        *facts.Facts
-	desk         *link.Desk
 	bots         Bots
 	gateways     Gateways
 	capabilities Capabilities
@@ -123,27 +121,27 @@ type Inbound struct {
 	counters     *count.Totals
 	files        Files
 	roster       func(relay.Bot, []platforms.RosterChange) // nil: nobody wants to know
-	began        time.Time
 	log          *slog.Logger
 
-	replies atomic.Pointer[Replies]
+	judge   *judge
 	runs    runs
 	presses presses
-	judges  judges
+	workers workers
 }
 
 // New makes an Inbound. What is undecided waits for Begin.
 func New(o Options) *Inbound {
 	in := &Inbound{
-		db: o.DB, facts: o.Facts, desk: o.Desk, bots: o.Bots, gateways: o.Gateways, capabilities: o.Capabilities, prompts: o.Prompts,
-		decisions: o.Decisions, counters: o.Counters, files: o.Files, roster: o.Roster, began: o.Began, log: o.Log,
+		db: o.DB, facts: o.Facts, bots: o.Bots, gateways: o.Gateways, capabilities: o.Capabilities, prompts: o.Prompts,
+		decisions: o.Decisions, counters: o.Counters, files: o.Files, roster: o.Roster, log: o.Log,
 	}
+	in.judge = &judge{db: o.DB, facts: o.Facts, desk: o.Desk, bots: o.Bots, gateways: o.Gateways, told: &in.Told, began: o.Began}
 	in.Reply(o.Replies)
 	return in
 }
 
 // Reply changes what people are told.
-func (in *Inbound) Reply(r Replies) { in.replies.Store(&r) }
+func (in *Inbound) Reply(r Replies) { in.judge.replies.Store(&r) }
 
 // RunOf is the instance of the tenant that runs the key, i's own run before others', and the chat of it.
 func (in *Inbound) RunOf(t relay.TenantID, i relay.InstanceID, key relay.SessionKey) (relay.InstanceID, relay.ChatID, bool) {
