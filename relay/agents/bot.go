@@ -270,7 +270,7 @@ func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) 
 	return c, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.taken[ev] = without(b.taken[ev], c); len(b.taken[ev]) == 0 {
+		if b.taken[ev] = slices.DeleteFunc(b.taken[ev], func(o chan<- struct{}) bool { return o == c }); len(b.taken[ev]) == 0 {
 			delete(b.taken, ev)
 		}
 	}
@@ -299,17 +299,8 @@ func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func(
 	return c, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.told[caller] = without(b.told[caller], c); len(b.told[caller]) == 0 {
+		if b.told[caller] = slices.DeleteFunc(b.told[caller], func(o chan<- callers.Reply) bool { return o == c }); len(b.told[caller]) == 0 {
 			delete(b.told, caller)
 		}
 	}
-}
-
-func without[T any](all []chan<- T, c chan<- T) (out []chan<- T) {
-	for _, o := range all {
-		if o != c {
-			out = append(out, o)
-		}
-	}
-	return out
 }
