@@ -263,15 +263,27 @@ func (b *Bot) Owed(ctx context.Context, chat relay.ChatID, before time.Time) boo
 
 // awaitTaken returns a channel that is closed when a gateway acknowledges the event from now on. Call done in the end.
 func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) {
+	c := make(chan struct{})
+	return c, await(b, b.taken, ev, c)
+}
+
+// awaitReplies returns a channel of what agents say to the caller from now on. Of replies in quick succession it may have only
+// the first. Call done in the end.
+func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
+	c := make(chan callers.Reply, 1)
+	return c, await(b, b.told, caller, c)
+}
+
+// await has c among those that wait for something, until done.
+func await[K comparable, T any](b *Bot, all map[K][]chan<- T, something K, c chan<- T) (done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := make(chan struct{})
-	b.taken[ev] = append(b.taken[ev], c)
-	return c, func() {
+	all[something] = append(all[something], c)
+	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.taken[ev] = slices.DeleteFunc(b.taken[ev], func(o chan<- struct{}) bool { return o == c }); len(b.taken[ev]) == 0 {
-			delete(b.taken, ev)
+		if all[something] = slices.DeleteFunc(all[something], func(o chan<- T) bool { return o == c }); len(all[something]) == 0 {
+			delete(all, something)
 		}
 	}
 }
@@ -285,22 +297,6 @@ func (b *Bot) tell(r callers.Reply) {
 		select {
 		case c <- r:
 		default:
-		}
-	}
-}
-
-// awaitReplies returns a channel of what agents say to the caller from now on. Of replies in quick succession it may have only
-// the first. Call done in the end.
-func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := make(chan callers.Reply, 1)
-	b.told[caller] = append(b.told[caller], c)
-	return c, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.told[caller] = slices.DeleteFunc(b.told[caller], func(o chan<- callers.Reply) bool { return o == c }); len(b.told[caller]) == 0 {
-			delete(b.told, caller)
 		}
 	}
 }

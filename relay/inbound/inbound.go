@@ -43,18 +43,14 @@ type Gateways interface {
 	Interrupt(relay.InstanceID, relay.SessionKey, relay.ChatID)
 }
 
-// Capabilities keep what events are answered with; *outbound.Capabilities. None of the methods blocks.
+// Capabilities keep what events are answered with, and take away what networks show meanwhile; *outbound.Capabilities. None of
+// the methods blocks.
 type Capabilities interface {
 	// Bind is a capability as it is stored with its event, for the instance that is to receive the event; nil: none is
 	// kept. undecided: the event waits for its verdict.
 	Bind(c platforms.Capability, ev relay.Event, t relay.TenantID, i relay.InstanceID, undecided bool) *capability.Record
 	// Open is a stored one with its credential; false: that does not open.
 	Open(capability.Record) (platforms.Capability, bool)
-	Answers
-}
-
-// Answers are what a network shows in answer to an event. None of the methods blocks.
-type Answers interface {
 	// Answer puts the connector's own answer to an event on its way, through c if there is one, with its options as buttons
 	// where the network has such.
 	Answer(ev relay.Event, a relay.Answer, c *platforms.Capability)

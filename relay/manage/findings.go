@@ -3,12 +3,12 @@ package manage
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/store"
-	"maps"
-	"slices"
 )
 
 // Look says how far to look.

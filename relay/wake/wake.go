@@ -85,8 +85,8 @@ type Waker struct {
 
 	mu      sync.Mutex // guards the fields below
 	targets map[relay.InstanceID]*target
-	running places // requests under way
-	last    map[relay.InstanceID]*Poke
+	running places                     // requests under way
+	last    map[relay.InstanceID]*Poke // not of those that have no wake URL any more, or are gone
 }
 
 // New makes a waker. Nothing is poked before Run.
