@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// MaxReply is the longest that an agent is told it may say at once, in characters.
-	MaxReply = 131_072
+	// maxReply is the longest that an agent is told it may say at once, in characters.
+	maxReply = 131_072
 	// storeWithin is how long a caller waits for the disk.
 	storeWithin = 10 * time.Second
 	// maxPushed bounds how many chats are remembered, and maxOpen how many events of a chat one answer answers.
@@ -88,7 +88,7 @@ func (b *Bot) Status() platforms.Status { return b.status.Get() }
 // Descriptor implements platforms.Bot.
 func (b *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
-		Platform: relay.ProgramPlatform, Label: "Programs", MaxMessageLength: MaxReply, LenUnit: relay.LenChars, MarkdownDialect: "markdown", Emoji: "🔗",
+		Platform: relay.ProgramPlatform, Label: "Programs", MaxMessageLength: maxReply, LenUnit: relay.LenChars, MarkdownDialect: "markdown", Emoji: "🔗",
 	}
 }
 
@@ -128,7 +128,7 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err err
 	}
 	var all []callers.Reply
 	runes := []rune(a.Content)
-	for part := range slices.Chunk(runes, MaxReply) {
+	for part := range slices.Chunk(runes, maxReply) {
 		runes = runes[len(part):]
 		for _, to := range answered {
 			all = append(all, callers.Reply{
