@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/callers"
@@ -165,21 +166,13 @@ func (d *Desk) wayTo(ctx context.Context, p callers.Person) (from store.Binding,
 		if b.DMDefault {
 			from = b
 		}
-		if chat.ID == "" {
-			chat.ID = b.DMChat
-		}
 	}
 	var heard store.Conversation
 	for _, bot := range d.live.Bots() {
 		if bot.ID().Platform != p.Platform {
 			continue
 		}
-		at := chat.ID
-		if direct, ok := bot.(platforms.DirectChats); ok && at == "" {
-			if user, ok := direct.DirectUser(relay.ChatID(p.User)); ok && user == p.User {
-				at = relay.ChatID(p.User)
-			}
-		}
+		at := facts.DirectChat(bot, all, p.User)
 		if at == "" {
 			continue
 		}
