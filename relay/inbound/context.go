@@ -89,15 +89,20 @@ func (in *Inbound) wantsContext(ctx context.Context, i relay.InstanceID, ev rela
 	return err == nil && wants
 }
 
-// newest are the last lines, at most maxContext and of at most maxContextBytes.
+// newest are the last lines, as many as a message brings.
 func newest(lines []relay.ContextLine) []relay.ContextLine {
-	first, bytes := len(lines), maxContextBytes
-	for first > 0 && len(lines)-first < maxContext {
-		l := lines[first-1]
+	return lines[broughtFrom(len(lines), func(n int) relay.ContextLine { return lines[n] }):]
+}
+
+// broughtFrom is from which of so many lines on a message brings them: the last ones, at most maxContext and of at most
+// maxContextBytes.
+func broughtFrom(lines int, line func(n int) relay.ContextLine) (first int) {
+	bytes := maxContextBytes
+	for first = lines; first > 0 && lines-first < maxContext; first-- {
+		l := line(first - 1)
 		if bytes -= len(l.Text) + len(l.UserName) + len(l.UserID); bytes < 0 {
 			break
 		}
-		first--
 	}
-	return lines[first:]
+	return first
 }
