@@ -95,11 +95,11 @@ var mayImport = map[string]string{
 	"relay/transfer":       "relay relay/count relay/server/routes relay/fair relay/filename relay/guard relay/server/limits relay/media relay/sniff relay/token",
 	"relay/webhooks":       "relay relay/count relay/server/routes relay/server/limits platforms", // finds bots by their paths; knows no network
 	"relay/wake":           "relay relay/guard relay/count relay/fair store",
-	"relay/notify":         "relay relay/finding relay/guard platforms store",
+	"relay/notify":         "relay relay/facts relay/finding relay/guard platforms store",
 	"relay/identity":       "relay store store/files", // keys in a file
 	"relay/manage":         "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/notify relay/outbound relay/webhooks relay/wake platforms store store/audit store/callers store/media store/outbox store/history",
-	"relay/agents":         "relay relay/count relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
-	"relay/ops":            "relay/manage store/audit",                                                                                                            // a table
+	"relay/agents":         "relay relay/count relay/facts relay/server/limits relay/server/routes relay/wake platforms platforms/inbox platforms/status store store/callers", // a bot, and who talks through it
+	"relay/ops":            "relay/manage store/audit",                                                                                                                        // a table
 	"relay/api":            "relay relay/token relay/identity relay/server/routes relay/server/limits relay/manage relay/ops store store/audit",
 	"relay/metrics":        "relay/count relay/server/door relay/server/limits relay/manage platforms store",
 	"store/restore":        "relay store store/files store/boltfile store/table store/dedupe store/authors", // one database of others

@@ -174,7 +174,7 @@ func (d *Desk) serve(ro route, w http.ResponseWriter, hr *http.Request, from net
 	out, err := func() (any, error) {
 		rest, err := url.PathUnescape(hr.URL.EscapedPath()[len(ro.path):])
 		if err != nil {
-			return nil, refuse(http.StatusBadRequest, "the path is not UTF-8 in percent encoding")
+			return nil, routes.Refused(http.StatusBadRequest, "the path is not UTF-8 in percent encoding")
 		}
 		r.rest = rest
 		if err := ro.prove(d, hr.Context(), r); err != nil {
@@ -194,7 +194,7 @@ func (d *Desk) hold(caller string) (done func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.all >= heldAll || d.held[caller] >= heldEach {
-		return nil, tooMany(time.Second, "too many requests wait")
+		return nil, routes.Busy(time.Second, "too many requests wait")
 	}
 	d.all++
 	d.held[caller]++

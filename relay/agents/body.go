@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // maxID bounds the ids that a caller makes up, in bytes.
@@ -46,14 +47,14 @@ type payload struct {
 func decode(raw []byte, v any) error {
 	var object map[string]json.RawMessage
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &object) != nil || object == nil {
-		return refuse(http.StatusBadRequest, "the body must be a JSON object")
+		return routes.Refused(http.StatusBadRequest, "the body must be a JSON object")
 	}
 	err := json.Unmarshal(raw, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return refuse(http.StatusBadRequest, fmt.Sprintf("%s: want %s", wrong.Field, kindOf(wrong)))
+		return routes.Refused(http.StatusBadRequest, fmt.Sprintf("%s: want %s", wrong.Field, kindOf(wrong)))
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "the body must be a JSON object")
+		return routes.Refused(http.StatusBadRequest, "the body must be a JSON object")
 	}
 	return nil
 }
@@ -77,9 +78,9 @@ func (p payload) text() (text string, err error) {
 	case "template":
 		name, text = "prompt", p.Prompt
 	case "":
-		return "", refuse(http.StatusBadRequest, "kind: missing")
+		return "", routes.Refused(http.StatusBadRequest, "kind: missing")
 	default:
-		return "", refuse(http.StatusUnprocessableEntity, `kind: want "augment" or "template"`)
+		return "", routes.Refused(http.StatusUnprocessableEntity, `kind: want "augment" or "template"`)
 	}
 	return text, checkText(name, text)
 }
@@ -87,9 +88,9 @@ func (p payload) text() (text string, err error) {
 func checkText(name, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return refuse(http.StatusBadRequest, name+": missing")
+		return routes.Refused(http.StatusBadRequest, name+": missing")
 	case len(text) > maxText:
-		return refuse(http.StatusRequestEntityTooLarge, name+": larger than 128 KiB")
+		return routes.Refused(http.StatusRequestEntityTooLarge, name+": larger than 128 KiB")
 	}
 	return nil
 }
@@ -97,7 +98,7 @@ func checkText(name, text string) error {
 // checkID reports why s is no id that a caller may make up.
 func checkID(name, s string) error {
 	if len(s) > maxID {
-		return refuse(http.StatusBadRequest, name+": longer than 256 bytes")
+		return routes.Refused(http.StatusBadRequest, name+": longer than 256 bytes")
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// MaxReply is the longest that an agent is told it may say at once, in characters.
-	MaxReply = 131_072
+	// maxReply is the longest that an agent is told it may say at once, in characters.
+	maxReply = 131_072
 	// storeWithin is how long a caller waits for the disk.
 	storeWithin = 10 * time.Second
 	// maxPushed bounds how many chats are remembered, and maxOpen how many events of a chat one answer answers.
@@ -88,7 +88,7 @@ func (b *Bot) Status() platforms.Status { return b.status.Get() }
 // Descriptor implements platforms.Bot.
 func (b *Bot) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
-		Platform: relay.ProgramPlatform, Label: "Programs", MaxMessageLength: MaxReply, LenUnit: relay.LenChars, MarkdownDialect: "markdown", Emoji: "🔗",
+		Platform: relay.ProgramPlatform, Label: "Programs", MaxMessageLength: maxReply, LenUnit: relay.LenChars, MarkdownDialect: "markdown", Emoji: "🔗",
 	}
 }
 
@@ -128,7 +128,7 @@ func (b *Bot) Send(ctx context.Context, a relay.Send) (res relay.Result, err err
 	}
 	var all []callers.Reply
 	runes := []rune(a.Content)
-	for part := range slices.Chunk(runes, MaxReply) {
+	for part := range slices.Chunk(runes, maxReply) {
 		runes = runes[len(part):]
 		for _, to := range answered {
 			all = append(all, callers.Reply{
@@ -263,15 +263,27 @@ func (b *Bot) Owed(ctx context.Context, chat relay.ChatID, before time.Time) boo
 
 // awaitTaken returns a channel that is closed when a gateway acknowledges the event from now on. Call done in the end.
 func (b *Bot) awaitTaken(ev relay.EventID) (taken <-chan struct{}, done func()) {
+	c := make(chan struct{})
+	return c, await(b, b.taken, ev, c)
+}
+
+// awaitReplies returns a channel of what agents say to the caller from now on. Of replies in quick succession it may have only
+// the first. Call done in the end.
+func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
+	c := make(chan callers.Reply, 1)
+	return c, await(b, b.told, caller, c)
+}
+
+// await has c among those that wait for something, until done.
+func await[K comparable, T any](b *Bot, all map[K][]chan<- T, something K, c chan<- T) (done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := make(chan struct{})
-	b.taken[ev] = append(b.taken[ev], c)
-	return c, func() {
+	all[something] = append(all[something], c)
+	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.taken[ev] = without(b.taken[ev], c); len(b.taken[ev]) == 0 {
-			delete(b.taken, ev)
+		if all[something] = slices.DeleteFunc(all[something], func(o chan<- T) bool { return o == c }); len(all[something]) == 0 {
+			delete(all, something)
 		}
 	}
 }
@@ -287,29 +299,4 @@ func (b *Bot) tell(r callers.Reply) {
 		default:
 		}
 	}
-}
-
-// awaitReplies returns a channel of what agents say to the caller from now on. Of replies in quick succession it may have only
-// the first. Call done in the end.
-func (b *Bot) awaitReplies(caller string) (said <-chan callers.Reply, done func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := make(chan callers.Reply, 1)
-	b.told[caller] = append(b.told[caller], c)
-	return c, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.told[caller] = without(b.told[caller], c); len(b.told[caller]) == 0 {
-			delete(b.told, caller)
-		}
-	}
-}
-
-func without[T any](all []chan<- T, c chan<- T) (out []chan<- T) {
-	for _, o := range all {
-		if o != c {
-			out = append(out, o)
-		}
-	}
-	return out
 }

@@ -39,12 +39,12 @@ func TestAnAnswerIsKeptAtOnce(t *testing.T) {
 	for _, ev := range []relay.EventID{"e1", "e2"} {
 		b.Pushed("home", store.About{ID: ev, Bot: relay.ProgramBot(), Chat: chat})
 	}
-	res, err := b.Send(t.Context(), relay.Send{Chat: chat, Content: strings.Repeat("x", MaxReply+1), Meta: relay.Metadata{Notify: true}})
+	res, err := b.Send(t.Context(), relay.Send{Chat: chat, Content: strings.Repeat("x", maxReply+1), Meta: relay.Metadata{Notify: true}})
 	if err != nil || len(k.kept) != 1 || len(k.kept[0]) != 4 {
 		t.Fatalf("%v; kept %d times, want once, four replies", err, len(k.kept))
 	}
 	for i, r := range k.kept[0] {
-		if want := relay.EventID([]string{"e1", "e2"}[i%2]); r.Event != want || r.Final != (i > 1) || len(r.Content) != []int{MaxReply, 1}[i/2] {
+		if want := relay.EventID([]string{"e1", "e2"}[i%2]); r.Event != want || r.Final != (i > 1) || len(r.Content) != []int{maxReply, 1}[i/2] {
 			t.Errorf("reply %d is to %s, %d characters, final: %t", i, r.Event, len(r.Content), r.Final)
 		}
 	}

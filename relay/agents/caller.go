@@ -5,11 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
@@ -91,7 +88,7 @@ func (d *Desk) prove(ctx context.Context, r *request, purpose, credential string
 	r.caller = caller{c}
 	limits.Verified(ctx)
 	if wait := d.rates.Take(c.Name, d.now()); wait > 0 {
-		return tooMany(wait, "too many requests")
+		return routes.Busy(wait, "too many requests")
 	}
 	return nil
 }
@@ -99,27 +96,16 @@ func (d *Desk) prove(ctx context.Context, r *request, purpose, credential string
 // failed counts a credential that does not count, and is how that is answered.
 func (d *Desk) failed(r *request) error {
 	if wait := d.failures.Add(r.from, d.now()); wait > 0 {
-		return tooMany(wait, "too many failed attempts")
+		return routes.Busy(wait, "too many failed attempts")
 	}
 	d.log.Info("unknown credential of a program refused", "from", r.from, "route", r.route)
-	return unauthorized()
+	return routes.Unauthorized()
 }
 
 // read reads the body, which has to arrive in time.
 func (r *request) read() (err error) {
-	conn := http.NewResponseController(r.w)
-	// A connection without deadlines of its own is the server's to cut.
-	_ = conn.SetReadDeadline(time.Now().Add(bodyTime))
-	r.raw, err = io.ReadAll(r.Body) // its route bounds it
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return refuse(http.StatusRequestEntityTooLarge, "the body is larger than 256 KiB")
-	}
-	if err != nil {
-		_ = r.Body.Close()
-		return refuse(http.StatusBadRequest, "the body did not arrive")
-	}
-	_ = conn.SetReadDeadline(time.Time{}) // or it would end what the request is still to do
-	return nil
+	r.raw, err = routes.Body(r.w, r.Request, bodyTime)
+	return err
 }
 
 // target is an agent that a caller may reach, and the session that it means.
@@ -134,7 +120,7 @@ func (t target) chat() relay.ChatID { return t.Program.Chat(t.session) }
 const mainSession = "main"
 
 // find is the agent that an id means, as a whole or before its last "@", with the session behind that; one that is named
-// apart wins. Refused with notFound after the same reads, whether or not there is such an agent.
+// apart wins. Refused with NotFound after the same reads, whether or not there is such an agent.
 func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target, err error) {
 	whole, err := d.reaches(ctx, c, id)
 	if err != nil {
@@ -151,11 +137,11 @@ func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target
 		}
 	}
 	if !whole {
-		return t, notFound()
+		return t, routes.NotFound()
 	}
 	if session != "" {
 		if err := relay.CheckSession(session); err != nil {
-			return t, refuse(http.StatusBadRequest, "session_id: "+err.Error())
+			return t, routes.Refused(http.StatusBadRequest, "session_id: "+err.Error())
 		}
 		t.session, t.named = session, true
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -64,14 +65,14 @@ func (d *Desk) read(ctx context.Context, r *request) (h handed, p payload, err e
 	case id == "":
 		id = p.AgentID
 	case p.AgentID != "" && p.AgentID != id:
-		return h, p, refuse(http.StatusBadRequest, "agent_id: the path names another agent")
+		return h, p, routes.Refused(http.StatusBadRequest, "agent_id: the path names another agent")
 	}
 	text, err := p.text()
 	if err == nil && id == "" {
-		err = refuse(http.StatusBadRequest, "agent_id: missing")
+		err = routes.Refused(http.StatusBadRequest, "agent_id: missing")
 	}
 	if err == nil && p.Meta.DispatchID == "" {
-		err = refuse(http.StatusBadRequest, "meta.dispatch_id: missing")
+		err = routes.Refused(http.StatusBadRequest, "meta.dispatch_id: missing")
 	}
 	for _, made := range [][2]string{{"meta.dispatch_id", p.Meta.DispatchID}, {"meta.correlation_id", p.Meta.CorrelationID}} {
 		if err == nil {
@@ -144,7 +145,7 @@ func (d *Desk) waits(ctx context.Context, i relay.InstanceID) ([]string, error) 
 	return nil, nil
 }
 
-// store hands in the event whose receipt rec is, and returns the receipt that was stored. Refused with notFound if the agent may
+// store hands in the event whose receipt rec is, and returns the receipt that was stored. Refused with NotFound if the agent may
 // not get it any more.
 func (d *Desk) store(ctx context.Context, rec relay.Receipt, text string) (relay.Receipt, error) {
 	p := rec.Program()
@@ -160,7 +161,7 @@ func (d *Desk) store(ctx context.Context, rec relay.Receipt, text string) (relay
 	}
 	rec, there, err := d.db.Callers.Receipt(ctx, rec.Caller, rec.Event)
 	if err == nil && !there {
-		err = notFound()
+		err = routes.NotFound()
 	}
 	return rec, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
 
@@ -29,7 +30,7 @@ func (d *Desk) exchange(ctx context.Context, r *request) (any, error) {
 	}
 	wait, err := span("timeout_ms", p.TimeoutMS, exchangeWait, time.Millisecond, holdMost)
 	if err == nil && h.correlation == "" {
-		err = refuse(http.StatusBadRequest, "meta.correlation_id: missing")
+		err = routes.Refused(http.StatusBadRequest, "meta.correlation_id: missing")
 	}
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func (d *Desk) exchange(ctx context.Context, r *request) (any, error) {
 }
 
 // errNoReply is the answer to an exchange to which the agent has said nothing in time.
-var errNoReply error = refuse(http.StatusGatewayTimeout, "no reply")
+var errNoReply error = routes.Refused(http.StatusGatewayTimeout, "no reply")
 
 // ask hands over h and waits for the agent's final word, until ctx ends; then it is the last one said.
 func (d *Desk) ask(ctx context.Context, c caller, h handed) (last callers.Reply, warnings []string, err error) {
@@ -70,7 +71,7 @@ func (d *Desk) ask(ctx context.Context, c caller, h handed) (last callers.Reply,
 	case err != nil:
 		return last, nil, err
 	case as == other:
-		return last, nil, refuse(http.StatusBadRequest, "meta.dispatch_id: it was used for another payload")
+		return last, nil, routes.Refused(http.StatusBadRequest, "meta.dispatch_id: it was used for another payload")
 	}
 	for {
 		// What was said to it is read from the database, so that a repetition gets it too.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
@@ -157,14 +158,14 @@ func (d *Desk) replies(ctx context.Context, r *request) (any, error) {
 	if out.Cursor != "" {
 		var err error
 		if after, err = strconv.ParseUint(out.Cursor, 10, 63); err != nil {
-			return nil, refuse(http.StatusBadRequest, "after: want a cursor")
+			return nil, routes.Refused(http.StatusBadRequest, "after: want a cursor")
 		}
 	}
 	var ms *int64
 	if raw := q.Get("wait_ms"); raw != "" {
 		n, err := strconv.ParseInt(raw, 10, 64)
 		if err != nil {
-			return nil, refuse(http.StatusBadRequest, "wait_ms: want a number")
+			return nil, routes.Refused(http.StatusBadRequest, "wait_ms: want a number")
 		}
 		ms = &n
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
@@ -18,9 +19,9 @@ func (d *Desk) schedule(ctx context.Context, rec relay.Receipt) (relay.Receipt, 
 	rec, err := d.db.Callers.Schedule(ctx, rec)
 	switch {
 	case errors.Is(err, callers.ErrTooMany):
-		return rec, tooMany(time.Minute, "1000 wakes wait for their time")
+		return rec, routes.Busy(time.Minute, "1000 wakes wait for their time")
 	case errors.Is(err, store.ErrNotFound):
-		return rec, notFound()
+		return rec, routes.NotFound()
 	case err == nil:
 		select {
 		case d.due <- struct{}{}:
@@ -83,7 +84,7 @@ func (d *Desk) deliverOne(ctx context.Context, rec relay.Receipt) error {
 	}
 	rec.Warnings, rec.Skipped = warnings, len(warnings) > 0
 	stored, err := d.store(ctx, rec, rec.Text)
-	if _, gone := errors.AsType[*refusal](err); gone || err == nil && !stored.When.IsZero() {
+	if _, gone := errors.AsType[*routes.Refusal](err); gone || err == nil && !stored.When.IsZero() {
 		return d.db.Callers.Unschedule(ctx, rec) // it was unlinked
 	}
 	return err

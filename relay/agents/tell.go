@@ -11,6 +11,8 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
@@ -50,7 +52,7 @@ func (d *Desk) tellPerson(ctx context.Context, r *request) (any, error) {
 	platform, user, _ := strings.Cut(r.rest, ":")
 	p := r.caller.Person(relay.PlatformID(platform), relay.UserID(user))
 	if p == nil {
-		return nil, notFound()
+		return nil, routes.NotFound()
 	}
 	return d.tell(ctx, r.caller, *p, t)
 }
@@ -60,10 +62,10 @@ func (d *Desk) push(ctx context.Context, r *request) (any, error) {
 	mac := d.mac.MAC(callers.PushPurpose, relay.NewSecret([]byte(r.rest)))
 	n := slices.IndexFunc(r.caller.People, func(p callers.Person) bool { return bytes.Equal(p.Push, mac) })
 	if n < 0 {
-		return nil, notFound()
+		return nil, routes.NotFound()
 	}
 	if !utf8.Valid(r.raw) {
-		return nil, refuse(http.StatusBadRequest, "the body is not UTF-8")
+		return nil, routes.Refused(http.StatusBadRequest, "the body is not UTF-8")
 	}
 	return d.tell(ctx, r.caller, r.caller.People[n], tell{Text: headed(r.Header, string(r.raw))})
 }
@@ -98,15 +100,15 @@ func headed(h http.Header, text string) string {
 func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (any, error) {
 	switch {
 	case strings.TrimSpace(t.Text) == "":
-		return nil, refuse(http.StatusBadRequest, "text: missing")
+		return nil, routes.Refused(http.StatusBadRequest, "text: missing")
 	case utf8.RuneCountInString(t.Text) > maxTell:
-		return nil, refuse(http.StatusRequestEntityTooLarge, "text: longer than 4000 characters")
+		return nil, routes.Refused(http.StatusRequestEntityTooLarge, "text: longer than 4000 characters")
 	}
 	if p.Muted {
-		return nil, refuse(http.StatusForbidden, "refused: the person has muted "+c.Name)
+		return nil, routes.Refused(http.StatusForbidden, "refused: the person has muted "+c.Name)
 	}
 	if wait := d.tells.Take(c.Name, d.now()); wait > 0 {
-		return nil, tooMany(wait, "too many requests")
+		return nil, routes.Busy(wait, "too many requests")
 	}
 	from, chat, err := d.wayTo(ctx, p)
 	if err != nil {
@@ -122,7 +124,7 @@ func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (an
 	case err != nil:
 		return nil, err
 	case !first && !bytes.Equal(rec.Sum, sum(t.Text)):
-		return nil, refuse(http.StatusBadRequest, "dispatch_id: it was used for another text")
+		return nil, routes.Refused(http.StatusBadRequest, "dispatch_id: it was used for another text")
 	case !first && rec.Told == "": // the first one is under way, or was when the connector was killed
 		return told{toldUnknown, milli(rec.At)}, nil
 	case !first:
@@ -141,7 +143,7 @@ func (d *Desk) tell(ctx context.Context, c caller, p callers.Person, t tell) (an
 		if ae.Retried() {
 			return nil, unavailable()
 		}
-		return nil, refuse(http.StatusForbidden, "refused: the bot cannot write to the person")
+		return nil, routes.Refused(http.StatusForbidden, "refused: the bot cannot write to the person")
 	case ae != nil:
 		state = toldUnknown
 	}
@@ -157,15 +159,12 @@ func (d *Desk) wayTo(ctx context.Context, p callers.Person) (from store.Binding,
 	}
 	all = slices.DeleteFunc(all, func(b store.Binding) bool { return len(b.Commands) > 0 })
 	if len(all) == 0 {
-		return from, chat, refuse(http.StatusForbidden, "refused: the person is not linked")
+		return from, chat, routes.Refused(http.StatusForbidden, "refused: the person is not linked")
 	}
 	from = all[0]
 	for _, b := range all {
 		if b.DMDefault {
 			from = b
-		}
-		if chat.ID == "" {
-			chat.ID = b.DMChat
 		}
 	}
 	var heard store.Conversation
@@ -173,12 +172,7 @@ func (d *Desk) wayTo(ctx context.Context, p callers.Person) (from store.Binding,
 		if bot.ID().Platform != p.Platform {
 			continue
 		}
-		at := chat.ID
-		if direct, ok := bot.(platforms.DirectChats); ok && at == "" {
-			if user, ok := direct.DirectUser(relay.ChatID(p.User)); ok && user == p.User {
-				at = relay.ChatID(p.User)
-			}
-		}
+		at := facts.DirectChat(bot, all, p.User)
 		if at == "" {
 			continue
 		}
@@ -203,7 +197,7 @@ func (d *Desk) wayTo(ctx context.Context, p callers.Person) (from store.Binding,
 		}
 	}
 	if chat.Bot == (relay.Bot{}) {
-		return from, chat, refuse(http.StatusForbidden, "refused: no bot can write to the person: they link with a code that they send to the bot")
+		return from, chat, routes.Refused(http.StatusForbidden, "refused: no bot can write to the person: they link with a code that they send to the bot")
 	}
 	return from, chat, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
 
@@ -46,14 +47,14 @@ func (o wakeOpts) at(now time.Time) (at time.Time, err error) {
 	case json.Unmarshal(o.When, &word) == nil && word == "immediate":
 		return at, nil
 	case json.Unmarshal(o.When, &ms) != nil || ms < 0 || ms >= maxMilli:
-		return at, refuse(http.StatusBadRequest, `when: want "immediate" or milliseconds since 1970`)
+		return at, routes.Refused(http.StatusBadRequest, `when: want "immediate" or milliseconds since 1970`)
 	}
 	at = time.UnixMilli(int64(ms))
 	switch {
 	case !at.After(now):
 		return time.Time{}, nil
 	case at.Sub(now) > whenMost:
-		return at, refuse(http.StatusBadRequest, "when: more than 30 days ahead")
+		return at, routes.Refused(http.StatusBadRequest, "when: more than 30 days ahead")
 	}
 	return at, nil
 }
@@ -67,7 +68,7 @@ func (d *Desk) wake(ctx context.Context, r *request) (any, error) {
 	}
 	wait, err := span("wait_ms", o.WaitMS, wakeWait, 0, wakeWaitMost)
 	if err == nil && o.AgentID != "" && o.AgentID != r.rest {
-		err = refuse(http.StatusBadRequest, "agent_id: the path names another agent")
+		err = routes.Refused(http.StatusBadRequest, "agent_id: the path names another agent")
 	}
 	if err == nil && o.Context != "" {
 		err = checkText("context", o.Context)
@@ -120,14 +121,14 @@ func (d *Desk) wakeByKey(ctx context.Context, r *request) (any, error) {
 		}
 		return d.wakeOnly(ctx, target{Program: r.caller.program(a.Instance), session: mainSession})
 	}
-	return nil, notFound()
+	return nil, routes.NotFound()
 }
 
 func orNotFound(err error) error {
 	if err != nil {
 		return err
 	}
-	return notFound()
+	return routes.NotFound()
 }
 
 // wakeOnly wakes an agent without a word, so nothing can be acknowledged.
@@ -209,7 +210,7 @@ func span(name string, ms *int64, def, least, most time.Duration) (time.Duration
 		return def, nil
 	}
 	if *ms < least.Milliseconds() || *ms > most.Milliseconds() {
-		return 0, refuse(http.StatusBadRequest, fmt.Sprintf("%s: want %d to %d", name, least.Milliseconds(), most.Milliseconds()))
+		return 0, routes.Refused(http.StatusBadRequest, fmt.Sprintf("%s: want %d to %d", name, least.Milliseconds(), most.Milliseconds()))
 	}
 	return time.Duration(*ms) * time.Millisecond, nil
 }

@@ -156,7 +156,7 @@ func (a *API) serve(name string, ro route, w http.ResponseWriter, r *http.Reques
 			level = slog.LevelDebug
 		}
 		a.log.Log(r.Context(), level, "request not served; the caller may come again", "route", name, "from", from, "err", err)
-		refused = unavailable()
+		refused = routes.Refused(http.StatusServiceUnavailable, "unavailable")
 	}
-	refused.answer(w)
+	refused.Answer(w)
 }

@@ -2,15 +2,14 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -31,23 +30,15 @@ const (
 type body struct {
 	members map[string]json.RawMessage
 	path    string // of the object in the request, for the words of err
-	err     error  // nil or a *refusal that names the member
+	err     error  // nil or a *routes.Refusal that names the member
 }
 
 // readBody reads the request's object, which has to arrive within that time. Refused with 413 or 400.
 func readBody(r *request, within time.Duration) (*body, error) {
-	conn := http.NewResponseController(r.w)
-	// A connection without deadlines of its own is the server's to cut.
-	_ = conn.SetReadDeadline(time.Now().Add(within))
-	raw, err := io.ReadAll(r.Body) // its route bounds it
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is larger than 64 KiB")
-	}
+	raw, err := routes.Body(r.w, r.Request, within)
 	if err != nil {
-		_ = r.Body.Close() // or the answer would wait for the rest, unreadTime more
-		return nil, refuse(http.StatusBadRequest, "the body did not arrive")
+		return nil, err
 	}
-	_ = conn.SetReadDeadline(time.Time{}) // or it would end what the request is still to do
 	return parse(raw)
 }
 
@@ -55,7 +46,7 @@ func readBody(r *request, within time.Duration) (*body, error) {
 func parse(raw []byte) (*body, error) {
 	var b body
 	if !utf8.Valid(raw) || json.Unmarshal(raw, &b.members) != nil || b.members == nil {
-		return nil, refuse(http.StatusBadRequest, "the body must be a JSON object")
+		return nil, routes.Refused(http.StatusBadRequest, "the body must be a JSON object")
 	}
 	return &b, nil
 }
@@ -70,7 +61,7 @@ type value struct {
 // fault notes what is wrong with a value, unless something was wrong before.
 func (v value) fault(format string, args ...any) {
 	if v.b.err == nil {
-		v.b.err = refuse(http.StatusBadRequest, v.name+": "+fmt.Sprintf(format, args...))
+		v.b.err = routes.Refused(http.StatusBadRequest, v.name+": "+fmt.Sprintf(format, args...))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -93,8 +94,8 @@ func FuzzBody(f *testing.F) {
 		free, people := ids[relay.ChatID](b, "freeResponseScopes"), b.people("allow")
 		texts, address, policy := b.optionalTexts("routeKeys"), b.flag("requireAddress"), b.text("policy")
 		if b.err != nil {
-			refused, ok := errors.AsType[*refusal](b.err)
-			if name, _, named := strings.Cut(refused.text, ": "); !ok || refused.status != http.StatusBadRequest || !named || name == "" {
+			refused, ok := errors.AsType[*routes.Refusal](b.err)
+			if name, _, named := strings.Cut(refused.Text, ": "); !ok || refused.Status != http.StatusBadRequest || !named || name == "" {
 				t.Fatalf("fault %v, want 400 that names a member", b.err)
 			}
 			return

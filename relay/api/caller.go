@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -49,9 +48,9 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 	case err != nil:
 		return caller{}, err
 	case verdict == token.Expired:
-		return caller{}, a.failed(r, unauthorized(), "expired token refused; check the clocks", "gateway", peer.Gateway)
+		return caller{}, a.failed(r, routes.Unauthorized(), "expired token refused; check the clocks", "gateway", peer.Gateway)
 	case verdict != token.Valid:
-		return caller{}, a.failed(r, unauthorized(), unknown)
+		return caller{}, a.failed(r, routes.Unauthorized(), unknown)
 	}
 	limits.Verified(ctx)
 	actor := audit.Actor{Kind: audit.ActorGateway, Name: string(peer.Gateway)}
@@ -63,7 +62,7 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	m, err := a.id.Managed(ctx, routes.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return caller{}, a.failed(r, unauthorized(), unknown, "err", err)
+		return caller{}, a.failed(r, routes.Unauthorized(), unknown, "err", err)
 	}
 	if err != nil {
 		return caller{}, err
@@ -94,7 +93,7 @@ func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c ide
 	}
 	c, err = a.id.Caller(ctx, routes.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return by, c, a.failed(r, unauthorized(), unknown, "err", err)
+		return by, c, a.failed(r, routes.Unauthorized(), unknown, "err", err)
 	}
 	if err != nil {
 		return by, c, err
@@ -115,7 +114,7 @@ const unknown = "unknown credential refused"
 
 // failed counts a refused credential against its address, and logs it with the message said. It returns the answer: refused,
 // or 429 if the address has used up its failures.
-func (a *API) failed(r *request, refused *refusal, said string, attrs ...any) error {
+func (a *API) failed(r *request, refused *routes.Refusal, said string, attrs ...any) error {
 	if wait := a.failures.Add(r.from, a.now()); wait > 0 {
 		return tooManyFailures(wait)
 	}
@@ -132,14 +131,13 @@ func digest(credential string) string {
 // take counts a request of key's, or refuses it.
 func (a *API) take(of *limits.Rates, key string) error {
 	if wait := of.Take(key, a.now()); wait > 0 {
-		return tooMany(wait, "too many requests")
+		return routes.Busy(wait, "too many requests")
 	}
 	return nil
 }
 
-func tooManyFailures(wait time.Duration) *refusal { return tooMany(wait, "too many failed attempts") }
-func tooManyAtOnce() *refusal                     { return tooMany(time.Second, "too many requests at once") }
-
-func tooMany(wait time.Duration, text string) *refusal {
-	return &refusal{status: http.StatusTooManyRequests, text: text, wait: wait}
+func tooManyFailures(wait time.Duration) *routes.Refusal {
+	return routes.Busy(wait, "too many failed attempts")
 }
+
+func tooManyAtOnce() *routes.Refusal { return routes.Busy(time.Second, "too many requests at once") }

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // enroll makes a gateway for whoever holds an enrollment token. A token that does not do counts
@@ -31,7 +32,7 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	refused, ok := errors.AsType[*manage.Error](err)
 	switch {
 	case ok && refused.Why == manage.Forbidden: // the gateway shows it
-		return nil, a.failed(r, refuse(http.StatusForbidden, refused.Message), unknown)
+		return nil, a.failed(r, routes.Refused(http.StatusForbidden, refused.Message), unknown)
 	case ok: // the token is good, and stays good: or one would do to ask for every name there is
 		return nil, cmp.Or(a.take(a.managing, "enrollment "+digest(et)), err)
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // identityToken is what the gateway's client reads of a token endpoint (wire.md 1.2).
@@ -19,7 +20,7 @@ type identityToken struct {
 func (a *API) identity(ctx context.Context, r *request) (any, error) {
 	minted, life, err := a.id.Mint(ctx, r.rest)
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return nil, a.failed(r, notFound(), unknown, "err", err)
+		return nil, a.failed(r, routes.NotFound(), unknown, "err", err)
 	}
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/ops"
+	"github.com/hermes-connector/hermes-connector/relay/server/routes"
 )
 
 // provision gives a gateway the secret of this start (wire.md 1.3).
@@ -16,7 +17,7 @@ func (a *API) provision(ctx context.Context, r *request) (any, error) {
 	case err != nil:
 		return nil, err
 	case c.Proof == identity.Anonymous:
-		return nil, a.failed(r, unauthorized(), unknown)
+		return nil, a.failed(r, routes.Unauthorized(), unknown)
 	case c.Proof == identity.Ambient && c.Instance == "": // its code is for enrollment
 		return nil, forbidden()
 	}

@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -82,6 +83,20 @@ func (fs *Facts) Bound(ctx context.Context, i relay.InstanceID, p relay.Platform
 	}
 	bs, err := fs.Bindings(ctx, store.BindingFilter{Platform: p, User: u, Instance: i})
 	return len(bs) > 0, err
+}
+
+// DirectChat is the chat in which p reaches a person with those bindings: the one they linked themselves in, or, where a network
+// calls that by the person, theirs; empty: it is not known.
+func DirectChat(p platforms.Bot, bound []store.Binding, user relay.UserID) (chat relay.ChatID) {
+	for _, b := range bound {
+		chat = cmp.Or(chat, b.DMChat)
+	}
+	if d, ok := p.(platforms.DirectChats); ok && chat == "" {
+		if theirs, ok := d.DirectUser(relay.ChatID(user)); ok && theirs == user {
+			chat = relay.ChatID(user)
+		}
+	}
+	return chat
 }
 
 // direct are the bindings of the people whose direct messages with p the chat is: those to the instance, or

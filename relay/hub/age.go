@@ -34,12 +34,16 @@ func (s *attachment) letStart(ctx context.Context) {
 	}
 }
 
-// newerThanJune reports whether r shows that the gateway is newer than those of June, which name no identity and know three
-// actions only.
+// newerThanJune reports whether r shows that the gateway is newer than those of June, which name no identity.
 func newerThanJune(r relay.Request) bool {
-	switch r.Action.(type) {
+	return notOfJune(r.Action) || r.Platform != "" || r.Bot != ""
+}
+
+// notOfJune reports whether gateways of June do not know such an action. Those that know it fetch files, too.
+func notOfJune(a relay.Action) bool {
+	switch a.(type) {
 	case relay.Send, relay.GetChatInfo, relay.FollowUp:
-		return r.Platform != "" || r.Bot != ""
+		return false
 	}
 	return true
 }

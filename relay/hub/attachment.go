@@ -418,7 +418,7 @@ func (s *attachment) Asks(ctx context.Context, r relay.Request) {
 	if newerThanJune(r) {
 		s.recordNewer(ctx)
 	}
-	if ofFetchers(r.Action) {
+	if notOfJune(r.Action) {
 		s.fetcher(ctx)
 	}
 }

@@ -13,15 +13,6 @@ import (
 // fetches, or uses an op that only newer ones have. (That it names its identity, as gateways of July do, says nothing here;
 // see age.go.)
 
-// ofFetchers reports whether only gateways that fetch files ask for such an action.
-func ofFetchers(a relay.Action) bool {
-	switch a.(type) {
-	case relay.Send, relay.GetChatInfo, relay.FollowUp:
-		return false
-	}
-	return true
-}
-
 // tooOld reports whether the gateway cannot fetch files.
 func (s *attachment) tooOld() bool { return s.old.Load() && !s.fetches.Load() }
 

@@ -55,11 +55,7 @@ func (s *hosted) change(bots []platforms.Bot) (came, went []platforms.Bot) {
 	defer s.mu.Unlock()
 	former := *s.list.Load()
 	s.set(bots)
-	for _, p := range bots {
-		if !slices.Contains(former, p) {
-			came = append(came, p)
-		}
-	}
+	came, went = besides(bots, former), besides(former, bots)
 	var stay, leaving []botRun
 	for _, r := range s.leaving {
 		select {
@@ -77,13 +73,13 @@ func (s *hosted) change(bots []platforms.Bot) (came, went []platforms.Bot) {
 		leaving = append(leaving, r)
 	}
 	s.running, s.leaving = stay, leaving
-	for _, p := range former {
-		if !slices.Contains(bots, p) {
-			went = append(went, p)
-		}
-	}
 	s.startLocked(came)
 	return came, went
+}
+
+// besides are those of all that are not among others.
+func besides(all, others []platforms.Bot) []platforms.Bot {
+	return slices.DeleteFunc(slices.Clone(all), func(p platforms.Bot) bool { return slices.Contains(others, p) })
 }
 
 // startLocked starts bots, each after the last one of its id that leaves, which came after those before it. s.mu must

@@ -2,13 +2,13 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"math/big"
 	"slices"
-	"sort"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -65,10 +65,7 @@ func decodeKeys(text []byte) (*keySet, error) {
 		}
 		list = append(list, publicKey{k.ID, key})
 	}
-	sort.Slice(list, func(i, j int) bool {
-		a, b := list[i], list[j]
-		return a.kid < b.kid || a.kid == b.kid && a.key.N.Cmp(b.key.N) < 0
-	})
+	slices.SortFunc(list, func(a, b publicKey) int { return cmp.Or(cmp.Compare(a.kid, b.kid), a.key.N.Cmp(b.key.N)) })
 	return &keySet{list}, nil
 }
 

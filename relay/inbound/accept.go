@@ -39,7 +39,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	judged := make([]judgement, 0, len(b.Events))
 	for _, ev := range b.Events {
 		ev = in.named(ev)
-		j, err := in.judge(ctx, ev, judged)
+		j, err := in.judge.arrived(ctx, ev, judged)
 		if err != nil {
 			in.decide(ev, verdict{Reason: gate.StoreError})
 			return fmt.Errorf("judge event: %w", err)
@@ -49,13 +49,13 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise they may have been thrown out since
 			in.facts.Visible.Observe(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: ev.Source.UserID}, ev.At)
 		}
-		j.capability = cameWith(ev.ID, b.Capabilities)
+		j.capability = first(b.Capabilities, func(c platforms.Capability) bool { return c.Event == ev.ID })
 		if j.consumed {
 			d := deliveryOf(j.event, b.Forwards)
 			j.pack(d)
 			a.Items = append(a.Items, store.AcceptItem{
 				Delivery: d, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), To: j.to, Undecided: j.undecided, Press: j.press,
-				Capability: in.bind(&j), Receipt: receiptOf(ev.ID, b.Receipts), Verdicts: j.recalled(),
+				Capability: in.bind(&j), Receipt: first(b.Receipts, func(r relay.Receipt) bool { return r.Event == ev.ID }), Verdicts: j.recalled(),
 			})
 		}
 		judged = append(judged, j)
@@ -74,7 +74,7 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in.announceAll(judged, out.Items, b)
 	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
 	for _, m := range b.Moves {
-		in.judges.call(relay.Chat{Bot: x.bot, ID: m.To}) // what was undecided went along
+		in.workers.call(relay.Chat{Bot: x.bot, ID: m.To}) // what was undecided went along
 	}
 	return nil
 }
@@ -134,31 +134,21 @@ func (in *Inbound) noteLost(out store.AcceptOutcome) {
 
 // deliveryOf is what is kept of an event: the forward that stands for it, if there is one.
 func deliveryOf(ev relay.Event, forwards []relay.Forward) relay.Delivery {
-	i := slices.IndexFunc(forwards, func(f relay.Forward) bool { return f.Event.ID == ev.ID })
-	if i < 0 {
+	f := first(forwards, func(f relay.Forward) bool { return f.Event.ID == ev.ID })
+	if f == nil {
 		return ev
 	}
-	f := forwards[i]
-	f.Event = ev
-	return f
+	out := *f
+	out.Event = ev
+	return out
 }
 
-// cameWith is the capability that came in the event; nil: none.
-func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capability {
-	i := slices.IndexFunc(caps, func(c platforms.Capability) bool { return c.Event == ev })
-	if i < 0 {
-		return nil
+// first is the first of all that is so; nil: none is.
+func first[T any](all []T, so func(T) bool) *T {
+	if i := slices.IndexFunc(all, so); i >= 0 {
+		return &all[i]
 	}
-	return &caps[i]
-}
-
-// receiptOf is the receipt of the event; nil: it has none.
-func receiptOf(ev relay.EventID, all []relay.Receipt) *relay.Receipt {
-	i := slices.IndexFunc(all, func(r relay.Receipt) bool { return r.Event == ev })
-	if i < 0 {
-		return nil
-	}
-	return &all[i]
+	return nil
 }
 
 // announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and puts
@@ -181,7 +171,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	}
 	in.deliver(j)
 	if len(j.undecided) > 0 {
-		in.judges.call(j.event.Chat())
+		in.workers.call(j.event.Chat())
 	}
 }
 

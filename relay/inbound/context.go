@@ -43,7 +43,7 @@ func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool
 func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *relay.Event) {
 	if ev.Source.ChatType == relay.ChatDM {
 		if who := (reader{i, ev.Bot, ev.Source.UserID}); in.Told.any(who) && in.wantsContext(ctx, i, *ev) {
-			ev.Context = newest(in.Told.bring(who, ev.ID, time.Now()), maxContext, maxContextBytes)
+			ev.Context = newest(in.Told.bring(who, ev.ID, time.Now()))
 		}
 		return
 	}
@@ -60,7 +60,7 @@ func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *rel
 	if err != nil {
 		lines = nil
 	}
-	ev.Context, ev.ContextError = newest(besides(*ev, lines), maxContext, maxContextBytes), err != nil || !whole
+	ev.Context, ev.ContextError = newest(besides(*ev, lines)), err != nil || !whole
 }
 
 // besides are the lines that ev does not say itself: it may be joined of messages that came before its newest.
@@ -89,15 +89,20 @@ func (in *Inbound) wantsContext(ctx context.Context, i relay.InstanceID, ev rela
 	return err == nil && wants
 }
 
-// newest are the last lines, at most so many and of at most so many bytes.
-func newest(lines []relay.ContextLine, most, bytes int) []relay.ContextLine {
-	first := len(lines)
-	for first > 0 && len(lines)-first < most {
-		l := lines[first-1]
+// newest are the last lines, as many as a message brings.
+func newest(lines []relay.ContextLine) []relay.ContextLine {
+	return lines[broughtFrom(len(lines), func(n int) relay.ContextLine { return lines[n] }):]
+}
+
+// broughtFrom is from which of so many lines on a message brings them: the last ones, at most maxContext and of at most
+// maxContextBytes.
+func broughtFrom(lines int, line func(n int) relay.ContextLine) (first int) {
+	bytes := maxContextBytes
+	for first = lines; first > 0 && lines-first < maxContext; first-- {
+		l := line(first - 1)
 		if bytes -= len(l.Text) + len(l.UserName) + len(l.UserID); bytes < 0 {
 			break
 		}
-		first--
 	}
-	return lines[first:]
+	return first
 }

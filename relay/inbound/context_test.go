@@ -72,7 +72,7 @@ func TestTheNewestLinesOfContextFit(t *testing.T) {
 		"a long one among short": {slices.Concat(lines(2, 3), lines(1, 16<<10), lines(2, 3)), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := newest(tc.lines, maxContext, maxContextBytes)
+			got := newest(tc.lines)
 			if diff := cmp.Diff(tc.lines[len(tc.lines)-tc.want:], got); tc.want > 0 && diff != "" || len(got) != tc.want {
 				t.Errorf("%d lines, want the last %d", len(got), tc.want)
 			}

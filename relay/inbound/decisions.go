@@ -33,7 +33,7 @@ func (d *Decisions) add(x gate.Decision) {
 func (d *Decisions) Taken(i relay.InstanceID, of store.About, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for n := len(d.all) - 1; n >= 0; n-- {
+	for n := range slices.Backward(d.all) {
 		if x := &d.all[n]; x.Event == of.ID && x.Instance == i && x.Reason == gate.Delivered && x.Bot() == of.Bot {
 			x.DeliveredAt = at
 			return

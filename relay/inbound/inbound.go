@@ -13,7 +13,6 @@ package inbound
 
 import (
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -44,18 +43,14 @@ type Gateways interface {
 	Interrupt(relay.InstanceID, relay.SessionKey, relay.ChatID)
 }
 
-// Capabilities keep what events are answered with; *outbound.Capabilities. None of the methods blocks.
+// Capabilities keep what events are answered with, and take away what networks show meanwhile; *outbound.Capabilities. None of
+// the methods blocks.
 type Capabilities interface {
 	// Bind is a capability as it is stored with its event, for the instance that is to receive the event; nil: none is
 	// kept. undecided: the event waits for its verdict.
 	Bind(c platforms.Capability, ev relay.Event, t relay.TenantID, i relay.InstanceID, undecided bool) *capability.Record
 	// Open is a stored one with its credential; false: that does not open.
 	Open(capability.Record) (platforms.Capability, bool)
-	Answers
-}
-
-// Answers are what a network shows in answer to an event. None of the methods blocks.
-type Answers interface {
 	// Answer puts the connector's own answer to an event on its way, through c if there is one, with its options as buttons
 	// where the network has such.
 	Answer(ev relay.Event, a relay.Answer, c *platforms.Capability)
@@ -114,7 +109,6 @@ type Inbound struct {
 
 	db           *store.DB
 	facts        *facts.Facts
-	desk         *link.Desk
 	bots         Bots
 	gateways     Gateways
 	capabilities Capabilities
@@ -123,27 +117,27 @@ type Inbound struct {
 	counters     *count.Totals
 	files        Files
 	roster       func(relay.Bot, []platforms.RosterChange) // nil: nobody wants to know
-	began        time.Time
 	log          *slog.Logger
 
-	replies atomic.Pointer[Replies]
+	judge   *judge
 	runs    runs
 	presses presses
-	judges  judges
+	workers workers
 }
 
 // New makes an Inbound. What is undecided waits for Begin.
 func New(o Options) *Inbound {
 	in := &Inbound{
-		db: o.DB, facts: o.Facts, desk: o.Desk, bots: o.Bots, gateways: o.Gateways, capabilities: o.Capabilities, prompts: o.Prompts,
-		decisions: o.Decisions, counters: o.Counters, files: o.Files, roster: o.Roster, began: o.Began, log: o.Log,
+		db: o.DB, facts: o.Facts, bots: o.Bots, gateways: o.Gateways, capabilities: o.Capabilities, prompts: o.Prompts,
+		decisions: o.Decisions, counters: o.Counters, files: o.Files, roster: o.Roster, log: o.Log,
 	}
+	in.judge = &judge{db: o.DB, facts: o.Facts, desk: o.Desk, bots: o.Bots, gateways: o.Gateways, told: &in.Told, began: o.Began}
 	in.Reply(o.Replies)
 	return in
 }
 
 // Reply changes what people are told.
-func (in *Inbound) Reply(r Replies) { in.replies.Store(&r) }
+func (in *Inbound) Reply(r Replies) { in.judge.replies.Store(&r) }
 
 // RunOf is the instance of the tenant that runs the key, i's own run before others', and the chat of it.
 func (in *Inbound) RunOf(t relay.TenantID, i relay.InstanceID, key relay.SessionKey) (relay.InstanceID, relay.ChatID, bool) {

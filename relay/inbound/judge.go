@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -16,6 +18,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
+
+// judge decides what is to happen with events. But for what control messages ask for, it changes nothing that is stored.
+type judge struct {
+	// Set once, by New.
+	db       *store.DB
+	facts    *facts.Facts
+	desk     *link.Desk
+	bots     Bots
+	gateways Gateways
+	told     *Told
+	began    time.Time // when this process came up
+
+	replies atomic.Pointer[Replies]
+}
 
 // judgement is what is to happen with one event.
 type judgement struct {
@@ -48,17 +64,17 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 	return judgement{event: ev, verdicts: []verdict{{Reason: why}}}
 }
 
-// judge decides about one event, in the order: own message, duplicate, control, another bot's command, then the
+// arrived decides about an event that just came, in the order: own message, duplicate, control, another bot's command, then the
 // candidates. before are the judgements about the events before it in its batch. An error is the store's.
-func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
+func (g *judge) arrived(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
 	}
 	asks, control := link.Command(ev)
-	err = in.db.View(ctx, func(ctx context.Context) error {
-		seen, err := in.db.Seen.Has(ctx, ev.Bot, ev.ID)
+	err = g.db.View(ctx, func(ctx context.Context) error {
+		seen, err := g.db.Seen.Has(ctx, ev.Bot, ev.ID)
 		if err == nil && control && !seen {
-			control, err = in.desk.Ours(ctx, ev, asks)
+			control, err = g.desk.Ours(ctx, ev, asks)
 		}
 		switch {
 		case err != nil:
@@ -69,8 +85,8 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 		case ev.Traits.OtherCommand:
 			j = dropped(ev, gate.OtherCommand)
 		default:
-			if j, err = in.judgeCandidates(ctx, ev, before); err == nil {
-				err = in.greet(ctx, &j, before)
+			if j, err = g.judgeCandidates(ctx, ev, before); err == nil {
+				err = g.greet(ctx, &j, before)
 			}
 		}
 		return err
@@ -80,14 +96,14 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 	}
 	// What changed nothing and gets no answer writes nothing either, however often it is sent.
 	j = dropped(ev, gate.Control)
-	j.answer, err = in.desk.Do(ctx, ev, asks)
+	j.answer, err = g.desk.Do(ctx, ev, asks)
 	j.consumed = j.answer.Text != ""
 	return j, err
 }
 
 // judgeCandidates puts the gate's question for every instance that could receive ev.
-func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
-	cs, none, err := in.candidates(ctx, ev, "")
+func (g *judge) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
+	cs, none, err := g.candidates(ctx, ev, "")
 	if err != nil {
 		return judgement{}, err
 	}
@@ -106,7 +122,7 @@ func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before [
 		}
 		ev = c.completed(whole)
 		j.event = ev
-		if v.Reason, err = in.decideFor(ctx, ev, c, before); err != nil {
+		if v.Reason, err = g.decideFor(ctx, ev, c, before); err != nil {
 			return judgement{}, err
 		}
 		switch v.Reason {
@@ -116,10 +132,10 @@ func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before [
 			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
 				j.frame, fits = wire.Pack(ev)
 			}
-			if v.Reason, err = in.give(ctx, &j, c, fits); err != nil {
+			if v.Reason, err = g.give(ctx, &j, c, fits); err != nil {
 				return judgement{}, err
 			}
-			if err = in.excuse(ctx, &j, c.instance, before); err != nil {
+			if err = g.excuse(ctx, &j, c.instance, before); err != nil {
 				return judgement{}, err
 			}
 			j.consumed = true
@@ -130,12 +146,12 @@ func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before [
 }
 
 // give adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
-func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
+func (g *judge) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
 	ev := j.event
 	j.press = c.press(ev)
 	profile := "" // of its gateway's, the one that acted on the chat last
 	if c.instance.Profiles {
-		talk, _, err := in.facts.Conversation(ctx, c.instance.ID, ev.Chat())
+		talk, _, err := g.facts.Conversation(ctx, c.instance.ID, ev.Chat())
 		if err != nil {
 			return "", err
 		}
@@ -149,9 +165,9 @@ func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits boo
 	if !fits {
 		return gate.Oversize, nil
 	}
-	_, remembers := in.bots.Bot(ev.Bot).(platforms.Historian)
+	_, remembers := g.bots.Bot(ev.Bot).(platforms.Historian)
 	if ev.Source.ChatType == relay.ChatDM {
-		remembers = in.Told.any(reader{c.instance.ID, ev.Bot, ev.Source.UserID})
+		remembers = g.told.any(reader{c.instance.ID, ev.Bot, ev.Source.UserID})
 	}
 	if remembers {
 		j.context = j.context || bringsContext(ev, c.instance.Relevance[ev.Source.Platform].Context, c.grant, c.bound)
@@ -183,20 +199,20 @@ type candidate struct {
 // grant covering the chat, if that is none of their own; first the one that the author wrote to by name. A button press is for one of them only; one that answers a prompt,
 // for whoever asked. none is why there is no candidate, where there is none. spokenTo is whose name was taken from ev's text
 // before; empty: nobody's.
-func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []candidate, none gate.Reason, err error) {
+func (g *judge) candidates(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []candidate, none gate.Reason, err error) {
 	none = nobody(ev)
 	if ev.Prompt != nil {
-		out, err = in.asker(ctx, ev)
+		out, err = g.asker(ctx, ev)
 		return out, none, err
 	}
 	src := ev.Source
-	grant, granted, err := in.facts.Covering(ctx, src.Place())
+	grant, granted, err := g.facts.Covering(ctx, src.Place())
 	if err != nil {
 		return nil, none, err
 	}
 	var owned []gate.Owned
 	if src.UserID != "" {
-		bindings, err := in.facts.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
+		bindings, err := g.facts.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
 		if err != nil {
 			return nil, none, err
 		}
@@ -204,12 +220,12 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 			owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault, Commands: b.Commands})
 		}
 		if len(bindings) > 0 {
-			in.db.People.Heard(store.Person{Platform: src.Platform, User: src.UserID}, bindings[0].Names, store.NamesIn(src))
+			g.db.People.Heard(store.Person{Platform: src.Platform, User: src.UserID}, bindings[0].Names, store.NamesIn(src))
 		}
 	}
 	named, told := spokenTo, ev.Text
 	if spokenTo == "" {
-		if named, told, err = in.spoken(ctx, ev, owned, grant.Instance); err != nil {
+		if named, told, err = g.spoken(ctx, ev, owned, grant.Instance); err != nil {
 			return nil, none, err
 		}
 	}
@@ -217,10 +233,10 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 	if named != "" {
 		said = gate.Without(ev, told)
 	}
-	private := direct(in.bots.Bot(ev.Bot), ev, granted && grant.Chat == src.ChatID)
+	private := direct(g.bots.Bot(ev.Bot), ev, granted && grant.Chat == src.ChatID)
 	add := func(i relay.InstanceID, c candidate) error {
 		c.direct = private
-		c.instance, err = store.Only(in.facts.Instances(ctx, i))
+		c.instance, err = store.Only(g.facts.Instances(ctx, i))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return nil
@@ -255,7 +271,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 
 // spoken is the one of the author's own instances and the holder of the grant that the author wrote to by name, and what they
 // wrote; empty: none of them.
-func (in *Inbound) spoken(ctx context.Context, ev relay.Event, owned []gate.Owned, holder relay.InstanceID) (relay.InstanceID, string, error) {
+func (g *judge) spoken(ctx context.Context, ev relay.Event, owned []gate.Owned, holder relay.InstanceID) (relay.InstanceID, string, error) {
 	if !strings.HasPrefix(strings.TrimSpace(ev.Text), "@") {
 		return "", "", nil
 	}
@@ -264,7 +280,7 @@ func (in *Inbound) spoken(ctx context.Context, ev relay.Event, owned []gate.Owne
 		if o.Instance == "" || slices.ContainsFunc(among, func(c gate.Callable) bool { return c.Instance == o.Instance }) {
 			continue
 		}
-		i, err := store.Only(in.facts.Instances(ctx, o.Instance))
+		i, err := store.Only(g.facts.Instances(ctx, o.Instance))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return "", "", err
 		}
@@ -276,26 +292,26 @@ func (in *Inbound) spoken(ctx context.Context, ev relay.Event, owned []gate.Owne
 
 // ask puts the gate's question about one candidate, from what is known: the network is not asked here.
 // known is false where only the network's word on who sees the chat is missing; without it the answer is no.
-func (in *Inbound) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
+func (g *judge) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
 	f := c.facts(ev)
 	f.Visible = true
 	if why := c.decide(ev, f); why != gate.Delivered || f.Direct {
 		return why, true, nil
 	}
-	sees, known, err := in.knownToSee(ctx, ev, c)
+	sees, known, err := g.knownToSee(ctx, ev, c)
 	f.Visible = sees && known
 	return c.decide(ev, f), known, err
 }
 
 // decideFor is ask for an event that just came: it is Undecided where only the network's word is missing, and
 // where an earlier event of the chat waits for it.
-func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
-	why, known, err := in.ask(ctx, ev, c)
+func (g *judge) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
+	why, known, err := g.ask(ctx, ev, c)
 	if err != nil || known && why != gate.Delivered || c.direct {
 		return why, err
 	}
 	chat := ev.Chat()
-	waiting, err := in.db.Pending.Count(ctx, store.PendingFilter{Chat: chat, Instance: c.instance.ID, Limit: MaxUndecided})
+	waiting, err := g.db.Pending.Count(ctx, store.PendingFilter{Chat: chat, Instance: c.instance.ID, Limit: MaxUndecided})
 	if err != nil {
 		return "", err
 	}
@@ -315,20 +331,20 @@ func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, b
 
 // knownToSee is whether somebody who is bound to the candidate can see the event's chat now, if that is
 // known without asking. Who writes in a chat sees it.
-func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
+func (g *judge) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
 	if c.bound {
 		return true, true, nil
 	}
-	p := in.bots.Bot(ev.Bot)
+	p := g.bots.Bot(ev.Bot)
 	if _, asks := p.(platforms.Roster); !asks {
 		return false, true, nil
 	}
 	known, n := true, 0
-	for u, err := range in.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
+	for u, err := range g.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {
 			return false, false, err
 		}
-		s, k := in.facts.Visible.Get(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
+		s, k := g.facts.Visible.Get(visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u})
 		if k && s {
 			return true, true, nil
 		}

@@ -3,6 +3,7 @@ package inbound
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,40 +21,30 @@ const (
 	answerQuiet = "`%s` is quiet until %s; your message is kept."
 )
 
-// notice is something that is told a person once: the answer, and the event whose seen mark says that it was told.
-// The mark is stored with the batch, so that a restart tells nobody twice.
-type notice struct {
-	answer string
-	mark   relay.EventID
-}
-
-// answers sets the notice as j's answer, if it was not told before. before are the judgements of the same batch.
-func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before []judgement) error {
-	for _, b := range before {
-		if b.told == n.mark {
-			return nil
-		}
+// tellOnce makes text j's answer, if it was not told before: mark is the event whose seen mark says so. That is stored with the
+// batch, so that a restart tells nobody twice. before are the judgements of the same batch.
+func (g *judge) tellOnce(ctx context.Context, j *judgement, before []judgement, text string, mark relay.EventID) error {
+	if slices.ContainsFunc(before, func(b judgement) bool { return b.told == mark }) {
+		return nil
 	}
-	told, err := in.db.Seen.Has(ctx, j.event.Bot, n.mark)
-	if err != nil || told {
-		return err
+	told, err := g.db.Seen.Has(ctx, j.event.Bot, mark)
+	if err == nil && !told {
+		j.answer, j.told = relay.Answer{Text: text}, mark
 	}
-	j.answer, j.told = relay.Answer{Text: n.answer}, n.mark
-	return nil
+	return err
 }
 
 // greet has a stranger told how to get a code, where that is wanted.
-func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) error {
-	ev, says := j.event, in.replies.Load().Unbound
+func (g *judge) greet(ctx context.Context, j *judgement, before []judgement) error {
+	ev, says := j.event, g.replies.Load().Unbound
 	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
 		return nil
 	}
-	now := time.Now()
-	n := notice{says, relay.EventID(fmt.Sprintf("unbound/%s/%s", now.UTC().Format(time.DateOnly), ev.Source.UserID))}
-	if err := n.answers(ctx, in, j, before); err != nil || j.answer.Text == "" {
+	mark := relay.EventID(fmt.Sprintf("unbound/%s/%s", time.Now().UTC().Format(time.DateOnly), ev.Source.UserID))
+	if err := g.tellOnce(ctx, j, before, says, mark); err != nil || j.answer.Text == "" {
 		return err
 	}
-	if j.answer.Text = in.desk.Ration(ev, j.answer.Text); j.answer.Text == "" {
+	if j.answer.Text = g.desk.Ration(ev, j.answer.Text); j.answer.Text == "" {
 		j.told = "" // tomorrow's strangers may have more luck today
 	}
 	return nil
@@ -61,31 +52,29 @@ func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) 
 
 // excuse has a bound person told that i, to whom their message goes, is quiet or away, where that is wanted. A gateway that
 // sleeps is woken unless it is quiet, and so needs no excuse.
-func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
-	if !in.replies.Load().Away || !addressable(j.event) {
+func (g *judge) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
+	if !g.replies.Load().Away || !addressable(j.event) {
 		return nil
 	}
 	name := strings.ReplaceAll(i.Shown(), "`", "'")
 	if until, quiet := i.Quiet.At(time.Now()); quiet && !gate.Urgent(j.event) {
-		return notice{
-			fmt.Sprintf(answerQuiet, name, i.Quiet.End()), relay.EventID(fmt.Sprintf("quiet/%s/%d/%s", i.ID, until.Unix(), j.event.Source.ChatID)),
-		}.answers(ctx, in, j, before)
+		mark := relay.EventID(fmt.Sprintf("quiet/%s/%d/%s", i.ID, until.Unix(), j.event.Source.ChatID))
+		return g.tellOnce(ctx, j, before, fmt.Sprintf(answerQuiet, name, i.Quiet.End()), mark)
 	}
 	since := i.LastSeenAt
-	if !since.IsZero() && in.began.After(since) {
-		since = in.began.Add(absence)
+	if !since.IsZero() && g.began.After(since) {
+		since = g.began.Add(absence)
 	}
-	if i.Asleep || in.gateways.Connected(i.ID) || time.Now().Before(since) {
+	if i.Asleep || g.gateways.Connected(i.ID) || time.Now().Before(since) {
 		return nil
 	}
 	// The mark of what was told outlives some days only; the conversation says the same of what was said later.
-	talk, known, err := store.First(in.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID, Chat: j.event.Chat()}))
+	talk, known, err := store.First(g.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID, Chat: j.event.Chat()}))
 	if err != nil || known && talk.LastAt.After(since) {
 		return err
 	}
-	return notice{
-		fmt.Sprintf(answerAway, name), relay.EventID(fmt.Sprintf("away/%s/%d/%s", i.ID, i.LastSeenAt.Unix(), j.event.Source.ChatID)),
-	}.answers(ctx, in, j, before)
+	mark := relay.EventID(fmt.Sprintf("away/%s/%d/%s", i.ID, i.LastSeenAt.Unix(), j.event.Source.ChatID))
+	return g.tellOnce(ctx, j, before, fmt.Sprintf(answerAway, name), mark)
 }
 
 // addressable reports whether ev is what a person wrote directly to the bot.

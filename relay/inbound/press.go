@@ -19,29 +19,29 @@ const (
 
 // asker is the only candidate for a press that answers a prompt: the instance that asked, even if the person is linked to others
 // too. There is none if no instance asked.
-func (in *Inbound) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
+func (g *judge) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
 	src := ev.Source
-	r, ok, err := in.db.Prompts.At(ctx, ev.Chat(), ev.Prompt.PromptID)
+	r, ok, err := g.db.Prompts.At(ctx, ev.Chat(), ev.Prompt.PromptID)
 	if err != nil || !ok {
 		return nil, err
 	}
 	c := candidate{asked: &r}
-	c.instance, err = store.Only(in.facts.Instances(ctx, r.Instance))
+	c.instance, err = store.Only(g.facts.Instances(ctx, r.Instance))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if c.bound, err = in.facts.Bound(ctx, r.Instance, src.Platform, src.UserID); err != nil {
+	if c.bound, err = g.facts.Bound(ctx, r.Instance, src.Platform, src.UserID); err != nil {
 		return nil, err
 	}
 	place := src.Place() // the chat may have moved since the prompt
-	if place.Chat, err = in.facts.CurrentChat(ctx, src.Platform, src.ChatID); err != nil {
+	if place.Chat, err = g.facts.CurrentChat(ctx, src.Platform, src.ChatID); err != nil {
 		return nil, err
 	}
-	grant, granted, err := in.facts.Covering(ctx, place)
-	c.grant, c.direct = granted && grant.Instance == r.Instance, direct(in.bots.Bot(ev.Bot), ev, granted && grant.Chat == place.Chat)
+	grant, granted, err := g.facts.Covering(ctx, place)
+	c.grant, c.direct = granted && grant.Instance == r.Instance, direct(g.bots.Bot(ev.Bot), ev, granted && grant.Chat == place.Chat)
 	return []candidate{c}, err
 }
 

@@ -59,14 +59,7 @@ func (d *Told) Add(to store.Binding, b relay.Bot, program, text string, now time
 		delete(d.people, longest)
 	}
 	all := append(d.people[r], remark{at: now, line: relay.ContextLine{UserName: program, Text: text}})
-	bytes := maxContextBytes
-	for n := len(all) - 1; n >= 0; n-- { // what is beyond that no message brings
-		if bytes -= len(all[n].line.Text) + len(program); bytes < 0 || len(all)-n > maxContext {
-			all = slices.Delete(all, 0, n+1)
-			break
-		}
-	}
-	d.people[r] = all
+	d.people[r] = slices.Delete(all, 0, broughtFrom(len(all), func(n int) relay.ContextLine { return all[n].line }))
 }
 
 // any reports whether there is something to bring.

@@ -40,6 +40,10 @@ func TestToldIsBounded(t *testing.T) {
 	if got := brought(20, began); got != 4 {
 		t.Errorf("%d long lines, want as many as a message can bring: 4", got)
 	}
+	d.Add(to(20), bot, strings.Repeat("n", 100), "x", began)
+	if got := brought(20, began); got != 5 {
+		t.Errorf("%d lines after a program with a long name, which leaves room for all 5", got)
+	}
 	if got := brought(20, began.Add(toldFor+1)); got != 0 {
 		t.Errorf("%d lines after a day", got)
 	}

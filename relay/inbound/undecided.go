@@ -26,12 +26,12 @@ const (
 // Begin has what is undecided judged, each chat by a worker that start starts, until ctx ends: what was so at the last stop
 // and what comes.
 func (in *Inbound) Begin(ctx context.Context, start func(worker func())) error {
-	in.judges.begin(func(c relay.Chat) { start(func() { in.judgeChat(ctx, c) }) })
+	in.workers.begin(func(c relay.Chat) { start(func() { in.judgeChat(ctx, c) }) })
 	return in.Resume(ctx)
 }
 
 // End starts no worker any more.
-func (in *Inbound) End() { in.judges.end() }
+func (in *Inbound) End() { in.workers.end() }
 
 // Resume has what was undecided at the last stop judged again: its bot may be here now.
 func (in *Inbound) Resume(ctx context.Context) error {
@@ -40,13 +40,13 @@ func (in *Inbound) Resume(ctx context.Context) error {
 		return err
 	}
 	for _, u := range all {
-		in.judges.call(u.Delivery.About().Chat())
+		in.workers.call(u.Delivery.About().Chat())
 	}
 	return nil
 }
 
 // Undecided are the chats of which events wait for their verdict.
-func (in *Inbound) Undecided() []relay.Chat { return in.judges.chats() }
+func (in *Inbound) Undecided() []relay.Chat { return in.workers.chats() }
 
 // judgeChat is a chat's worker: it decides until nothing is left.
 func (in *Inbound) judgeChat(ctx context.Context, c relay.Chat) {
@@ -73,7 +73,7 @@ func (in *Inbound) judgeChat(ctx context.Context, c relay.Chat) {
 func (in *Inbound) Judge(ctx context.Context, c relay.Chat) error {
 	for ctx.Err() == nil {
 		left, err := in.judgeSome(ctx, in.bots.Bot(c.Bot), c)
-		if err != nil || !left && in.judges.done(c) {
+		if err != nil || !left && in.workers.done(c) {
 			return err
 		}
 	}
@@ -91,11 +91,12 @@ func (in *Inbound) judgeSome(ctx context.Context, p platforms.Bot, c relay.Chat)
 	var judged []judgement
 	var unclear error
 	for _, u := range waiting {
-		j, err := in.judgeUndecided(ctx, p, u)
+		j, err := in.judge.pending(ctx, p, u)
 		if err != nil {
 			unclear = err
 			break
 		}
+		in.interruptFor(j)
 		v := store.Verdict{
 			Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: in.whole(j), Press: j.press,
 			Why: string(j.verdicts[0].Reason),
@@ -139,9 +140,9 @@ func (in *Inbound) cameBefore(ctx context.Context, j *judgement, u store.Pending
 	}
 }
 
-// judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
+// pending puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
-func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.Pending) (judgement, error) {
+func (g *judge) pending(ctx context.Context, p platforms.Bot, u store.Pending) (judgement, error) {
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibility.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
@@ -150,7 +151,7 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 		if ev.Traits.Named {
 			spokenTo = u.Instance
 		}
-		cs, _, err := in.candidates(ctx, ev, spokenTo)
+		cs, _, err := g.candidates(ctx, ev, spokenTo)
 		if err != nil {
 			return j, err
 		}
@@ -158,11 +159,11 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 			c, known := cs[i], false
 			v.Tenant = c.instance.Tenant
 			j.event = c.completed(ev)
-			if v.Reason, known, err = in.ask(ctx, j.event, c); err != nil {
+			if v.Reason, known, err = g.ask(ctx, j.event, c); err != nil {
 				return j, err
 			}
 			if !known && time.Now().Before(until) {
-				if err := in.askOwners(ctx, p, j.event, c, until); err != nil {
+				if err := g.askOwners(ctx, p, j.event, c, until); err != nil {
 					return j, err
 				}
 				continue
@@ -170,26 +171,25 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 			if v.Reason == gate.Delivered {
 				fits := false
 				j.frame, fits = wire.Pack(j.event)
-				if v.Reason, err = in.give(ctx, &j, c, fits); err != nil {
+				if v.Reason, err = g.give(ctx, &j, c, fits); err != nil {
 					return j, err
 				}
 				j.pack(u.Delivery)
 			}
 		}
 		j.verdicts = []verdict{v}
-		in.interruptFor(j)
 		return j, nil
 	}
 }
 
 // askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
-func (in *Inbound) askOwners(ctx context.Context, p platforms.Bot, ev relay.Event, c candidate, until time.Time) error {
+func (g *judge) askOwners(ctx context.Context, p platforms.Bot, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
-	for u, err := range in.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
+	for u, err := range g.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {
 			return err
 		}
-		if sees, err := in.facts.Visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
+		if sees, err := g.facts.Visible.Ask(ctx, p, visibility.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
 			return err
 		}
 	}

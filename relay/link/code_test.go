@@ -107,7 +107,7 @@ func TestCommand(t *testing.T) {
 				ev.Source.Platform = tc.platform
 			}
 			got, ok := Command(ev)
-			if ok != tc.ok || ok && got != (Control{Verb: Link, Typed: tc.want}) {
+			if ok != tc.ok || ok && got != (Control{verb: verbLink, typed: tc.want}) {
 				t.Errorf("Command(%q) = %+v, %v; want %q, %v", tc.text, got, ok, tc.want, tc.ok)
 			}
 			if !ok && got != (Control{}) {
@@ -129,7 +129,7 @@ func FuzzCommand(f *testing.F) {
 			ev.Source.ChatType = relay.ChatGroup
 		}
 		c, ok := Command(ev)
-		typed := c.Typed
+		typed := c.typed
 		code, shaped := parseCode(typed)
 		if ok && !strings.HasPrefix(strings.TrimSpace(text), "/") {
 			t.Errorf("Command(%q): text that is no command is control", text)

@@ -17,23 +17,23 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
 
-// Verb is what a control message asks for. It is the command's name too.
-type Verb string
+// verb is what a control message asks for. It is the command's name too.
+type verb string
 
-// The verbs. All but Link are commands in direct messages only.
+// All but verbLink are commands in direct messages only.
 const (
-	Link   Verb = "link"
-	WhoAmI Verb = "whoami"
-	Unlink Verb = "unlink"
-	Agent  Verb = "agent"
-	Mute   Verb = "mute"
-	Unmute Verb = "unmute"
+	verbLink   verb = "link"
+	verbWhoAmI verb = "whoami"
+	verbUnlink verb = "unlink"
+	verbAgent  verb = "agent"
+	verbMute   verb = "mute"
+	verbUnmute verb = "unmute"
 )
 
 // Control is a control message: it is for the connector, and reaches no agent.
 type Control struct {
-	Verb   Verb
-	Typed  string // behind the command: a code, or a gateway's name; possibly nothing
+	verb   verb
+	typed  string // behind the command: a code, or a gateway's name; possibly nothing
 	option string // of a press on a button of Agent's answer: which one
 }
 
@@ -46,7 +46,7 @@ func Command(ev relay.Event) (c Control, ok bool) {
 		if !direct || p.PromptID != relay.OwnPrompt {
 			return Control{}, false
 		}
-		return Control{Verb: Agent, option: p.OptionID}, true
+		return Control{verb: verbAgent, option: p.OptionID}, true
 	}
 	text := strings.TrimSpace(ev.Text)
 	if !strings.HasPrefix(text, "/") || ev.Traits.OtherCommand {
@@ -54,20 +54,20 @@ func Command(ev relay.Event) (c Control, ok bool) {
 	}
 	name := text
 	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
-		name, c.Typed = text[:i], strings.TrimSpace(text[i:])
+		name, c.typed = text[:i], strings.TrimSpace(text[i:])
 	}
 	name, _, _ = strings.Cut(name, "@") // "/link@bot"; another bot's is OtherCommand
-	_, shaped := parseCode(c.Typed)
-	for _, v := range []Verb{Link, WhoAmI, Unlink, Agent, Mute, Unmute} {
+	_, shaped := parseCode(c.typed)
+	for _, v := range []verb{verbLink, verbWhoAmI, verbUnlink, verbAgent, verbMute, verbUnmute} {
 		if strings.EqualFold(name, "/"+string(v)) {
-			c.Verb = v
+			c.verb = v
 		}
 	}
 	// What a deep link carries is one word; more words are somebody talking.
-	if c.Verb == "" && ev.Traits.DeepLink && direct && shaped && !strings.ContainsFunc(c.Typed, unicode.IsSpace) {
-		c.Verb = Link
+	if c.verb == "" && ev.Traits.DeepLink && direct && shaped && !strings.ContainsFunc(c.typed, unicode.IsSpace) {
+		c.verb = verbLink
 	}
-	if c.Verb == "" || !direct && (c.Verb != Link || !shaped) {
+	if c.verb == "" || !direct && (c.verb != verbLink || !shaped) {
 		return Control{}, false
 	}
 	return c, true
@@ -76,17 +76,17 @@ func Command(ev relay.Event) (c Control, ok bool) {
 // Ours reports whether a control message is the connector's own: /mute and /unmute are, where a program of that name writes to
 // its author. To everybody else they mean what their agent makes of them.
 func (d *Desk) Ours(ctx context.Context, ev relay.Event, c Control) (bool, error) {
-	if c.Verb != Mute && c.Verb != Unmute {
+	if c.verb != verbMute && c.verb != verbUnmute {
 		return true, nil
 	}
-	caller, ok, err := d.db.Callers.Get(ctx, strings.ToLower(c.Typed))
+	caller, ok, err := d.db.Callers.Get(ctx, strings.ToLower(c.typed))
 	return err == nil && ok && caller.Person(ev.Source.Platform, ev.Source.UserID) != nil, err
 }
 
 // mute has a program write to the person no more, or again.
 func (d *Desk) mute(ctx context.Context, p person, c Control) (string, error) {
-	name, off := strings.ToLower(c.Typed), c.Verb == Mute
-	row := &audit.Entry{Actor: actor(p.Person), Action: string(c.Verb), Detail: name}
+	name, off := strings.ToLower(c.typed), c.verb == verbMute
+	row := &audit.Entry{Actor: actor(p.Person), Action: string(c.verb), Detail: name}
 	_, err := d.db.Callers.Change(ctx, row, name, nil, func(caller *callers.Caller, _ bool) error {
 		who := caller.Person(p.Platform, p.User)
 		if who == nil {
@@ -107,8 +107,8 @@ func (d *Desk) mute(ctx context.Context, p person, c Control) (string, error) {
 // Do carries out the control message ev, where c is what Command returned, and says what to answer in ev's chat. An error
 // means trouble with the store: the caller hands the same event in again, which is harmless after a success too.
 func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer, error) {
-	if c.Verb == Link {
-		text, err := d.redeem(ctx, ev, c.Typed)
+	if c.verb == verbLink {
+		text, err := d.redeem(ctx, ev, c.typed)
 		return relay.Answer{Text: text}, err
 	}
 	if ev.Traits.AuthorIsBot || ev.Source.UserID == "" { // a bot would answer the answer
@@ -116,7 +116,7 @@ func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer,
 	}
 	p, err := d.linked(ctx, store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID})
 	if err != nil {
-		return relay.Answer{}, fmt.Errorf("%s: %w", c.Verb, err)
+		return relay.Answer{}, fmt.Errorf("%s: %w", c.verb, err)
 	}
 	p.called = store.NamesIn(ev.Source).Shown()
 	if len(p.to) == 0 {
@@ -126,18 +126,18 @@ func (d *Desk) Do(ctx context.Context, ev relay.Event, c Control) (relay.Answer,
 		return relay.Answer{Text: d.Ration(ev, p.says()+" "+d.how())}, nil
 	}
 	var out relay.Answer
-	switch c.Verb {
-	case WhoAmI:
+	switch c.verb {
+	case verbWhoAmI:
 		out.Text = p.says()
-	case Unlink:
-		out.Text, err = d.unlink(ctx, p, c.Typed)
-	case Mute, Unmute:
+	case verbUnlink:
+		out.Text, err = d.unlink(ctx, p, c.typed)
+	case verbMute, verbUnmute:
 		out.Text, err = d.mute(ctx, p, c)
 	default:
 		out, err = d.choose(ctx, p, c)
 	}
 	if err != nil {
-		return relay.Answer{}, fmt.Errorf("%s: %w", c.Verb, err)
+		return relay.Answer{}, fmt.Errorf("%s: %w", c.verb, err)
 	}
 	return out, nil
 }
@@ -195,7 +195,7 @@ func (p person) whole() []linked {
 
 // named is the one of those instances that is meant, by its name or id in any case, or by an option.
 func (c Control) named(among []linked) (store.Instance, bool) {
-	typed := strings.TrimPrefix(c.Typed, "@")
+	typed := strings.TrimPrefix(c.typed, "@")
 	n := slices.IndexFunc(among, func(i linked) bool {
 		if c.option != "" {
 			return optionOf(i.ID) == c.option
@@ -258,7 +258,7 @@ func goes(commands []string) string {
 }
 
 func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, error) {
-	i, ok := Control{Typed: typed}.named(p.to)
+	i, ok := Control{typed: typed}.named(p.to)
 	if !ok {
 		all := make([]string, len(p.to))
 		for n, i := range p.to {

@@ -31,7 +31,7 @@ func (b *bench) link(t *testing.T, user relay.UserID, i relay.InstanceID, label 
 // TestCommandsOfPeople are ours in direct messages only: in a group a gateway may have commands of those names.
 func TestCommandsOfPeople(t *testing.T) {
 	for _, text := range []string{"/whoami", "/unlink home", "/Agent", "/whoami@our_bot"} {
-		if c, ok := Command(event("ann", text)); !ok || !strings.Contains(strings.ToLower(text), string(c.Verb)) {
+		if c, ok := Command(event("ann", text)); !ok || !strings.Contains(strings.ToLower(text), string(c.verb)) {
 			t.Errorf("%q in a direct message: %+v, %t; want a control message", text, c, ok)
 		}
 		if _, ok := Command(inGroup(event("ann", text))); ok {

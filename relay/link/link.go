@@ -86,7 +86,7 @@ const (
 	answerBeside = "Done: you are linked to `%s`. What you write to me here still goes to `%s`; send `/agent` to change that."
 )
 
-// redeem carries out the control message ev of the verb Link, where typed is what Command returned, and says what to answer in
+// redeem carries out the control message ev with verbLink, where typed is what Command returned, and says what to answer in
 // ev's chat; "" means silence. In a direct message it binds the author, and keeps the chat as the one to reach
 // the author in; anywhere else it makes the code worthless. An error means trouble with the store: the caller
 // hands the same event in again, which is harmless after a success too.

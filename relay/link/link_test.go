@@ -113,7 +113,7 @@ func (b *bench) ask(t *testing.T, ev relay.Event) relay.Answer {
 	if err != nil {
 		t.Fatalf("Do: %v", err)
 	}
-	if code, shaped := parseCode(c.Typed); shaped && (strings.Contains(answer.Text, c.Typed) || strings.Contains(answer.Text, code)) {
+	if code, shaped := parseCode(c.typed); shaped && (strings.Contains(answer.Text, c.typed) || strings.Contains(answer.Text, code)) {
 		t.Errorf("answer %q repeats the code", answer.Text)
 	}
 	return answer

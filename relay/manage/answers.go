@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -190,6 +189,6 @@ func (s *history) withWays(ctx context.Context, e Explain, all []gate.Decision) 
 			all = append(all, d)
 		}
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Before(all[j].At) })
+	sortByTime(all)
 	return all, err
 }

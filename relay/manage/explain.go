@@ -115,15 +115,12 @@ type lookout struct {
 	heard   map[store.Person]store.Names // as their networks called those who wrote since the start
 }
 
-// last are the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict for each
-// gateway that it is about.
+// last are the verdicts about the newest n messages and refused calls, in order. One message has a verdict for each gateway that
+// it is about.
 func last(all []gate.Decision, n int) []gate.Decision {
 	type message struct {
 		bot   relay.Bot
 		event relay.EventID
-	}
-	if n <= 0 {
-		return all
 	}
 	out := []gate.Decision{}
 	kept, left := make(map[message]bool), n

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sort"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
@@ -42,7 +41,7 @@ func (s *history) filesOf(ctx context.Context) (eventFiles, error) {
 // of are the files of a verdict's event that its instance gets, in the order they stand in the event.
 func (f eventFiles) of(d gate.Decision) (out []gate.File) {
 	all := slices.DeleteFunc(slices.Clone(f[d.Bot()][d.Event]), func(r media.Record) bool { return !slices.Contains(r.For, d.Instance) })
-	sort.SliceStable(all, func(i, j int) bool { return all[i].Place < all[j].Place })
+	slices.SortStableFunc(all, func(a, b media.Record) int { return cmp.Compare(a.Place, b.Place) })
 	for _, r := range all {
 		out = append(out, gate.File{Kind: cmp.Or(r.Kind, r.Facts.Kind), Size: cmp.Or(r.Facts.Size, r.Size), State: r.State})
 	}

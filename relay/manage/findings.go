@@ -3,12 +3,12 @@ package manage
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/store"
-	"maps"
-	"slices"
 )
 
 // Look says how far to look.
@@ -36,13 +36,10 @@ func (s *observer) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error
 	if l.Offline {
 		return d, nil
 	}
-	grants, err := s.db.Grants(ctx, store.GrantFilter{})
+	places, err := grantedPlaces(ctx, s.db)
 	if err != nil {
 		return d, err
 	}
-	places := each(grants, func(g store.Grant) relay.Place {
-		return relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat}
-	})
 	asked := Examine(ctx, s.bots(), places)
 	if s.set.Notify != nil {
 		asked = append(asked, s.set.Notify.Check(ctx, true)...)

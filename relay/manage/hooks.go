@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -71,8 +70,7 @@ func doubts(st webhooks.State, doubt string) (out []string) {
 	return out
 }
 
-// withRefusals adds to all the networks' calls that were refused, and the answers that they did not deliver, and sorts them by
-// time.
+// withRefusals adds to all the networks' calls that were refused, and the answers that they did not deliver.
 func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 	if s.set.Hooks == nil {
 		return all
@@ -87,7 +85,6 @@ func (s *history) withRefusals(all []gate.Decision) []gate.Decision {
 		s.say(&d, Verdict{Undelivered: cmp.Or(u.Why, "it does not say why")})
 		all = append(all, d)
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Before(all[j].At) })
 	return all
 }
 

@@ -96,6 +96,11 @@ func (d directory) label(ctx context.Context, i relay.InstanceID) string {
 	return inst.Label
 }
 
+// called is what people read an instance's name as: the one that it was given, or its id.
+func (d directory) called(ctx context.Context, i relay.InstanceID) string {
+	return cmp.Or(d.label(ctx, i), string(i))
+}
+
 // whom finds the person that user names: by their id, or by their account's name with "@", which exactly one person must have.
 // The "@" may be left out on networks where a name cannot be mistaken for an id. told are the person's names, as far as they
 // were met here. Refused with NotFound or Usage.
@@ -184,8 +189,7 @@ func (s *people) heard(p relay.PlatformID, user relay.UserID) store.Names {
 	if s.live == nil {
 		return store.Names{}
 	}
-	all := s.live.Decisions()
-	for _, d := range slices.Backward(all) {
+	for _, d := range slices.Backward(s.live.Decisions()) {
 		if d.Platform == p && d.User == user && d.Person != "" {
 			return store.Names{Told: d.Person, Handle: d.Handle}
 		}

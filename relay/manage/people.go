@@ -156,7 +156,7 @@ func (s *people) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, err
 		})
 	})
 	if taken, ok := errors.AsType[*store.CommandTaken](err); ok {
-		other := cmp.Or(s.label(ctx, taken.Instance), string(taken.Instance))
+		other := s.called(ctx, taken.Instance)
 		return Binding{}, refuse(Held, "%s of %s person %s goes to %q already", taken.Command, b.Platform, b.User, other).try("unbind", other, string(b.Platform), string(b.User))
 	}
 	out.Commands = b.Commands
@@ -233,16 +233,24 @@ func (s *people) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Bind
 	if err := s.checkPerson(b.Platform, b.User); err != nil {
 		return Binding{}, err
 	}
-	if _, byName := s.handle(b.Platform, b.User); byName && by.Kind == audit.ActorCLI { // a gateway, which asks for this too, is told of nobody
-		who, _, err := s.whom(ctx, b.Platform, b.User)
-		if err != nil {
-			return Binding{}, err
-		}
-		b.User = who.User
+	who, err := s.meant(ctx, by, store.Person{Platform: b.Platform, User: b.User})
+	if err != nil {
+		return Binding{}, err
 	}
+	b.User = who.User
 	return s.rebind(ctx, s.served, b, b.unbound().try("bind", b.Name, string(b.Platform), string(b.User)), func(i store.Instance) error {
 		return s.db.SetDMDefault(ctx, row(by, "dm-default", i, b.person()), i.ID, b.Platform, b.User)
 	})
+}
+
+// meant is whom the operator means with the name of an account. A gateway, which asks for the same, is told of nobody: what it
+// says is an id.
+func (s *people) meant(ctx context.Context, by audit.Actor, who store.Person) (store.Person, error) {
+	if _, byName := s.handle(who.Platform, who.User); !byName || by.Kind != audit.ActorCLI {
+		return who, nil
+	}
+	found, _, err := s.whom(ctx, who.Platform, who.User)
+	return found, err
 }
 
 // SetPrincipal says who may speak inside an instance's granted chats, besides its owners.
@@ -293,13 +301,11 @@ func (s *people) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipa
 	var warnings []string
 	p.Allow = slices.Clone(p.Allow)
 	for n, a := range p.Allow {
-		if _, byName := s.handle(a.Platform, a.User); byName && by.Kind == audit.ActorCLI { // as for SetDMDefault
-			who, _, err := s.whom(ctx, a.Platform, a.User)
-			if err != nil {
-				return Principal{}, err
-			}
-			p.Allow[n], a = who, who
+		a, err := s.meant(ctx, by, a)
+		if err != nil {
+			return Principal{}, err
 		}
+		p.Allow[n] = a
 		if err := cmp.Or(s.checkPerson(a.Platform, a.User), s.checkIDOn("allow", a.Platform, string(a.User))); err != nil {
 			return Principal{}, err
 		}
@@ -385,7 +391,7 @@ func (s *people) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevanc
 			}
 		}
 	}
-	if c := p.Context; c != nil && !slices.Contains(contextPolicies, *c) {
+	if c := p.Context; c != nil && !slices.Contains([]relay.ContextPolicy{relay.ContextOff, relay.ContextGranted, relay.ContextAll}, *c) {
 		return Relevance{}, unfit("context", "%q: want off, granted or all", *c)
 	}
 	i, err := s.served(ctx, p.Name)
@@ -421,9 +427,6 @@ func shown(i store.Instance, p relay.PlatformID) Relevance {
 		AllowBots: r.AllowOtherBots, OwnerMustAddress: r.OwnerMustAddress, Context: cmp.Or(r.Context, relay.ContextGranted),
 	}
 }
-
-// contextPolicies are all of them.
-var contextPolicies = []relay.ContextPolicy{relay.ContextOff, relay.ContextGranted, relay.ContextAll}
 
 // relevance is the declared policy, or what holds without one: bots off, address required.
 func relevance(i store.Instance, p relay.PlatformID) store.Relevance {

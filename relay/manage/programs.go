@@ -1,7 +1,6 @@
 package manage
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,20 +90,14 @@ func (s *programs) AddCaller(ctx context.Context, by audit.Actor, f CallerFor) (
 	if len(f.Agents) == 0 && len(f.People) == 0 {
 		return CallerMade{}, unfit("agents", "%s needs an agent to reach, or a person: --agent NAME, --person PLATFORM:PERSON", f.Caller)
 	}
-	m := s.made(f.Caller)
-	err := s.change(ctx, callerRow(by, "agents-add", f), f, &m, func(c *callers.Caller, there bool) error {
+	return s.change(ctx, by, "agents-add", f, func(m *CallerMade, c *callers.Caller, there bool) error {
 		if there {
 			return refuse(Exists, "there is a program called %q already", f.Caller).try("agents-allow", f.Caller, "NAME")
 		}
 		c.ID, c.CreatedAt = relay.RandomText(16), s.set.Now().UTC()
-		m.Token = relay.RandomText(relay.TokenLen)
-		c.Token = s.vault.MAC(callers.TokenPurpose, relay.NewSecret([]byte(m.Token)))
-		if f.Sign {
-			m.Secret, c.Signs = s.newSecret(f.Caller)
-		}
+		s.giveToken(m, c, f.Sign)
 		return nil
 	})
-	return m, err
 }
 
 // AllowCaller lets a caller reach more agents. Those that it reached before get a new key for waking. Refused with NotFound or
@@ -113,43 +106,30 @@ func (s *programs) AllowCaller(ctx context.Context, by audit.Actor, f CallerFor)
 	if len(f.Agents) == 0 && len(f.People) == 0 {
 		return CallerMade{}, unfit("agents", "which agent, or which person? --agent NAME, --person PLATFORM:PERSON")
 	}
-	m := s.made(f.Caller)
-	err := s.change(ctx, callerRow(by, "agents-allow", f), f, &m, known(f.Caller))
-	return m, err
+	return s.change(ctx, by, "agents-allow", f, func(_ *CallerMade, _ *callers.Caller, there bool) error {
+		if !there {
+			return noCaller(f.Caller)
+		}
+		return nil
+	})
 }
 
 // RotateCaller gives a caller new credentials, also for waking; the old ones end at once. Refused with NotFound.
 func (s *programs) RotateCaller(ctx context.Context, by audit.Actor, f CallerFor) (CallerMade, error) {
-	m := s.made(f.Caller)
 	f.Agents, f.People = nil, nil
-	err := s.change(ctx, callerRow(by, "agents-rotate", f), f, &m, func(c *callers.Caller, there bool) error {
+	return s.change(ctx, by, "agents-rotate", f, func(m *CallerMade, c *callers.Caller, there bool) error {
 		if !there {
 			return noCaller(f.Caller)
 		}
-		m.Token = relay.RandomText(relay.TokenLen)
-		c.Token = s.vault.MAC(callers.TokenPurpose, relay.NewSecret([]byte(m.Token)))
-		if c.Signs != nil {
-			m.Secret, c.Signs = s.newSecret(f.Caller)
-		}
+		s.giveToken(m, c, c.Signs != nil)
 		for n := range c.Agents {
-			i := c.Agents[n].Instance
-			s.giveKey(&m, &c.Agents[n], cmp.Or(s.label(ctx, i), string(i)))
+			s.giveKey(m, &c.Agents[n], s.called(ctx, c.Agents[n].Instance))
 		}
 		for n := range c.People {
-			s.givePush(&m, &c.People[n])
+			s.givePush(m, &c.People[n])
 		}
 		return nil
 	})
-	return m, err
-}
-
-func known(caller string) func(*callers.Caller, bool) error {
-	return func(_ *callers.Caller, there bool) error {
-		if !there {
-			return noCaller(caller)
-		}
-		return nil
-	}
 }
 
 func noCaller(name string) *Error {
@@ -160,19 +140,15 @@ func callerRow(by audit.Actor, action string, f CallerFor) *audit.Entry {
 	return &audit.Entry{Actor: by, Action: action, Detail: strings.Join(slices.Concat([]string{f.Caller}, f.Agents, f.People), " ")}
 }
 
-// made is what a caller is told, before anything is made.
-func (s *programs) made(caller string) CallerMade {
-	m := CallerMade{Caller: caller, URL: s.set.URL, Agents: []CallerAgent{}}
-	if !slices.ContainsFunc(s.bots(), func(p platforms.Bot) bool { return p.ID().IsProgram() }) {
-		m.Warnings = []string{"Programs are not let in yet: write enabled = true under [agents] and restart the server."}
+// giveToken gives a caller a new token, and if it signs, something new to sign with.
+func (s *programs) giveToken(m *CallerMade, c *callers.Caller, signs bool) {
+	m.Token = relay.RandomText(relay.TokenLen)
+	c.Token = s.vault.MAC(callers.TokenPurpose, relay.NewSecret([]byte(m.Token)))
+	if signs {
+		m.Secret = relay.RandomText(relay.TokenLen)
+		bucket, key := callers.Place(m.Caller)
+		c.Signs = s.vault.Seal(bucket, key, relay.NewSecret([]byte(m.Secret)))
 	}
-	return m
-}
-
-func (s *programs) newSecret(caller string) (text string, sealed []byte) {
-	text = relay.RandomText(relay.TokenLen)
-	bucket, key := callers.Place(caller)
-	return text, s.vault.Seal(bucket, key, relay.NewSecret([]byte(text)))
 }
 
 // giveKey gives an agent of a caller a new key for waking.
@@ -213,14 +189,16 @@ func (s *programs) linkedPeople(ctx context.Context, names []string) (out []call
 	return out, nil
 }
 
-// change changes a caller, lets it reach the agents of f, and completes m.
-func (s *programs) change(ctx context.Context, row *audit.Entry, f CallerFor, m *CallerMade, do func(*callers.Caller, bool) error) error {
+// change changes a caller, lets it reach the agents and the people of f, and is what it is to be told.
+func (s *programs) change(ctx context.Context, by audit.Actor, action string, f CallerFor,
+	do func(m *CallerMade, c *callers.Caller, there bool) error,
+) (m CallerMade, err error) {
 	var link []relay.InstanceID
 	names := make(map[relay.InstanceID]string)
 	for _, name := range f.Agents {
 		i, err := s.served(ctx, name)
 		if err != nil {
-			return err
+			return m, err
 		}
 		if names[i.ID] == "" {
 			link = append(link, i.ID)
@@ -229,12 +207,11 @@ func (s *programs) change(ctx context.Context, row *audit.Entry, f CallerFor, m 
 	}
 	people, err := s.linkedPeople(ctx, f.People)
 	if err != nil {
-		return err
+		return m, err
 	}
-	blank := *m
-	_, err = s.db.Callers.Change(ctx, row, f.Caller, link, func(c *callers.Caller, there bool) error {
-		*m = blank // it may be asked for again
-		if err := do(c, there); err != nil {
+	_, err = s.db.Callers.Change(ctx, callerRow(by, action, f), f.Caller, link, func(c *callers.Caller, there bool) error {
+		m = CallerMade{Caller: f.Caller, URL: s.set.URL, Agents: []CallerAgent{}} // this may be called again
+		if err := do(&m, c, there); err != nil {
 			return err
 		}
 		for _, i := range link {
@@ -242,20 +219,24 @@ func (s *programs) change(ctx context.Context, row *audit.Entry, f CallerFor, m 
 			if n < 0 {
 				n, c.Agents = len(c.Agents), append(c.Agents, callers.Agent{Instance: i})
 			}
-			s.giveKey(m, &c.Agents[n], names[i])
+			s.giveKey(&m, &c.Agents[n], names[i])
 		}
 		for _, p := range people {
 			if c.Person(p.Platform, p.User) == nil {
 				c.People = append(c.People, p)
 			}
-			s.givePush(m, c.Person(p.Platform, p.User))
+			s.givePush(&m, c.Person(p.Platform, p.User))
 		}
 		return nil
 	})
 	if err != nil {
-		return refusedIn(err)
+		return m, refusedIn(err)
 	}
-	return m.complete()
+	if !slices.ContainsFunc(s.bots(), func(p platforms.Bot) bool { return p.ID().IsProgram() }) {
+		m.Warnings = []string{"Programs are not let in yet: write enabled = true under [agents] and restart the server."}
+	}
+	err = m.complete()
+	return m, err
 }
 
 // refusedIn is the refusal that came out of a change, as it is.
@@ -324,7 +305,7 @@ func (s *programs) show(ctx context.Context, c callers.Caller) (Caller, error) {
 			return out, err
 		}
 		if len(bound) > 0 { // else it was unlinked
-			out.Agents = append(out.Agents, CallerAgent{AgentID: a.Instance, Name: cmp.Or(s.label(ctx, a.Instance), string(a.Instance))})
+			out.Agents = append(out.Agents, CallerAgent{AgentID: a.Instance, Name: s.called(ctx, a.Instance)})
 		}
 	}
 	for _, p := range c.People {
@@ -385,7 +366,7 @@ func (s *programs) RemoveCaller(ctx context.Context, by audit.Actor, f CallerFor
 	}
 	out := Caller{Caller: c.Name, Agents: []CallerAgent{}, Signs: c.Signs != nil, CreatedAt: c.CreatedAt.UTC()}
 	for _, a := range c.Agents {
-		out.Agents = append(out.Agents, CallerAgent{AgentID: a.Instance, Name: cmp.Or(s.label(ctx, a.Instance), string(a.Instance))})
+		out.Agents = append(out.Agents, CallerAgent{AgentID: a.Instance, Name: s.called(ctx, a.Instance)})
 	}
 	return out, err
 }

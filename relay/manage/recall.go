@@ -3,7 +3,7 @@ package manage
 import (
 	"context"
 	"errors"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -55,8 +55,13 @@ func (l *lookout) recall(ctx context.Context, e Explain) ([]gate.Decision, error
 			remembered = append(remembered, d)
 		}
 	}
-	sort.SliceStable(remembered, func(i, j int) bool { return remembered[i].At.Before(remembered[j].At) })
+	sortByTime(remembered)
 	return remembered, nil
+}
+
+// sortByTime puts the oldest first; what is of one moment keeps its order.
+func sortByTime(all []gate.Decision) {
+	slices.SortStableFunc(all, func(a, b gate.Decision) int { return a.At.Compare(b.At) })
 }
 
 // stored is what the history says and e asks for.

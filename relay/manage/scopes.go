@@ -78,7 +78,7 @@ func (s *chats) refuseHeld(ctx context.Context, wanted store.Grant) error {
 		if g.Scope != "" {
 			args = append(args, "--server", string(g.Scope))
 		}
-		return refuse(Held, "that chat belongs to %q, which must release it first", cmp.Or(s.label(ctx, g.Instance), string(g.Instance))).try(args...)
+		return refuse(Held, "that chat belongs to %q, which must release it first", s.called(ctx, g.Instance)).try(args...)
 	}
 	return refuse(Held, "another gateway has that chat and must release it first").try("scopes")
 }

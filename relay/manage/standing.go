@@ -145,7 +145,7 @@ func (s *Standings) take() map[relay.Bot][]platforms.RosterChange {
 
 // round asks about the granted places that hints concern, or about every place. All bots ask at the same time.
 func (s *Standings) round(ctx context.Context, every bool, hints map[relay.Bot][]platforms.RosterChange) {
-	places, err := s.places(ctx)
+	places, err := grantedPlaces(ctx, s.grants)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Warn("the granted chats could not be listed; how the bots stand there is asked later", "err", err)
@@ -177,9 +177,8 @@ func (s *Standings) round(ctx context.Context, every bool, hints map[relay.Bot][
 	}
 }
 
-// places are the granted places.
-func (s *Standings) places(ctx context.Context) ([]relay.Place, error) {
-	grants, err := s.grants.Grants(ctx, store.GrantFilter{})
+func grantedPlaces(ctx context.Context, of Grants) ([]relay.Place, error) {
+	grants, err := of.Grants(ctx, store.GrantFilter{})
 	return each(grants, func(g store.Grant) relay.Place {
 		return relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat}
 	}), err
@@ -219,7 +218,7 @@ func (s *Standings) Findings(ctx context.Context) (out finding.List, err error) 
 	if !wrong {
 		return nil, nil
 	}
-	places, err := s.places(ctx)
+	places, err := grantedPlaces(ctx, s.grants)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/facts"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -71,17 +72,7 @@ func (t through) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return err
 	}
-	var chat relay.ChatID
-	for _, b := range all {
-		if chat == "" {
-			chat = b.DMChat
-		}
-	}
-	if d, ok := t.bot.(platforms.DirectChats); ok && chat == "" {
-		if user, ok := d.DirectUser(relay.ChatID(t.person.User)); ok && user == t.person.User {
-			chat = relay.ChatID(t.person.User)
-		}
-	}
+	chat := facts.DirectChat(t.bot, all, t.person.User)
 	if chat == "" {
 		return errors.New("it is not known where the bot can write to that person: they link with a code that they send to the bot")
 	}

@@ -52,14 +52,14 @@ func (o Op[A, R]) formerly(command string) Op[A, R] {
 	return o
 }
 
-// ErrMalformed is the refusal of arguments that cannot be read at all.
-var ErrMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
+// errMalformed is the refusal of arguments that cannot be read at all.
+var errMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
 
 // malformed is the refusal of arguments that err says cannot be read.
 func malformed(err error) *manage.Error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
-		return ErrMalformed
+		return errMalformed
 	}
 	want := "an object"
 	switch wrong.Type.Kind() {

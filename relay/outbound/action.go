@@ -65,8 +65,7 @@ func (a *action) Allow(ctx context.Context) (err error) {
 		a.heard(signOf(a.request.Action, err))
 		return a.who.failed(a.request.Action, err)
 	}
-	at := relay.Chat{Bot: a.target.bot.ID(), ID: a.target.action.Target()}
-	a.who.keepProfile(ctx, at, a.target.action)
+	a.who.keepProfile(ctx, a.place(), a.target.action)
 	return nil
 }
 
@@ -193,15 +192,14 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 			return relay.Result{}, err
 		}
 	}
-	if m, ok := t.action.(relay.SendMedia); ok {
-		m.File = a.file
-		t.action = m
-	}
-	if p, ok := t.action.(relay.Prompt); ok {
-		return a.who.ask(ctx, t, p)
-	}
-	if e, ok := t.action.(relay.React); ok {
-		return a.who.react(ctx, t, e, relay.Declined(a.who.speaksOf(r)))
+	switch act := t.action.(type) {
+	case relay.SendMedia:
+		act.File = a.file
+		t.action = act
+	case relay.Prompt:
+		return a.who.ask(ctx, t, act)
+	case relay.React:
+		return a.who.react(ctx, t, act, relay.Declined(a.who.speaksOf(r)))
 	}
 	return a.who.carryOut(ctx, t)
 }
@@ -244,32 +242,34 @@ func (who *Caller) failed(a relay.Action, err error) error {
 	return ae
 }
 
-// profileOf is which of its gateway's profiles asks for the action; empty: it did not say.
-func profileOf(a relay.Action) string {
+// metaOf is what the gateway says beside an action in a conversation; nothing for one on a chat as such.
+func metaOf(a relay.Action) relay.Metadata {
 	switch a := a.(type) {
 	case relay.Send:
-		return a.Meta.Profile
+		return a.Meta
 	case relay.Edit:
-		return a.Meta.Profile
+		return a.Meta
 	case relay.Typing:
-		return a.Meta.Profile
+		return a.Meta
 	case relay.React:
-		return a.Meta.Profile
+		return a.Meta
 	case relay.Delete:
-		return a.Meta.Profile
+		return a.Meta
+	case relay.FollowUp:
+		return a.Meta
 	case relay.SendMedia:
-		return a.Meta.Profile
+		return a.Meta
 	case relay.Prompt:
-		return a.Meta.Profile
+		return a.Meta
 	case relay.Draft:
-		return a.Meta.Profile
+		return a.Meta
 	}
-	return ""
+	return relay.Metadata{}
 }
 
 // keepProfile keeps the profile that acts on the chat with the conversation, for its next events.
 func (who *Caller) keepProfile(ctx context.Context, c relay.Chat, a relay.Action) {
-	profile := profileOf(a)
+	profile := metaOf(a).Profile
 	if profile == "" {
 		return
 	}

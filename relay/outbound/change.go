@@ -12,9 +12,6 @@ import (
 // A gateway knows an answer that waits by an id of ours. Until the answer is sent, that id stands for what is on disk, which
 // may be changed or withdrawn; for a day after that, for the message that was sent.
 
-// errNoAnswer is what a gateway is told that names an answer of which nothing is known any more, in Telegram's words.
-func errNoAnswer(op relay.Op) error { return errLeftBehind(op) }
-
 // named is the message that a changes; empty: it changes none.
 func named(a relay.Action) relay.MessageID {
 	switch a := a.(type) {
@@ -39,7 +36,7 @@ func (who *Caller) namesWaiting(ctx context.Context, a relay.Action) (bool, erro
 	case err != nil:
 		return false, internal(err)
 	case !ok || r.State() == outbox.Late:
-		return false, errNoAnswer(a.Op())
+		return false, errNoMessage(a.Op())
 	}
 	return r.State() == outbox.Waiting, nil
 }
@@ -48,7 +45,7 @@ func (who *Caller) namesWaiting(ctx context.Context, a relay.Action) (bool, erro
 // is no message yet, and left out.
 func (who *Caller) real(ctx context.Context, a relay.Action) (relay.Action, error) {
 	var failed error
-	of := func(m relay.MessageID) relay.MessageID {
+	out := referring(a, func(m relay.MessageID) relay.MessageID {
 		if !outbox.IsID(m) {
 			return m
 		}
@@ -57,35 +54,40 @@ func (who *Caller) real(ctx context.Context, a relay.Action) (relay.Action, erro
 		case err != nil:
 			failed = internal(err)
 		case !ok && named(a) == m:
-			failed = errNoAnswer(a.Op())
+			failed = errNoMessage(a.Op())
 		}
 		return r.Message
-	}
+	})
+	return out, failed
+}
+
+// referring is a with other messages in the place of those that it answers or changes: what of makes of each.
+func referring(a relay.Action, of func(relay.MessageID) relay.MessageID) relay.Action {
 	meta := func(m relay.Metadata) relay.Metadata {
 		m.ReplyToMessageID, m.TelegramReplyTo = of(m.ReplyToMessageID), of(m.TelegramReplyTo)
 		return m
 	}
-	switch x := a.(type) {
+	switch a := a.(type) {
 	case relay.Send:
-		x.ReplyTo, x.Meta = of(x.ReplyTo), meta(x.Meta)
-		return x, failed
+		a.ReplyTo, a.Meta = of(a.ReplyTo), meta(a.Meta)
+		return a
 	case relay.SendMedia:
-		x.ReplyTo, x.Meta = of(x.ReplyTo), meta(x.Meta)
-		return x, failed
+		a.ReplyTo, a.Meta = of(a.ReplyTo), meta(a.Meta)
+		return a
 	case relay.Prompt:
-		x.ReplyTo, x.Meta = of(x.ReplyTo), meta(x.Meta)
-		return x, failed
+		a.ReplyTo, a.Meta = of(a.ReplyTo), meta(a.Meta)
+		return a
 	case relay.Edit:
-		x.Message = of(x.Message)
-		return x, failed
+		a.Message = of(a.Message)
+		return a
 	case relay.Delete:
-		x.Message = of(x.Message)
-		return x, failed
+		a.Message = of(a.Message)
+		return a
 	case relay.React:
-		x.Message = of(x.Message)
-		return x, failed
+		a.Message = of(a.Message)
+		return a
 	}
-	return a, nil
+	return a
 }
 
 // change does r, which names an answer that waited when it came: an edit changes what waits, a delete withdraws it, and a
@@ -110,7 +112,7 @@ func (who *Caller) change(ctx context.Context, r relay.Request) (relay.Result, e
 	case err != nil:
 		return relay.Result{}, internal(err)
 	case !ok || rec.State() == outbox.Late:
-		return relay.Result{}, errNoAnswer(r.Action.Op())
+		return relay.Result{}, errNoMessage(r.Action.Op())
 	}
 	t, err := who.allowed(ctx, r)
 	if err != nil {

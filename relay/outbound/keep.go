@@ -27,11 +27,10 @@ var errBehind = relay.Later("not sent in time", nil)
 // answers reports whether a is what its gateway's turn ends with: the last answer is sent with a sound. Of a gateway that
 // never says so, any message is one that does not tell how its work is going.
 func answers(a relay.Action, says bool) bool {
-	switch a := a.(type) {
-	case relay.Send:
-		return a.Meta.Notify || !says && !a.Meta.NonConversational
-	case relay.SendMedia:
-		return a.Meta.Notify || !says && !a.Meta.NonConversational
+	switch a.(type) {
+	case relay.Send, relay.SendMedia:
+		m := metaOf(a)
+		return m.Notify || !says && !m.NonConversational
 	}
 	return false
 }
@@ -70,11 +69,10 @@ func (who *Caller) lasts(a relay.Action) bool {
 
 // learn notes whether the gateway tells its last answers from others.
 func (who *Caller) learn(a relay.Action) {
-	m, ok := a.(relay.SendMedia)
-	s, said := a.(relay.Send)
-	if ok && m.Meta.Notify || said && s.Meta.Notify {
-		if _, known := who.out.says.Load(who.instance); !known {
-			who.out.says.Store(who.instance, nil)
+	switch a.(type) {
+	case relay.Send, relay.SendMedia:
+		if metaOf(a).Notify {
+			who.out.says.LoadOrStore(who.instance, nil)
 		}
 	}
 }

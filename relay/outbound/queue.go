@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -115,22 +116,14 @@ func (q *Queue) push(r outbox.Record) {
 		q.size.Add(1)
 	}
 	w := waiter{number: r.Number, of: fair.Owner{Tenant: r.Tenant, Instance: r.Instance}, at: r.At, late: r.State() == outbox.Late}
-	at, known := slices.BinarySearchFunc(l.waiting, r.Number, byNumber) // of two that were stored at once, either may be told first
+	at, known := slices.BinarySearchFunc(l.waiting, r.Number, func(w waiter, number uint64) int {
+		return cmp.Compare(w.number, number) // of two that were stored at once, either may be told first
+	})
 	if known {
 		return
 	}
 	l.waiting = slices.Insert(l.waiting, at, w)
 	q.movedLocked()
-}
-
-func byNumber(w waiter, number uint64) int {
-	switch {
-	case w.number < number:
-		return -1
-	case w.number > number:
-		return 1
-	}
-	return 0
 }
 
 // movedLocked has everybody look again. q.mu must be held.
@@ -231,11 +224,11 @@ func (q *Queue) lateIn(c relay.Chat) (numbers []uint64) {
 	return numbers
 }
 
-// forget takes answers out of their line: those of them that are not to be tried again.
-func (q *Queue) forget(c relay.Chat, numbers ...uint64) {
+// forget takes an answer that is not to be tried again out of its line.
+func (q *Queue) forget(c relay.Chat, number uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.forgetLocked(c, func(w waiter) bool { return slices.Contains(numbers, w.number) })
+	q.forgetLocked(c, func(w waiter) bool { return w.number == number })
 }
 
 // forgetLocked takes those answers of a chat out of its line. q.mu must be held.

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -93,11 +94,7 @@ func (who *Caller) line(ctx context.Context, r relay.Request) relay.Chat {
 
 // unhosted is the answer to an action on a platform that the gateway fronts and this connector does not host.
 func unhosted(r relay.Request) error {
-	name := r.Platform
-	if name == "" {
-		name = relay.RelayPlatform
-	}
-	return relay.Invalid(r.Action.Op(), "no bot of platform "+string(name)+" is hosted here")
+	return relay.Invalid(r.Action.Op(), "no bot of platform "+string(cmp.Or(r.Platform, relay.RelayPlatform))+" is hosted here")
 }
 
 // said reports whether a hello named the platform.

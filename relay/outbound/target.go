@@ -95,28 +95,25 @@ func (who *Caller) aim(ctx context.Context, t *target) (f gate.ActFacts, ok bool
 	return f, true, nil
 }
 
-// errLeftBehind is the answer to an action on a message that stayed in the former chat, in Telegram's words.
-func errLeftBehind(op relay.Op) *relay.ActionError {
+// errNoMessage is the answer to an action on a message that stayed in the former chat, or on an answer that waited and of which
+// nothing is known any more, in Telegram's words.
+func errNoMessage(op relay.Op) *relay.ActionError {
 	return relay.Refused("Bad Request: message to "+string(op)+" not found", nil)
 }
 
 // leftBehind is why an instance may not do a in a former chat: its own message stayed behind, or declined.
 func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, declined *relay.ActionError) error {
-	var m relay.MessageID
-	switch a := a.(type) {
-	case relay.Edit:
-		m = a.Message
-	case relay.Delete:
-		m = a.Message
+	switch a.(type) {
+	case relay.Edit, relay.Delete:
 	default:
 		return declined
 	}
-	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: t.bot.ID(), ID: a.Target()}, m)
+	sender, known, err := who.out.db.Authors.By(ctx, relay.Chat{Bot: t.bot.ID(), ID: a.Target()}, named(a))
 	switch {
 	case err != nil:
 		return internal(err)
 	case known && sender == who.instance:
-		return errLeftBehind(a.Op())
+		return errNoMessage(a.Op())
 	}
 	return declined
 }
@@ -124,25 +121,11 @@ func (who *Caller) leftBehind(ctx context.Context, t target, a relay.Action, dec
 // unquoted is a, which a gateway aimed at a former id, without the messages it names: those stayed behind, and
 // their numbers mean other messages in the new chat. So replies go without their quote, and reactions nowhere.
 func unquoted(a relay.Action) (relay.Action, error) {
-	switch a := a.(type) {
-	case relay.Send:
-		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
-		return a, nil
-	case relay.SendMedia:
-		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
-		return a, nil
-	case relay.Prompt:
-		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
-		return a, nil
+	switch a.(type) {
+	case relay.Send, relay.SendMedia, relay.Prompt:
+		return referring(a, func(relay.MessageID) relay.MessageID { return "" }), nil
 	case relay.React:
-		return a, errLeftBehind(a.Op())
-	default:
-		return a, nil
+		return a, errNoMessage(a.Op())
 	}
-}
-
-// withoutMessages is m without the messages it hints at.
-func withoutMessages(m relay.Metadata) relay.Metadata {
-	m.ReplyToMessageID, m.TelegramReplyTo = "", ""
-	return m
+	return a, nil
 }

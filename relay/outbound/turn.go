@@ -26,12 +26,8 @@ func signOf(a relay.Action, err error) delivery.Sign {
 			return delivery.Closed
 		}
 		return delivery.Alive
-	case relay.Send:
-		notify = a.Meta.Notify
-	case relay.SendMedia:
-		notify = a.Meta.Notify
-	case relay.FollowUp:
-		notify = a.Meta.Notify
+	case relay.Send, relay.SendMedia, relay.FollowUp:
+		notify = metaOf(a).Notify
 	case relay.Edit:
 	default:
 		return delivery.Alive

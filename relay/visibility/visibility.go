@@ -60,7 +60,7 @@ func (c *Cache) Get(key Of) (sees, known bool) {
 	return f.sees, hit && time.Now().Before(f.until)
 }
 
-// Unsaid reports whether what is known is that p gave no answer.
+// Unsaid reports whether the network was asked and gave no answer.
 func (c *Cache) Unsaid(key Of) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,10 +32,3 @@ func (w *Waker) Last(i relay.InstanceID) *Poke {
 	defer w.mu.Unlock()
 	return w.last[i]
 }
-
-// forget drops what is known of the pokes of an instance that has no wake URL any more, or is gone.
-func (w *Waker) forget(i relay.InstanceID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.last, i)
-}

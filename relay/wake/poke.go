@@ -26,9 +26,6 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 
 	inst, entries, err := w.read(ctx, i)
 	connected := w.live.Awake(i) // last: whoever came while we read is not poked
-	if err == nil && inst.WakeURL == "" {
-		w.forget(i)
-	}
 	if err != nil && ctx.Err() == nil {
 		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", "instance", i, "in", w.opts.Cooldown, "err", err)
 	}
@@ -37,6 +34,9 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	defer w.mu.Unlock()
 	now := time.Now()
 	until, rests := inst.Rests(now)
+	if err == nil && inst.WakeURL == "" {
+		delete(w.last, i)
+	}
 	t.asked = t.asked && !connected
 	if connected || (!t.poked.IsZero() && inst.LastSeenAt.After(t.poked)) {
 		t.came(w.opts.Cooldown)

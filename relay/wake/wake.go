@@ -24,7 +24,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -86,8 +85,8 @@ type Waker struct {
 
 	mu      sync.Mutex // guards the fields below
 	targets map[relay.InstanceID]*target
-	running places // requests under way
-	last    map[relay.InstanceID]*Poke
+	running places                     // requests under way
+	last    map[relay.InstanceID]*Poke // not of those that have no wake URL any more, or are gone
 }
 
 // New makes a waker. Nothing is poked before Run.
@@ -236,9 +235,8 @@ func (w *Waker) due(now time.Time) []relay.InstanceID {
 			all = append(all, id)
 		}
 	}
-	sort.Slice(all, func(i, j int) bool {
-		a, b := all[i], all[j]
-		return cmp.Or(w.targets[a].look.Compare(w.targets[b].look), cmp.Compare(a, b)) < 0
+	slices.SortFunc(all, func(a, b relay.InstanceID) int {
+		return cmp.Or(w.targets[a].look.Compare(w.targets[b].look), cmp.Compare(a, b))
 	})
 	return all
 }

@@ -29,7 +29,7 @@ type failing struct {
 func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	x := f.by.at(Neighbourhood(a))
+	x := f.by.at(neighbourhood(a))
 	if now.Sub(x.since) >= window {
 		*x = failing{since: now}
 	}
@@ -42,7 +42,7 @@ func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {
 func (f *Failures) Wait(a netip.Addr, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.by.at(Neighbourhood(a)).wait(now, MaxFailures-1)
+	return f.by.at(neighbourhood(a)).wait(now, MaxFailures-1)
 }
 
 // wait is what is left of the window when more than most failed in it.

@@ -35,9 +35,9 @@ func (t *table[K, V]) at(key K) *V {
 	return v
 }
 
-// Neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose
+// neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose
 // address is unknown (the zero Addr) share one.
-func Neighbourhood(a netip.Addr) netip.Prefix {
+func neighbourhood(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	p, _ := a.Prefix(min(a.BitLen(), 64)) // cannot fail
 	return p

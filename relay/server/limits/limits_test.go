@@ -62,7 +62,7 @@ func TestNeighbourhood(t *testing.T) {
 		"nobody and the wildcard": {netip.Addr{}, netip.IPv4Unspecified(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if same := Neighbourhood(tc.a) == Neighbourhood(tc.b); same != tc.same {
+			if same := neighbourhood(tc.a) == neighbourhood(tc.b); same != tc.same {
 				t.Errorf("%s and %s are one neighbourhood: %t, want %t", tc.a, tc.b, same, tc.same)
 			}
 		})

@@ -24,7 +24,7 @@ func NewShare(all, each int) *Share {
 // Enter counts one in, unless there are too many. ok says that leave must be called once, when it is done.
 // Callers whose address is unknown count for all together only.
 func (s *Share) Enter(a netip.Addr) (leave func(), ok bool) {
-	from := Neighbourhood(a)
+	from := neighbourhood(a)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all > 0 && s.held >= s.all || s.each > 0 && from.IsValid() && s.by[from] >= s.each {

@@ -3,7 +3,6 @@ package routes
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,17 +31,6 @@ func Answer(w http.ResponseWriter, status int, body any) {
 	h.Set("Cache-Control", "no-store")               // many answers are credentials
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes()) // the peer may be gone; there is nobody else to tell
-}
-
-// Refuse answers with an error, in words a stranger may read.
-func Refuse(w http.ResponseWriter, status int, text string) {
-	Answer(w, status, map[string]string{"error": text})
-}
-
-// TooMany answers 429 to a caller who may come again after wait.
-func TooMany(w http.ResponseWriter, wait time.Duration, text string) {
-	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-	Refuse(w, http.StatusTooManyRequests, text)
 }
 
 // Bearer is the request's bearer token; empty when there is none.

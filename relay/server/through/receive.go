@@ -1,7 +1,6 @@
 package through
 
 import (
-	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -103,5 +102,5 @@ func (d *Receiver) pass(w http.ResponseWriter, r *http.Request, c Claim, own htt
 // unavailable answers what comes again soon.
 func unavailable(w http.ResponseWriter, text string) {
 	w.Header().Set("Retry-After", "5")
-	routes.Refuse(w, http.StatusServiceUnavailable, cmp.Or(text, "this node does not lead"))
+	routes.Refuse(w, http.StatusServiceUnavailable, text)
 }
