@@ -45,7 +45,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// core is the running part of the connector, wired.
+// core holds the connector's running parts, connected to each other.
 type core struct {
 	db      *store.DB
 	bus     bus.Bus
@@ -57,18 +57,18 @@ type core struct {
 	files   *media.Keeper
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
-	pages   *tls.Config // of the web pages; nil: plain http, or there are none
+	pages   *tls.Config // for the web pages; nil: plain http, or no pages
 	hooks   *webhooks.Receiver
-	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
-	// beside run beside the server until their context ends, which is after the server's stop; an
-	// error ends the server.
+	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: there is no configuration to reload
+	// beside holds functions that run beside the server. Their context ends after the server has stopped; an error of
+	// one of them stops the server.
 	beside []func(context.Context) error
-	// others is what the other nodes of a cluster hand through; nil: there is none.
+	// others receives the requests that other nodes of a cluster hand through; nil: there is no cluster.
 	others *through.Receiver
 }
 
-// newCore wires a server that listens on addr. g must refuse requests to addr. m is asked before a gateway is let in and
-// before a network is called; nil: this process is alone.
+// newCore builds a server that listens on addr. g must refuse requests to addr. In a cluster, m says whether this node
+// leads, before a gateway is let in and before a network is called; nil: this process is alone.
 func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, m *membership) (*core, error) {
 	c := &core{db: db, bus: &bus.Local{}, others: m.receiver(cfg, v, log)}
 	auth := token.NewAuthority(db, v, time.Now)
@@ -81,7 +81,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c.beside = append(c.beside, c.files.Run)
 	standings := manage.NewStandings(func() []platforms.Bot { return c.hub.Bots() }, db, log)
 	var programs hub.Programs
-	var door *agents.Bot // nil: programs are not let in
+	var door *agents.Bot // the bot of programs; nil: programs are not let in
 	if cfg.Agents {
 		door = agents.NewBot(db.Callers, c.count, log)
 		bots, programs = append(slices.Clone(bots), door), door
@@ -155,16 +155,16 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	return c, nil
 }
 
-// count counts for the parts that are made before the hub.
+// count is the counter for the parts that are made before the hub.
 func (c *core) count(n count.Counter) { c.hub.Count(n) }
 
-// shelf has the files of events, and those that gateways send.
+// shelf finds the files of events, and the files that gateways send.
 type shelf struct {
 	*media.Keeper
 	*transfer.Finder
 }
 
-// run serves at d until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
+// run serves at d until ctx ends; see server.Server.Run. It returns when everything it started has ended.
 func (c *core) run(ctx, hurry context.Context, d door.Door) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
 		switch n := n.(type) {
@@ -177,7 +177,7 @@ func (c *core) run(ctx, hurry context.Context, d door.Door) error {
 	defer unsubscribe()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	// What runs beside the server outlives its orderly stop: the operator may look on.
+	// The parts beside the server outlive its orderly stop, so that the operator can still watch it.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -192,7 +192,7 @@ func (c *core) run(ctx, hurry context.Context, d door.Door) error {
 	return c.server.Run(ctx, hurry, d)
 }
 
-// serveOperator lets run serve the operator's commands.
+// serveOperator makes run serve the operator's commands.
 func (c *core) serveOperator(self admin.Server, at []door.Door, log *slog.Logger) {
 	h := admin.Handler(c.service, c.db, self)
 	if c.others != nil {
@@ -210,7 +210,7 @@ func (c *core) serveOperator(self admin.Server, at []door.Door, log *slog.Logger
 	}
 }
 
-// operatorServer is how the admin sockets are served.
+// operatorServer returns the http.Server of the admin sockets.
 func operatorServer(log *slog.Logger) *http.Server {
 	return &http.Server{
 		ConnContext:       admin.WithPeer,
@@ -219,8 +219,8 @@ func operatorServer(log *slog.Logger) *http.Server {
 	}
 }
 
-// listenOperator opens the admin socket in the data folder, own, and the one where commands look that do not know that
-// folder (empty: there is no such place).
+// listenOperator opens two admin sockets: own, in the data folder, and known, where commands look that do not know that
+// folder. With an empty known there is only the first.
 func listenOperator(ctx context.Context, own, known string, log *slog.Logger) ([]net.Listener, error) {
 	socket, err := admin.Listen(ctx, own)
 	if err != nil {
@@ -238,7 +238,7 @@ func listenOperator(ctx context.Context, own, known string, log *slog.Logger) ([
 	return sockets, nil
 }
 
-// listenKnown takes a known socket, unless another server has it.
+// listenKnown opens the socket at the well-known path, unless another server has it.
 func listenKnown(ctx context.Context, path string) (net.Listener, error) {
 	switch _, err := admin.Dial(ctx, path); {
 	case err == nil:
@@ -246,13 +246,13 @@ func listenKnown(ctx context.Context, path string) (net.Listener, error) {
 	case !errors.Is(err, admin.ErrNoServer):
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // others may look whether a server runs
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // other users may see whether a server runs
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
 	return admin.ListenShared(ctx, path)
 }
 
-// serveMetrics lets run serve the metrics at d.
+// serveMetrics makes run serve the metrics at d.
 func (c *core) serveMetrics(d door.Door, log *slog.Logger) {
 	m := metrics.New(c.hub, c.service, c.db, log)
 	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, d) })

@@ -7,10 +7,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// voice is what says something to where an event came from.
+// voice sends messages and requests to the chat of an event.
 type voice struct {
 	*client.Client
-	asked int // requests so far
+	asked int // how many requests it has sent
 }
 
 // repeat answers an event with itself.
@@ -18,25 +18,25 @@ func (v *voice) repeat(ctx context.Context, ev relay.Event) error {
 	return v.says(ctx, ev, "echo: "+ev.Text)
 }
 
-// said is a message to where the event came from.
+// said makes a message for the chat of the event.
 func said(ev relay.Event, text string) relay.Send {
 	m := meta(ev)
 	m.Notify = true
 	return relay.Send{Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID, Meta: m}
 }
 
-// says sends a message to where the event came from.
+// says sends a message to the chat of the event.
 func (v *voice) says(ctx context.Context, ev relay.Event, text string) error {
 	return v.asks(ctx, ev, said(ev, text))
 }
 
-// asks sends a request about where the event came from.
+// asks sends a request about the chat of the event.
 func (v *voice) asks(ctx context.Context, ev relay.Event, a relay.Action) error {
 	v.asked++
 	return v.Ask(ctx, ev.Source.Platform, a)
 }
 
-// meta is what is said beside an action where the event came from.
+// meta returns the metadata of an action in the chat of the event.
 func meta(ev relay.Event) relay.Metadata {
 	return relay.Metadata{ThreadID: ev.Source.ThreadID, Scope: ev.Source.Scope}
 }
