@@ -128,7 +128,7 @@ func newBufferDropCmd(a *app) *cobra.Command {
 func newBufferQuarantineCmd(a *app) *cobra.Command {
 	c := command(a, ops.Quarantine, "List records that could not be read and were set aside, without their content")
 	return listing(c, noArgs, "Nothing was set aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
-		bot := "-" // a record of ours
+		bot := "-" // an entry of our own
 		if q.Platform != "" {
 			bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()
 		}

@@ -52,17 +52,17 @@ func newCompletionInstallCmd(a *app) *cobra.Command {
 	return c
 }
 
-// errShell is the answer for a shell that is none of these.
+// errShell is the error for an unknown shell.
 var errShell = errors.New("which shell? One of: bash, zsh, fish")
 
-// shell is one whose completions can be installed.
+// shell is a shell for which completions can be installed.
 type shell struct {
 	name  string
 	root  string // the variable of the folder that path begins in
 	home  string // the same below $HOME, when the variable is not set
 	path  string
 	write func(root *cobra.Command, w io.Writer) error
-	then  string // what is left to do; %s is the folder of the file
+	then  string // what the user still has to do; %s is the folder of the file
 }
 
 func shells() []shell {
@@ -79,8 +79,8 @@ func shells() []shell {
 	}
 }
 
-// writeCompletion writes root's completions for the shell of that name, with the user's variables. It returns the path, and
-// what is left to do.
+// writeCompletion writes root's completions for the named shell, using the user's variables. It returns the path, and
+// what the user still has to do.
 func writeCompletion(root *cobra.Command, name string, env func(name string) string) (path, then string, err error) {
 	for _, s := range shells() {
 		if s.name == name {

@@ -24,7 +24,7 @@ func (a *app) logger(c config.Log, level *slog.LevelVar) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// shownJSON escapes what a terminal would obey and JSON need not escape, in each line of a JSON log.
+// shownJSON escapes, in each line of a JSON log, characters that a terminal would obey and that JSON need not escape.
 type shownJSON struct{ to io.Writer }
 
 func (j shownJSON) Write(line []byte) (int, error) {

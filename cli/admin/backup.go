@@ -14,11 +14,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/backup"
 )
 
-// opBackup streams a copy of the database to the asker, who writes the file: so it lies where the
-// operator wants it and belongs to them, wherever the server may write.
+// opBackup streams a copy of the database to the command, which writes the file. So the file lies where the operator
+// wants it and belongs to them, even where the server may not write.
 const opBackup = "backup"
 
-// What became of a backup is known when all of it is sent, so it comes in a trailer: one of these.
+// Whether a backup succeeded is known only when all of it is sent, so the result comes in one of these trailers.
 const (
 	backupAt    = "Backup-At" // RFC 3339
 	backupError = "Backup-Error"

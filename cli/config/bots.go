@@ -50,7 +50,7 @@ func (l *loader) bots(raws []*rawTable) {
 	}
 }
 
-// networkOf is the network a table names; its name is empty when the network is none of ours.
+// networkOf returns the network that a table names. Its name is empty if there is no such network.
 func (l *loader) networkOf(raw *rawTable) platforms.Network {
 	for _, it := range raw.items {
 		for _, k := range l.networks {
@@ -62,7 +62,7 @@ func (l *loader) networkOf(raw *rawTable) platforms.Network {
 	return platforms.Network{}
 }
 
-// fileKeys judges the keys of one table of the network, which may be none of ours.
+// fileKeys checks the keys of one table. network may be empty, if the table names an unknown one.
 func (l *loader) fileKeys(raw *rawTable, network platforms.Network) map[string]item {
 	common := append(keyNames(botKeys()), credentialKeys(network)...)
 	names := append(common, keyNames(network.Keys)...)
@@ -187,7 +187,8 @@ func (l *loader) bot(network platforms.Network, values map[string]item, at Place
 	l.cfg.Bots = append(l.cfg.Bots, bot)
 }
 
-// credentials are what a bot of the network proves itself with, its token first. A network without a CheckToken may have none.
+// credentials returns the secrets that a bot of the network needs, its token first. In a network without CheckToken it
+// may need none.
 func credentials(k platforms.Network) []platforms.SecretKey {
 	return append([]platforms.SecretKey{{Name: cmp.Or(k.Token, "token"), Check: k.CheckToken}}, k.Secrets...)
 }
@@ -288,7 +289,7 @@ func withArticle(key string) string {
 	return "a " + spoken(key)
 }
 
-// pasted names the credential that somebody wrote into the file itself with such a key; empty: none.
+// pasted returns the credential that somebody wrote into the file itself under key; empty: none.
 func pasted(k platforms.Network, key string) string {
 	key = strings.ToLower(key)
 	all := credentials(k)

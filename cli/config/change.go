@@ -22,8 +22,8 @@ func (c *Config) Restart(next *Config) (out []string) {
 	return out
 }
 
-// Same reports whether b and o are one bot with one setup: restarting it would change nothing. Where the program is
-// reached from outside does not count: that needs a restart of the server.
+// Same reports whether b and o are the same bot with the same settings, so that a restart would change nothing. It
+// ignores the address at which the program is reached: a new one needs a restart of the server.
 func (b *Bot) Same(o *Bot) bool {
 	x, y := b.Options, o.Options
 	if b.Network.Name != o.Network.Name || x.APIBase != y.APIBase || !x.Token.Same(y.Token) || !maps.Equal(x.Values, y.Values) || len(x.Secrets) != len(y.Secrets) {

@@ -16,7 +16,7 @@ import (
 // environment stands for the file's name where the environment is meant.
 const environment = "environment"
 
-// Place is where a setting stands.
+// Place is the position of a setting in the file, or its variable.
 type Place struct {
 	File string `json:"file"`           // as the operator named it, or "environment"
 	Line int    `json:"line,omitempty"` // from 1; 0: about no line
@@ -26,7 +26,7 @@ type Place struct {
 // Fault is one thing wrong with the configuration.
 type Fault struct {
 	Place
-	What string `json:"what"` // what is wrong and what to do, in one line, without the value
+	What string `json:"what"` // what is wrong and what to do about it, in one line, without the value
 
 	Denied bool `json:"-"` // this user may not look at it: for the one whom the server runs as it may be right
 	Starts bool `json:"-"` // the server starts with it
@@ -60,7 +60,7 @@ func (f *Faults) add(at Place, format string, args ...any) {
 	*f = append(*f, Fault{Place: at, What: fmt.Sprintf(format, args...)})
 }
 
-// note adds what err says, if it is one.
+// note adds err as a fault, unless err is nil.
 func (f *Faults) note(at Place, err error) {
 	if err != nil {
 		*f = append(*f, Fault{Place: at, What: err.Error(), Denied: errors.Is(err, fs.ErrPermission)})
@@ -111,7 +111,7 @@ func hint(s string, candidates []string) string {
 	return ""
 }
 
-// distance is the number of single-byte edits that make c of s, or a beginning of c at the price of one.
+// distance returns how many single-byte edits turn s into c, or turn it into a beginning of c, which costs one more.
 func distance(s, c string) int {
 	row := make([]int, len(c)+1) // row[j]: edits from s[:i] to c[:j]
 	for j := range row {

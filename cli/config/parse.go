@@ -9,7 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// item is one key with its value, or the header of a section. One from a variable has a place and a text.
+// item is a key with its value, or the header of a section. A value from a variable has only a place and a text.
 type item struct {
 	at   Place
 	path []string
@@ -30,10 +30,10 @@ type parser struct {
 	faults *Faults
 	ast    unstable.Parser
 	prefix []string         // the section the next keys belong to
-	table  *rawTable        // what the next keys belong to; nil: a section
+	table  *rawTable        // the table to which the next keys belong; nil: a section
 	seen   map[string]Place // of a key or section, where it stands first
 
-	items  []item // all but those of tables
+	items  []item // all items except those in tables
 	tables []*rawTable
 }
 
@@ -47,8 +47,8 @@ func (p *parser) named(name string) (all []*rawTable) {
 	return all
 }
 
-// parse reads a TOML file. What breaks the file's own grammar is a fault here: a key or a section
-// given twice, or a syntax error; then it returns false, and nothing else can be said about the file.
+// parse reads a TOML file. It adds faults for syntax errors, and for keys and sections that are given twice; then it
+// returns false, and the rest of the file is not known.
 func (p *parser) parse(data []byte) bool {
 	p.ast.Reset(data)
 	for p.ast.NextExpression() {

@@ -16,8 +16,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// stopped looks for what is wrong if no server runs: in a copy of the database, and at the networks. If the database cannot be
-// read it asks the networks all the same, unless another program has it open: that one may be talking to them.
+// stopped looks for faults while no server runs: in a copy of the database, and at the networks. If the database cannot
+// be read, it still asks the networks, unless another program has the database open: that program may be connected to
+// them.
 func (o *Options) stopped(ctx context.Context) finding.List {
 	out, read := o.findInCopy(ctx)
 	if read || o.Offline || len(o.Config.Bots) == 0 || len(out) > 0 && out[0].Code == finding.DatabaseHeld.Code {
@@ -36,8 +37,8 @@ func (o *Options) findInCopy(ctx context.Context) (out finding.List, ok bool) {
 	return append(out, o.diagnose(ctx, db)...), true
 }
 
-// openCopy opens a copy of the database, whose file is gone as soon as it is closed. db is nil if there is no database, or if
-// it cannot be read: then out says why.
+// openCopy opens a copy of the database; closing it removes the file. db is nil if there is no database or it cannot be
+// read, and in the second case out says why.
 func (o *Options) openCopy() (db *store.DB, out finding.List) {
 	path := o.Config.Database()
 	st, err := os.Stat(path)
@@ -99,7 +100,7 @@ func ofDatabase(path string, err error) finding.List {
 	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` tells why")
 }
 
-// diagnose finds what is wrong in the records of db and at the networks. Without a db it only asks the networks.
+// diagnose finds faults in the records of db and at the networks. If db is nil, it only asks the networks.
 func (o *Options) diagnose(ctx context.Context, db *store.DB) (out finding.List) {
 	if db == nil {
 		bots, err := o.Bots()

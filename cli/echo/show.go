@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What can be chosen, by a button or in writing.
+// The choices, made by a button or in writing.
 const (
 	showEdit  = "edit"
 	showReact = "react"
@@ -23,16 +23,16 @@ const (
 		"\", to see what else gateways do."
 )
 
-// transferTime bounds the fetch of one file, and its way back.
+// transferTime bounds the download of one file, and its upload.
 const transferTime = 30 * time.Second
 
-// chat is what the gateway knows of one.
+// chat is what the gateway remembers of a chat.
 type chat struct {
 	last    relay.MessageID // of the person's messages
 	offered bool            // buttons stand there
 }
 
-// answers are how the gateway answers: with the event itself, or by showing what else gateways do.
+// answers makes the gateway's answers: the same text, or a demonstration of what else gateways do.
 type answers struct {
 	voice
 	chats map[relay.Chat]chat
@@ -89,7 +89,7 @@ func (a *answers) react(ctx context.Context, ev relay.Event, last relay.MessageI
 	return a.asks(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)})
 }
 
-// sendBack answers with what the event says, and with its files.
+// sendBack sends back the event's text and files.
 func (a *answers) sendBack(ctx context.Context, ev relay.Event) error {
 	words := ev.Text
 	if words == "" {
@@ -127,7 +127,7 @@ func (a *answers) carry(ctx context.Context, m relay.Media) (at string, err erro
 	ctx, cancel := context.WithTimeout(ctx, transferTime)
 	defer cancel()
 	base := strings.TrimSuffix(strings.Replace(a.URL, "ws", "http", 1), "/relay") + relay.MediaPath
-	if !strings.HasPrefix(m.URL, base+"/") { // the bearer is for our connector alone
+	if !strings.HasPrefix(m.URL, base+"/") { // only our connector may see the bearer
 		return "", fmt.Errorf("%s is none of the connector's addresses", m.URL)
 	}
 	content, err := a.call(ctx, http.MethodGet, m.URL, nil)
@@ -145,7 +145,7 @@ func (a *answers) carry(ctx context.Context, m relay.Media) (at string, err erro
 	return base + "/" + up.ID, nil
 }
 
-// call makes one request of the media route, and returns what it answers.
+// call makes a request to the media route, and returns the body of the answer.
 func (a *answers) call(ctx context.Context, method, address string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {

@@ -55,8 +55,8 @@ var (
 
 const maxName = 64 // bytes, of a handler and of a field
 
-// Load reads and judges the file at path. guarded are what no handler may see: where the credential and the runner's state
-// are. The error is config.Faults with all that is wrong.
+// Load reads and checks the file at path. guarded are paths that no handler may see: those of the credential and of the
+// runner's state. The error is config.Faults with everything that is wrong.
 func Load(path string, guarded ...string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -92,7 +92,7 @@ func withoutPath(err error) string {
 	return err.Error()
 }
 
-// judge finds what is wrong with a file.
+// judge collects the faults of a file.
 type judge struct {
 	file, dir string
 	lines     map[string]int // by "2.payload.0.min": where it stands
@@ -174,7 +174,7 @@ func keyOf(n *unstable.Node) string {
 	return strings.Join(parts, ".")
 }
 
-// fault notes what is wrong with a key of the handler number i, which need not be there; without a key, with the handler.
+// fault notes a fault of a key of handler number i, which may be missing; without a key, a fault of the handler.
 func (j *judge) fault(i int, key, format string, args ...any) {
 	at := fmt.Sprintf("%d.%s", i, key)
 	for strings.Contains(at, ".") && j.lines[at] == 0 {
@@ -195,7 +195,7 @@ func (j *judge) all(list []handlerTOML) {
 	j.paths()
 }
 
-// one judges what a handler says by itself.
+// one checks one handler by itself.
 func (j *judge) one(i int, raw handlerTOML) *Handler {
 	h := &Handler{
 		Name: raw.Name, Run: raw.Run, Command: raw.Command, Network: raw.Network, Agent: raw.Agent, Peers: raw.Peers, Timeout: defaultTimeout,
@@ -268,7 +268,7 @@ func (j *judge) field(i, n int, raw fieldTOML, before []fieldTOML) Field {
 	return f
 }
 
-// bound is a bound of a field, nil if there is none.
+// bound returns a bound of a field; nil: there is none.
 func (j *judge) bound(i int, key string, k Kind, raw any) *big.Rat {
 	switch v := raw.(type) {
 	case nil:
@@ -332,10 +332,10 @@ func (j *judge) path(p, dir string) string {
 	return p
 }
 
-// hidden are the machine's own folders, whose like every cage has of its own.
+// hidden are folders of the machine that every cage has its own version of.
 var hidden = []string{"/proc", "/sys", "/dev"}
 
-// shown judges what a handler wants to see beside its thread's folder.
+// shown checks the paths that a handler wants to see beside its thread's folder.
 func (j *judge) shown(i int, key string, list []string) (out []string) {
 	for n, p := range list {
 		at, p := fmt.Sprintf("%s.%d", key, n), j.path(p, j.dir)
@@ -404,7 +404,7 @@ func onePart(peer, name string) bool {
 	return ok && part != "" && !strings.Contains(part, ".")
 }
 
-// circle is a way from the first handler back to itself along way, in words; empty: there is none.
+// circle returns in words how the first handler of way calls itself through its peers; empty: it does not.
 func (j *judge) circle(way []*Handler) string {
 	last := way[len(way)-1]
 	for _, name := range last.Peers {
@@ -466,7 +466,7 @@ func under(path string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return path == f || strings.HasPrefix(path, strings.TrimSuffix(f, "/")+"/") })
 }
 
-// resolved is path without links, as far as it is there, from the root.
+// resolved returns path without links, as far as it exists, from the root.
 func resolved(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs

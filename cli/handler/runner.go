@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// sweepEvery is how often idle threads are looked for.
+// sweepEvery is how often the runner looks for idle threads.
 const sweepEvery = 24 * time.Hour
 
 // Runner answers the messages of a gateway with the programs of an engine, one message at a time.
@@ -60,7 +60,7 @@ func (r *Runner) Run(ctx, hurry context.Context) (err error) {
 	var farewell sync.WaitGroup
 	farewell.Go(func() {
 		<-work.Done()
-		_ = r.client.GoingIdle(hurry) // a connector that does not answer keeps what is not acknowledged
+		_ = r.client.GoingIdle(hurry) // a connector that does not answer keeps deliveries that are not acknowledged
 	})
 	err = r.work(work, hurry)
 	stop()
@@ -144,7 +144,7 @@ func (r *Runner) take(ctx context.Context, in wire.Inbound) error {
 	return nil
 }
 
-// answer runs what a delivery asks for, if anything, and says what came of it.
+// answer runs the program for a delivery, if there is one, and sends its result.
 func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	if in.Event.Prompt != nil { // we ask nothing
 		return nil
@@ -182,10 +182,11 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	return r.journal.finish(in)
 }
 
-// sendTries is how often a message is sent that the connector did not send, or of which it is not known.
+// sendTries is how often a message is sent while the connector did not send it, or its fate is unknown.
 const sendTries = 10
 
-// say sends messages to where an event came from. The only error is that of ctx: what the connector refuses is the operator's to read.
+// say sends messages to the chat of an event. Its only error is that of ctx: the operator reads what the connector
+// refused.
 func (r *Runner) say(ctx context.Context, ev relay.Event, messages []string) error {
 	for i, text := range messages {
 		err := r.send(ctx, ev.Source.Platform, relay.Send{
@@ -202,7 +203,7 @@ func (r *Runner) say(ctx context.Context, ev relay.Event, messages []string) err
 	return nil
 }
 
-// send sends one message. What was lost with its connection is sent once more: rather twice than not at all.
+// send sends one message. If the connection is lost it sends the message again: better twice than not at all.
 func (r *Runner) send(ctx context.Context, p relay.PlatformID, a relay.Send) error {
 	again := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
 	for try := 1; ; try++ {

@@ -1,14 +1,15 @@
-// Package mcp gives an instance's chats to a client of the Model Context Protocol: a process that the client starts, and that dials
-// the connector as a gateway does. What people write is put into a spool first, and acknowledged to the connector then; it waits
-// there until the client confirms it.
+// Package mcp gives an instance's chats to a client of the Model Context Protocol: a process that the client starts,
+// and that dials the connector as a gateway does. What people write is put into a spool first, and then acknowledged to
+// the connector; it waits in the spool until the client confirms it.
 //
 // Invariants:
 //
-//  1. An event is acknowledged when it is in the spool, and leaves it when a client has confirmed it. What cannot be written is not
-//     acknowledged.
+//  1. An event is acknowledged when it is in the spool, and leaves the spool when a client has confirmed it. An event
+//     that cannot be written is not acknowledged.
 //  2. Pushing and reading confirm nothing.
-//  3. A message is said to be sent only when the connector says so; one of which nobody knows is never sent again by itself.
-//  4. What people wrote stands in members called text and content, and in previews, and nowhere else.
+//  3. A message counts as sent only when the connector says so. A message whose fate is unknown is never sent again
+//     automatically.
+//  4. People's text appears only in members called text and content, and in previews.
 //  5. Only a person allows what a client asks for.
 package mcp
 
@@ -33,22 +34,23 @@ import (
 )
 
 const (
-	// farewell is how long the end may take once the client is gone.
+	// farewell is how long the process may take to end once the client is gone.
 	farewell = time.Second
-	// lockEvery is how often it is looked whether another process still has the spool.
+	// lockEvery is how often the process checks whether another process still has the spool.
 	lockEvery = time.Second
-	// tidyEvery is how often history is looked through for what is too old.
+	// tidyEvery is how often history is searched for messages that are too old.
 	tidyEvery = 24 * time.Hour
 )
 
-// Options are what a server is for.
+// Options are the settings of a Server.
 type Options struct {
 	Credential client.Credential
 	Dir        string // of the spool
 	History    int    // see spool.Options
 	// Claude: each event is also pushed, as Claude Code takes it.
 	Claude bool
-	// ApproveIn is the key of the direct messages in which a person is asked for what Claude Code wants to do; empty: nobody is.
+	// ApproveIn is the key of the direct messages in which a person is asked for consent to Claude Code's actions;
+	// empty: nobody is asked.
 	ApproveIn string
 	// Mend says what to do when the connector refuses the credential.
 	Mend    string
@@ -66,7 +68,7 @@ type Server struct {
 	http      *http.Client
 	stdio     *stdio
 	approvals approvals
-	life      context.Context // of what a call began; it ends when Run does
+	life      context.Context // the context of work that a call began; it ends when Run does
 	ending    context.Context // it ends when the client is gone
 
 	acting   sync.RWMutex  // held for reading while a connection is needed
@@ -135,7 +137,7 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { // a client that reads nothing any more may keep this for ever, but nobody else
 		defer close(over)
 		wg.Wait()
-		if ctx.Err() == nil { // what the client asked for before it went is answered
+		if ctx.Err() == nil { // requests that the client made before it ended are answered
 			_ = session.Wait()
 		}
 	}()
@@ -149,7 +151,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(s.closeSpool(), s.stdio.Close())
 }
 
-// custody takes over what the connector delivers, as soon as the spool is this process's, until ctx ends.
+// custody takes over deliveries from the connector until ctx ends, as soon as this process has the spool.
 func (s *Server) custody(ctx, life context.Context) {
 	sp := s.takeSpool(ctx)
 	if sp == nil {
@@ -173,7 +175,7 @@ func (s *Server) custody(ctx, life context.Context) {
 	<-ctx.Done()
 	bye, cancel := context.WithTimeout(life, farewell*3/4)
 	defer cancel()
-	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps what is not acknowledged
+	_ = s.client.GoingIdle(bye) // a connector that does not answer keeps deliveries that are not acknowledged
 	s.acted(bye)
 	disconnect()
 	wg.Wait()
@@ -240,7 +242,7 @@ func (s *Server) closeSpool() error {
 	return s.spool.Close()
 }
 
-// open is the spool, or why there is none.
+// open returns the spool, or why there is none.
 func (s *Server) open(ctx context.Context) (*spool.Spool, error) {
 	select {
 	case <-s.looked:

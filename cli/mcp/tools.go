@@ -17,10 +17,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxInline is how large a picture is that an answer holds, in bytes.
+// maxInline is how many bytes a picture in an answer may have.
 const maxInline = 1 << 20
 
-// progressEvery is how often a client that waits is told that it still does.
+// progressEvery is how often a waiting client is told that its call continues.
 const progressEvery = 15 * time.Second
 
 // tool is a tool, in OpenClaw's words; Hermes' names of arguments are taken, too.
@@ -38,7 +38,8 @@ type call struct {
 	spool   *spool.Spool
 }
 
-// answer is what a tool says: for OpenClaw's clients, for Hermes', and pictures. failed: it did not do what it was asked for.
+// answer is a tool's answer: for OpenClaw's clients, for Hermes', and pictures. failed: the tool did not do what it was
+// asked to do.
 type answer struct {
 	structured, text any
 	pictures         []sdk.Content
@@ -53,7 +54,7 @@ func (t tool) described() *sdk.Tool {
 	}
 }
 
-// handler answers the calls of a tool. What is wrong with a call, its model can read and mend.
+// handler answers the calls of a tool. The model reads the errors of its calls and can correct them.
 func (s *Server) handler(t tool) sdk.ToolHandler {
 	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		args, err := decode(t.params, r.Params.Arguments)
@@ -311,7 +312,7 @@ func (s *Server) waiting(ctx context.Context, c call, most int64) (out []event, 
 	return out, hermes, len(all) - len(out), c.spool.Poll(cursors...)
 }
 
-// confirm confirms what the call says.
+// confirm confirms the events that the call names.
 func (c call) confirm() error {
 	err := c.spool.Confirm(spool.Cursor(c.number("after_cursor")), c.arguments.text("session_key"))
 	if errors.Is(err, spool.ErrNeverGiven) {
@@ -371,7 +372,7 @@ func (s *Server) progress(ctx context.Context, c call, waited time.Duration) {
 	if token == nil {
 		return
 	}
-	_ = c.request.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ // a client that is gone needs none
+	_ = c.request.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ // fails only if the client is gone
 		ProgressToken: token, Progress: waited.Seconds(), Message: "no message yet",
 	})
 }

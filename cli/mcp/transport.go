@@ -14,7 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxLine is how long a line of the client's may be, in bytes.
+// maxLine is how many bytes a line from the client may have.
 const maxLine = 1 << 20
 
 // errTooLong stands in the place of a line that is longer.
@@ -53,7 +53,8 @@ func newStdio(in io.Reader, out io.Writer) *stdio {
 	}
 }
 
-// Connect begins to read. What reads may stay blocked in it when the connection is closed: nothing ends a read of standard input.
+// Connect begins to read. The reader may stay blocked after the connection is closed: nothing interrupts a read of
+// standard input.
 func (s *stdio) Connect(context.Context) (sdk.Connection, error) {
 	go s.read()
 	return s, nil
@@ -61,7 +62,7 @@ func (s *stdio) Connect(context.Context) (sdk.Connection, error) {
 
 func (s *stdio) SessionID() string { return "" }
 
-// read hands the lines over, until there are no more.
+// read passes on the lines until the input ends.
 func (s *stdio) read() {
 	defer close(s.ended)
 	r := bufio.NewReaderSize(s.in, 64<<10)
@@ -140,7 +141,8 @@ func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// last waits until what the client asked for is answered: at the end, which this returns, the library answers nothing any more.
+// last waits until the client's requests are answered. It returns the end of the input; after that the library sends no
+// more answers.
 func (s *stdio) last(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -159,14 +161,15 @@ func (s *stdio) last(ctx context.Context) error {
 	}
 }
 
-// cancelledMethod is how a client says that it waits no longer. It gets no answer then, though the library has one.
+// cancelledMethod is the notification that a client waits no longer. It gets no answer then, though the library has
+// one.
 const cancelledMethod = "notifications/cancelled"
 
 func (s *stdio) cancelled(params json.RawMessage) {
 	var p struct {
 		RequestID any `json:"requestId"`
 	}
-	_ = json.Unmarshal(params, &p) // without an id, it is none
+	_ = json.Unmarshal(params, &p) // without an id it cancels nothing
 	id, err := jsonrpc.MakeID(p.RequestID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +196,8 @@ func (s *stdio) over(id jsonrpc.ID) {
 	}
 }
 
-// decodeMessage reads a line; nil is one that was too long. Batches, which the protocol had in one version only, are none of ours.
+// decodeMessage reads a line; nil stands for a line that was too long. It does not accept batches, which only one
+// version of the protocol had.
 func decodeMessage(text []byte) (m jsonrpc.Message, code int, err error) {
 	switch {
 	case text == nil:

@@ -10,7 +10,7 @@ import (
 
 // Listen listens on host:port. 0.0.0.0 means every IPv4 address and no IPv6 address; net.Listen alone would add those.
 func Listen(addr string) (net.Listener, error) {
-	host, _, _ := net.SplitHostPort(addr) // net.Listen says what is wrong with it
+	host, _, _ := net.SplitHostPort(addr) // net.Listen reports errors
 	l, err := net.Listen(Network(host), addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("another program uses %s: stop it, or set another port in connector.toml (listen, metrics.listen, web.listen); hermes-connector doctor says which program it is", addr)
@@ -18,7 +18,7 @@ func Listen(addr string) (net.Listener, error) {
 	return l, err
 }
 
-// Network is what net.Listen is to be called with for host: "tcp4" for an IPv4 address, else "tcp".
+// Network returns the network to listen on for host: "tcp4" for an IPv4 address, else "tcp".
 func Network(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
 		return "tcp4"

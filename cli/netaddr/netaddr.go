@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// nowhere is an address for documentation: the way to it is the way to the internet. Nothing is sent there.
+// nowhere is an address reserved for documentation: the way to it is the way to the internet. Nothing is sent there.
 const nowhere = "192.0.2.1:9"
 
-// Address is this machine's address in its network: the one it would speak to the internet from, else the first that
-// its interfaces have. It is not valid if there is none.
+// Address returns this machine's address in its network: the one from which it reaches the internet, else the first one
+// of its interfaces. It is not valid if there is none.
 func Address() netip.Addr {
-	if conn, err := net.Dial("udp4", nowhere); err == nil { // this looks up the route, and no more
+	if conn, err := net.Dial("udp4", nowhere); err == nil { // only looks up the route
 		defer func() { _ = conn.Close() }()
 		if from, err := netip.ParseAddrPort(conn.LocalAddr().String()); err == nil && usable(from.Addr()) {
 			return from.Addr()

@@ -30,7 +30,7 @@ const askWithin = 15 * time.Second
 type newBot struct {
 	network platforms.Network
 	token   relay.Secret
-	file    string // where the token is kept already; empty: nowhere
+	file    string // the file that has the token already; empty: none
 	secrets map[string]kept
 	values  map[string]string // settings without which there is no bot
 }
@@ -38,7 +38,7 @@ type newBot struct {
 // kept is a further credential of a bot.
 type kept struct {
 	secret relay.Secret
-	file   string // where it is kept already; empty: nowhere
+	file   string // the file that has it already; empty: none
 }
 
 // askBot has a bot configured, or continues with those there are.
@@ -117,7 +117,7 @@ func simplestFirst(all []platforms.Network) []platforms.Network {
 	return all
 }
 
-// questions is how much a network's bots need beside a token.
+// questions returns how many settings a network's bots need beside a token.
 func questions(n platforms.Network) int {
 	count := len(n.Secrets)
 	for _, key := range n.Keys {
@@ -131,11 +131,11 @@ func questions(n platforms.Network) int {
 // required reports whether there is no bot without a value for key.
 func required(key platforms.Key) bool { return key.Check(key.Default) != nil }
 
-// asked stands for the address of this server, while it is not known. Nobody is told of it.
+// asked stands for the address of this server while it is unknown. It is shown to nobody.
 const asked = "https://asked-for-later.invalid"
 
-// addBot asks for a token, unless it was given, looks at the bot and plans its table. again: the person wants to give
-// another token.
+// addBot asks for a token, unless it was given, looks at the bot and plans its table. again is true if the person wants
+// to give another token.
 func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool, err error) {
 	if bot.values, err = s.settings(ctx, bot.network); err != nil {
 		return false, err
@@ -264,8 +264,8 @@ type login struct {
 	token    relay.Secret
 }
 
-// token asks for the token of the bot that o is to open; the one it has is refused, and not offered. file is where it is kept
-// already; empty: nowhere.
+// token asks for the token of the bot that o is to open. The token that o has was refused, and is not offered. file is
+// the file that has it already; empty: none.
 func (s *interview) token(ctx context.Context, network platforms.Network, o platforms.Options) (token relay.Secret, file string, err error) {
 	switch {
 	case s.PasswordFile != "" && network.Login != nil:
@@ -347,7 +347,7 @@ func (s *interview) secret(ctx context.Context, network platforms.Network, key p
 	return k, err
 }
 
-// unknown is the error of an answer, as NAME=…, whose name none of the network's bots has.
+// unknown is the error for an answer NAME=… with a name that no setting of the network's bots has.
 func unknown(flag string, network platforms.Network, given, names []string) error {
 	for _, answer := range given {
 		if name, _, _ := strings.Cut(answer, "="); !slices.Contains(names, name) {
@@ -357,7 +357,8 @@ func unknown(flag string, network platforms.Network, given, names []string) erro
 	return nil
 }
 
-// settings asks for what the network's bots need beside credentials, and takes what else was given.
+// settings asks for the settings that the network's bots need beside credentials, and takes those that were given by
+// flags.
 func (s *interview) settings(ctx context.Context, network platforms.Network) (values map[string]string, err error) {
 	var names, secrets []string
 	for _, key := range network.Keys {
@@ -402,8 +403,8 @@ func asUsage(flag string, err error) error {
 	return UsageError{fmt.Errorf("--%s: %w", flag, err)}
 }
 
-// tokenFolder is where tokens are kept: beside the configuration, and below that of the system in a folder of their own,
-// which is the service's, too.
+// tokenFolder returns the folder of tokens: beside the configuration or, for a configuration in the system's folder, a
+// folder of its own there, which the service reads, too.
 func (s *setup) tokenFolder() string {
 	if dir := filepath.Dir(s.file); s.Root && dir == systemConfig {
 		return filepath.Join(dir, "tokens")
@@ -411,22 +412,22 @@ func (s *setup) tokenFolder() string {
 	return filepath.Dir(s.file)
 }
 
-// tokenFile is where a token is kept.
+// tokenFile returns the path of a token's file.
 func (s *setup) tokenFile(network platforms.Network, of string) string {
 	return filepath.Join(s.tokenFolder(), string(network.Name)+of+".token")
 }
 
-// What comes of a look at a bot.
+// The possible results of a look at a bot.
 type verdict int
 
 const (
 	good    verdict = iota
-	asItIs          // the person continues with what is wrong
+	asItIs          // the person continues in spite of the faults
 	once            // the person fixed something: look once more
 	another         // another token is to be given
 )
 
-// looked is what a look at a bot found. Questions that are asked anew cause no second look.
+// looked is the result of a look at a bot. When questions are asked again, there is no second look.
 type looked struct {
 	options platforms.Options
 	x       platforms.Examination
@@ -463,7 +464,7 @@ func (s *interview) examine(ctx context.Context, p *plan, network platforms.Netw
 	return x, true, nil
 }
 
-// look asks the network how the bot stands, says so, and asks what to do about what is wrong.
+// look asks the network about the bot, shows the findings, and asks what to do about faults.
 func (s *interview) look(ctx context.Context, p *plan, network platforms.Network, o platforms.Options) (verdict, error) {
 	x, ok, err := s.examine(ctx, p, network, o)
 	switch {
@@ -491,7 +492,7 @@ func (s *interview) look(ctx context.Context, p *plan, network platforms.Network
 	return s.decide(ctx, network, x)
 }
 
-// decide is what to do after a look.
+// decide asks what to do after a look.
 func (s *interview) decide(ctx context.Context, network platforms.Network, x platforms.Examination) (verdict, error) {
 	if len(x.Findings) == 0 || x.Findings[0].Severity != finding.Fault { // the worst is first
 		return good, nil
@@ -563,8 +564,8 @@ func (s *interview) planBot(ctx context.Context, p *plan, bot newBot, id relay.B
 	return s.askInvited(ctx, p)
 }
 
-// planFile plans the file of one credential, unless one holds it, and says how the configuration names it. what tells it from
-// the bot's token.
+// planFile plans the file of one credential, unless a file has it already, and sets the line of the configuration that
+// names it. what distinguishes the credential from the bot's token.
 func (s *interview) planFile(p *plan, network platforms.Network, what string, id relay.Bot, k kept) (string, error) {
 	file := k.file
 	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {

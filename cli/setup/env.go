@@ -17,7 +17,7 @@ const maxEnvFile = 1 << 20 // bytes
 
 var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=`)
 
-// nameIn is the variable that a line of a .env file sets; empty: none.
+// nameIn returns the variable that a line of a .env file sets; empty: none.
 func nameIn(line string) string {
 	if m := assignment.FindStringSubmatch(line); m != nil {
 		return m[1]
@@ -88,10 +88,10 @@ func envHolds(path, name, address string) (lines, dials bool, err error) {
 	return lines, dials, err
 }
 
-// botToken is how variables are called that make a gateway run a bot of its own.
+// botToken matches the variables that make a gateway run a bot of its own.
 var botToken = regexp.MustCompile(`^(?:[A-Z]+_BOT_TOKEN|MATTERMOST_TOKEN|MATRIX_ACCESS_TOKEN)$`)
 
-// envBots are the variables of the .env file that make a gateway run bots of its own.
+// envBots returns the variables of the .env file that make a gateway run bots of its own.
 func envBots(path string) (names []string, err error) {
 	_, content, err := readEnv(path)
 	for line := range strings.Lines(string(content)) {

@@ -20,7 +20,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// The answers to where gateways run, to how their connections are protected, and to what may open the web pages.
+// The answers to three questions: where gateways run, how their connections are protected, and who may open the web
+// pages.
 var (
 	reaches = []option{
 		{"here", "on this machine (127.0.0.1)"},
@@ -83,10 +84,10 @@ func (s *interview) askReach(ctx context.Context, p *plan) error {
 	return err
 }
 
-// webPort is where the pages are.
+// webPort is the port of the pages.
 const webPort = "8788"
 
-// askWeb asks what may open the web pages. Where nobody can be asked, there are none without a flag.
+// askWeb asks who may open the web pages. If nobody can be asked, a flag decides; without it there are no pages.
 func (s *interview) askWeb(ctx context.Context, p *plan) error {
 	if s.Web == "" && (s.has("web.listen") || sectioned(s.text)) {
 		return nil
@@ -105,7 +106,7 @@ func (s *interview) askWeb(ctx context.Context, p *plan) error {
 	return err
 }
 
-// missing is what --reach needs beside it where nobody can be asked; empty: nothing.
+// missing names the flag that --reach needs if nobody can be asked; empty: none.
 func (s *interview) missing() string {
 	lan, secure := strings.EqualFold(s.Reach, "lan"), strings.ToLower(s.Secure)
 	switch {
@@ -164,7 +165,7 @@ func (s *interview) lan(ctx context.Context) ([]setting, error) {
 	return []setting{listen, {key: "insecure", value: "true"}}, nil
 }
 
-// ours is this machine's address in its network; empty: it has none.
+// ours returns this machine's address in its network; empty: it has none.
 func ours() string {
 	if a := netaddr.Address(); a.IsValid() {
 		return a.String()
@@ -274,7 +275,7 @@ func proxyLines(address, local string) string {
 	return "\n" + indented(proxy.For("Caddyfile", host, local)) + "\nOr:\n\n" + indented(proxy.For("nginx.conf", host, local))
 }
 
-// indented sets text off from what is said.
+// indented indents text, to set it off from the conversation.
 func indented(text string) string {
 	return regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(text, "  $1")
 }

@@ -76,7 +76,7 @@ func (s *interview) howToStart() question {
 	return q
 }
 
-// flagConfig is the flag that other commands need to find the configuration; empty where they find it alone.
+// flagConfig returns the flag with which other commands find the configuration; empty if they find it without.
 func (s *setup) flagConfig() string {
 	if s.named {
 		return " --config " + s.file
@@ -110,7 +110,7 @@ func (s *installation) started(ctx context.Context) error {
 	return s.stopped(err)
 }
 
-// reload has a server that runs already take what is in the configuration now, whoever wrote it there.
+// reload makes a server that runs already take over the configuration, whoever wrote it.
 func (s *installation) reload(ctx context.Context) error {
 	s.say("✓ the server runs")
 	left, err := s.Reload(ctx, s.file)

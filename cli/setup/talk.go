@@ -29,14 +29,14 @@ const back = "back"
 // talk is a conversation: questions and answers with a person at a terminal, or answers from flags.
 type talk struct {
 	out   io.Writer
-	lines <-chan string                    // what is typed; nil: nobody can be asked
-	shows func(may func(line string) bool) // of what is typed; see Options.Show
+	lines <-chan string                    // typed lines; nil: nobody can be asked
+	shows func(may func(line string) bool) // shows typed text; see Options.Show
 	clear bool                             // each question begins a screen
 	yes   bool                             // the default is the answer to whatever has one
 
 	notes   strings.Builder // said, and not shown yet
 	answers []string        // that were typed, to the questions so far
-	taken   int             // of them, since the first question was asked anew
+	taken   int             // how many of them were used since the first question was asked again
 }
 
 // say notes a line for the person. It is shown with the next question, or by show.
@@ -44,26 +44,26 @@ func (t *talk) say(format string, args ...any) {
 	t.notes.WriteString(terminal.Sprintf(format+"\n", args...)) // names come from networks
 }
 
-// show shows what was said.
+// show prints the conversation.
 func (t *talk) show() {
 	_, _ = io.WriteString(t.out, t.notes.String()) // a terminal that went away ends the conversation by its input
 	t.notes.Reset()
 }
 
-// again asks all questions again, of which those that are answered are passed over, but for the last one.
+// again asks all questions again. It skips those that are answered, except the last one.
 func (t *talk) again() {
 	t.answers, t.taken = t.answers[:len(t.answers)-1], 0
 	t.notes.Reset()
 }
 
-// question is one thing to be known.
+// question is one question to the person.
 type question struct {
 	flag    string // its flag, without "--"
-	given   string // by the flag; empty: not
+	given   string // the flag's value; empty: there was no flag
 	text    string
-	def     string                       // the answer behind Enter; empty: there is none
+	def     string                       // the answer for Enter; empty: there is none
 	secret  bool                         // not shown while it is typed; may have several lines
-	options []option                     // the answer is one of them, or what check takes; nil: any text
+	options []option                     // the answer is one of them, or one that check takes; nil: any text
 	words   []string                     // that check takes; nil: any text
 	check   func(string) (string, error) // what the answer means; nil: itself
 }
