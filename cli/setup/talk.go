@@ -64,8 +64,8 @@ type question struct {
 	def     string                       // the answer for Enter; empty: there is none
 	secret  bool                         // not shown while it is typed; may have several lines
 	options []option                     // the answer is one of them, or one that check takes; nil: any text
-	words   []string                     // that check takes; nil: any text
-	check   func(string) (string, error) // what the answer means; nil: itself
+	words   []string                     // words that check accepts; nil: any text
+	check   func(string) (string, error) // returns the meaning of the answer; nil: the answer itself
 }
 
 type option struct{ key, label string }
@@ -180,8 +180,8 @@ func (q question) numbers() string {
 // free reports whether any text can be an answer.
 func (q question) free() bool { return q.options == nil && q.words == nil }
 
-// may reports whether what is typed to q may be seen: of an answer that must be an option, only that. Somebody could paste a
-// token there.
+// may reports whether the typed answer to q may be shown. If the answer must be an option, only an option is shown,
+// because somebody could paste a token there.
 func (q question) may() func(line string) bool {
 	if q.secret {
 		return terminal.Prefix(back)
@@ -196,10 +196,10 @@ func (q question) may() func(line string) bool {
 	return terminal.Prefix(words...)
 }
 
-// errNoOption: the answer is none of the options.
+// errNoOption: the answer is not one of the options.
 var errNoOption = errors.New("no such option")
 
-// accept is what an answer means.
+// accept returns the meaning of an answer.
 func (q question) accept(a string) (string, error) {
 	if a == "" {
 		return "", errors.New("an answer is needed here")
@@ -218,10 +218,10 @@ func (q question) accept(a string) (string, error) {
 	return a, nil
 }
 
-// pasteGap is how long the next line of something pasted may take.
+// pasteGap is how long to wait for the next line of pasted text.
 const pasteGap = 300 * time.Millisecond
 
-// answer prompts for what is typed, and reads it. Where something can be pasted, it may have several lines.
+// answer prompts for an answer and reads it. Where text can be pasted, it may have several lines.
 func (t *talk) answer(ctx context.Context, q question) (string, error) {
 	t.shows(q.may()) // before the prompt, which somebody who is quick answers at once
 	defer t.shows(func(string) bool { return false })

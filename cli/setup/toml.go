@@ -30,7 +30,7 @@ func lineOf(file []byte, path string) int {
 	return 0
 }
 
-// lacking is what a file does not say yet of the lines, and what it says of the keys that are to go.
+// lacking returns those lines that a file lacks, and the keys of gone that it still has.
 func lacking(file []byte, lines []setting, gone []string) (lack []setting, still []string) {
 	all := config.Outline(file)
 	for _, s := range lines {
@@ -50,7 +50,7 @@ func lacking(file []byte, lines []setting, gone []string) (lack []setting, still
 	return lack, still
 }
 
-// sectioned reports whether a file has a section or a bot: what comes at its end does not belong to its top any more.
+// sectioned reports whether a file has a section or a bot, so that lines at its end would not belong to its top.
 func sectioned(file []byte) bool {
 	return slices.ContainsFunc(config.Outline(file), func(l config.Line) bool { return l.Header || strings.Contains(l.Path, ".") })
 }
@@ -106,7 +106,7 @@ func extended(file []byte, lines, bot []setting) []byte {
 	return []byte(out)
 }
 
-// byHand says what a person is to change in a file that setup does not edit.
+// byHand says what a person has to change in a file that setup does not edit.
 func byHand(file []byte, lines []setting, gone []string, bot []setting) string {
 	var b strings.Builder
 	step := func(where string, block ...string) {

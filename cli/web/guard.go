@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server/limits"
 )
 
-// guard serves h to who is logged in, and the login page to everybody else.
+// guard serves h to people who are logged in, and the login page to everybody else.
 func (l *logins) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name, err := l.named(r); err != nil {
@@ -42,7 +42,8 @@ func (l *logins) guard(h http.Handler) http.Handler {
 	})
 }
 
-// askAgain is how long a request may last of whom the proxy let in: a page whose stream ends asks for the next, which the proxy judges.
+// askAgain is how long a request of a person may last whom the proxy let in. A page whose stream ends asks for the
+// next, and then the proxy decides anew.
 const askAgain = time.Hour
 
 // renew has a session last as long as a new one, once a day at most, or in the second half of its time.
@@ -59,7 +60,7 @@ func (l *logins) renew(w http.ResponseWriter, r *http.Request, token string, unt
 	}
 }
 
-// watch ends a request whose session was ended.
+// watch ends a request when its session ends.
 func (l *logins) watch(ctx context.Context, token string, end context.CancelCauseFunc) {
 	tick := time.NewTicker(l.o.Recheck)
 	defer tick.Stop()

@@ -61,7 +61,7 @@ func (p phrase) accepted() (words, change string) {
 		switch {
 		case reason == store.DeadOversize, p.Left:
 			return words, ""
-		case p.Revoked: // what was given up can be replayed to a gateway only
+		case p.Revoked: // dead letters can be replayed only to a gateway
 			return words, Line(ops.Enroll.Row, string(d.Instance))
 		}
 		return words, Line(ops.Replay.Row, string(d.Instance))
@@ -69,7 +69,7 @@ func (p phrase) accepted() (words, change string) {
 	return "no longer in the buffer of " + to, ""
 }
 
-// wait is what a message waits for.
+// wait returns the words for the thing that a message waits for.
 func (p phrase) wait() (words string) {
 	seen := p.Instance.LastSeenAt
 	note, _, wanted := meant(p.Instance, p.Now)
@@ -151,7 +151,7 @@ func (p phrase) refused() (words, change string) {
 	return aside(d.Reason), ""
 }
 
-// Answer is what became of something that a gateway said.
+// Answer says what happened to an answer of a gateway.
 func Answer(a gate.Answer) (words string) {
 	at := finding.Stamp(a.At)
 	switch history.State(a.State) {
@@ -204,7 +204,7 @@ func (p phrase) free(chat string) string {
 	return Line(ops.SetRelevance.Row, append(args, "--free", chat)...)
 }
 
-// aside are the words about what is no gateway's message at all.
+// aside returns the words about an event that is not a message for any gateway.
 func aside(why gate.Reason) string {
 	switch why {
 	case gate.Duplicate:
@@ -236,5 +236,5 @@ func aside(why gate.Reason) string {
 // whom is the gateway in quotes.
 func (p phrase) whom() string { return `"` + gatewayName(p.d) + `"` }
 
-// gatewayName is what people call the gateway of a decision.
+// gatewayName returns the name, for people, of the gateway in a decision.
 func gatewayName(d *gate.Decision) string { return cmp.Or(d.Gateway, string(d.Instance)) }

@@ -27,8 +27,8 @@ type attachmentData struct {
 	Waveform    string `json:"waveform"`    // of a voice message
 }
 
-// fileRef is what a file is found by, as relay.Attachment.Ref holds it: its URL, and, unless it is a sticker, the
-// message that has a fresh one.
+// fileRef is the content of relay.Attachment.Ref: the file's URL and, unless it is a sticker, the message that has a
+// fresh URL.
 type fileRef struct {
 	Channel guilds.ID `json:"c,omitzero"`
 	Message guilds.ID `json:"m,omitzero"`
@@ -60,7 +60,8 @@ func atMost(all []relay.Attachment) []relay.Attachment {
 	return slices.Clip(all[:min(len(all), relay.MaxAttachments)])
 }
 
-// filesIn are the files of m, which is in the channel unless it says otherwise, and of what was forwarded with it.
+// filesIn returns the files of m, which is in the channel unless it names another one, and of the messages forwarded
+// with it.
 func (n normaliser) filesIn(m *messageData, channel guilds.ID) []relay.Attachment {
 	at := fileRef{Channel: cmp.Or(m.ChannelID, channel), Message: m.ID}
 	all := n.filesOf(m, at)
@@ -70,8 +71,8 @@ func (n normaliser) filesIn(m *messageData, channel guilds.ID) []relay.Attachmen
 	return all
 }
 
-// quoted is the message that m replies to; nil if it is no reply, or that is gone. The first line of a thread refers
-// to a message too, and so does a forwarded one.
+// quoted returns the message to which m replies; nil if m is no reply or that message is gone. The first line of a
+// thread and a forwarded message refer to messages, too, but do not reply.
 func (m *messageData) quoted() *messageData {
 	if m.Type != discordgo.MessageTypeReply || m.Reference != nil && m.Reference.Type == discordgo.MessageReferenceTypeForward {
 		return nil
@@ -102,7 +103,7 @@ func fileOf(a *attachmentData, voice bool, at fileRef) relay.Attachment {
 	}
 }
 
-// stickerFile is where a sticker is, without a signature; empty if it is no picture.
+// stickerFile returns the address of a sticker, without a signature; empty if the sticker is not a picture.
 func (n normaliser) stickerFile(s discordgo.StickerItem) string {
 	host, ext := cdnHost, ".png"
 	switch s.FormatType {
@@ -160,7 +161,7 @@ func uploads(out []relay.Attachment, components []componentData, files map[strin
 	return out
 }
 
-// kindOf is what sort of file a is. voice: the message is a voice message.
+// kindOf returns the type of the file a. voice: the message is a voice message.
 func kindOf(a *attachmentData, voice bool) relay.MessageType {
 	top, _, _ := strings.Cut(a.ContentType, "/")
 	if top == "" {

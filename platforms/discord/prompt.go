@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxButtons is how many buttons Discord takes on one message, and maxInRow how many of them stand in a row.
+	// maxButtons is how many buttons a message may have, and maxInRow how many of them stand in a row.
 	maxButtons = 25
 	maxInRow   = 5
-	// maxLabel is how many code points it takes on a button.
+	// maxLabel is how many code points a button's text may have.
 	maxLabel = 80
 )
 

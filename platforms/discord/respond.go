@@ -142,8 +142,8 @@ func (h *hooks) answerable(ctx context.Context, c platforms.Capability) error {
 	return err
 }
 
-// wield is call through a web hook. When Discord refuses its token, the error wraps platforms.ErrCapabilityGone,
-// and no further request uses it. Just after the call-back a 404 is tried again: Discord may not know the web hook
+// wield is call through a web hook. If Discord refuses its token, the error wraps platforms.ErrCapabilityGone, and no
+// further request uses the token. Shortly after the call-back a 404 is tried again: Discord may not know the web hook
 // and its message yet.
 func (h *hooks) wield(ctx context.Context, t *sender.Turn, c platforms.Capability, r request, out any) error {
 	err := h.call(ctx, t, r, out)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// height is a chart's, in its own units, as it stands in its template; a slot is one unit wide.
+// height is the height of a chart in its own units, as in its template; a slot is one unit wide.
 const height = 40
 
-// chart is a line, one point per slot, from zero to the largest value. Words say what it shows.
+// chart is a line chart with one point per slot, from zero to the largest value. Words describe it.
 type chart struct {
 	Title, Words string
-	Top          string // the largest value; empty: all are zero
+	Top          string // the largest value; empty: all values are zero
 	Line         string // a path
 	Width        int
 }

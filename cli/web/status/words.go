@@ -17,7 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// funcs are what the templates say of values.
+// funcs are the functions of the templates.
 var funcs = template.FuncMap{
 	"counted":     manage.Counted,
 	"span":        span,
@@ -51,10 +51,10 @@ func capital(words string) string {
 // bare is the name of an account without the sign before it.
 func bare(name string) string { return strings.TrimPrefix(name, "@") }
 
-// called is what people call a gateway.
+// called returns a gateway's name for people.
 func called(g manage.Gateway) string { return cmp.Or(g.Name, string(g.ID)) }
 
-// class is how bad a finding looks.
+// class returns the CSS class for the severity of a finding.
 func class(f finding.Finding) string {
 	if f.Severity == finding.Fault {
 		return "bad"
@@ -105,7 +105,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d KB", (n+1<<10-1)>>10)
 }
 
-// delay is how long messages took.
+// delay renders how long messages took.
 func delay(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:

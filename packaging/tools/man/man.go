@@ -1,6 +1,5 @@
-// Command man writes what describes the commands of hermes-connector outside of the program: FOLDER/man has a man page
-// of each command, FOLDER/completions a script for each shell. The date of a page is $SOURCE_DATE_EPOCH, so that two runs
-// give the same bytes.
+// Command man writes documentation of the commands: FOLDER/man has a man page of each command, FOLDER/completions a
+// script for each shell. The date of a page is $SOURCE_DATE_EPOCH, so that two runs give the same bytes.
 //
 // usage: man FOLDER VERSION
 package main
@@ -99,7 +98,7 @@ func markdown(s string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// plain is a line without what markdown would take for marks.
+// plain returns a line without characters that markdown would interpret.
 func plain(line string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "`", "\\`").Replace(line)
 }

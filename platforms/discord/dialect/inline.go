@@ -21,7 +21,7 @@ type edit struct {
 	with     string
 }
 
-// inlines is what the lines of n say: the source, save for what Discord would show otherwise.
+// inlines renders the inline nodes of n: the source, except where Discord would show something else.
 func (r renderer) inlines(n ast.Node) string {
 	e := editor{src: r.Source}
 	e.children(n)
@@ -210,8 +210,7 @@ func linkable(target string) bool {
 	return false
 }
 
-// text edits plain text: character references become what they mean, and fences and spoilers that only Discord
-// sees are escaped.
+// text edits plain text: it decodes character references, and escapes fences and spoilers that only Discord recognises.
 func (e *editor) text(start, end int) {
 	for i := start; i < end; {
 		s := e.src[i:end]
@@ -292,7 +291,7 @@ func (p linkParser) CloseBlock(parent ast.Node, block text.Reader, pc parser.Con
 	}
 }
 
-// placeOfLink is where a link's label ends, and the link itself.
+// placeOfLink returns where a link's label ends, and where the link ends.
 func placeOfLink(n ast.Node) (label, end int) {
 	l, _ := n.AttributeString(attrLabel)
 	e, _ := n.AttributeString(attrEnd)

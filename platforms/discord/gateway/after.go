@@ -25,8 +25,8 @@ const (
 	patientFailures = 2
 )
 
-// after decides what follows the end of a connection, says so in the status and the log, and pauses.
-// It returns an error only when trying again cannot help.
+// after decides what to do after the end of a connection, shows that in the status and the log, and pauses. It returns
+// an error only if trying again cannot help.
 func (g *Gateway) after(ctx context.Context, err error) error {
 	var f *httpcall.Fault
 	delay, reason := g.wait.Next(), "the connection to Discord was lost: "+g.Rest.Scrub(errText(err))

@@ -35,16 +35,15 @@ import (
 const (
 	// steady is how long a connection must last to count as a good one.
 	steady = time.Minute
-	// maxResumes is how many resumes in a row may fail, with Discord in reach, before a new session.
+	// maxResumes is how many resumes in a row may fail, while Discord is in reach, before a new session is begun.
 	maxResumes = 5
-	// maxDetours is how many dials of the resume address in a row may fail before the general one is
-	// used.
+	// maxDetours is how many dials of the resume address in a row may fail before the general address is used.
 	maxDetours = 2
 	// askTimeout bounds the question where the gateway is.
 	askTimeout = 15 * time.Second
 )
 
-// ErrFull is a Handler's error when it took a dispatch and wants no more for a while.
+// ErrFull is a Handler's error if it took a dispatch and wants no more for a while.
 var ErrFull = errors.New("more came than the disk takes")
 
 // Handler takes dispatches. Begin, Dispatch and Skipped are called on the goroutine that reads, and must not
@@ -63,14 +62,14 @@ type Handler interface {
 // Ledger keeps the budget over restarts.
 type Ledger interface {
 	Budget() Budget
-	// ChangeBudget alters it; soon: the change is worth a write of its own.
+	// ChangeBudget changes the budget. soon: the change is worth a write of its own.
 	ChangeBudget(soon bool, change func(*Budget))
 }
 
 // Session is a session at Discord, and the newest of its dispatches that was dealt with.
 type Session struct {
 	ID  string `json:"id"`
-	URL string `json:"url,omitempty"` // where to resume; empty means the general address
+	URL string `json:"url,omitempty"` // where to resume; empty: the general address
 	Seq int64  `json:"seq"`
 }
 
@@ -109,7 +108,7 @@ type Options struct {
 	Ledger   Ledger
 }
 
-// Gateway is one Run: the loop that keeps a connection. Only that loop touches it.
+// Gateway is the loop that keeps a connection. Only that loop uses its fields.
 type Gateway struct {
 	Options
 
@@ -252,7 +251,7 @@ func (g *Gateway) target(address string) (string, error) {
 	return u.String(), nil
 }
 
-// greeting is the first payload of ours: an identify or a resume.
+// greeting returns the first payload that we send: an identify or a resume.
 func (g *Gateway) greeting() command {
 	token := g.Rest.Token.RevealString()
 	if g.resuming {

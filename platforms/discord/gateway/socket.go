@@ -29,8 +29,8 @@ var (
 	errUnknown   = errors.New("the session is no longer known")
 )
 
-// connection is one connection to the gateway. It asks for no compression, which would save little
-// (BenchmarkCompression) and add a state that one lost byte ruins.
+// connection is one connection to the gateway. It uses no compression, which would save little (BenchmarkCompression)
+// and add state that one lost byte ruins.
 type connection struct {
 	// Set once, by dial.
 	*socket.Socket
@@ -43,7 +43,7 @@ type connection struct {
 
 	// Of the goroutine that reads.
 	interval time.Duration // between heartbeats; 0 until the hello
-	patience time.Time     // when READY or RESUMED must have come; zero until the hello
+	patience time.Time     // when READY or RESUMED must have arrived; zero until the hello
 }
 
 // Allowance implements socket.Reader.

@@ -27,7 +27,7 @@ type Guild struct {
 	Name  string `json:"name"`
 	Owner ID     `json:"owner_id"`
 	Roles []role `json:"roles"` // replaced as a whole
-	Own   ID     `json:"-"`     // the role Discord made for the bot alone; 0 when there is none
+	Own   ID     `json:"-"`     // the role that Discord made for the bot alone; 0: there is none
 }
 
 // guildData is a guild as Discord describes it.
@@ -92,10 +92,10 @@ type memberData struct {
 // Decode reads a payload. The error has no value of the payload in it.
 func Decode(data []byte, out any) error { return httpcall.Decode(data, out, errNoID, errNoPermissions) }
 
-// ID is one of Discord's ids (a snowflake); 0 is none.
+// ID is one of Discord's ids (a snowflake); 0 means none.
 type ID uint64
 
-// epoch is when Discord's count of milliseconds begins.
+// epoch is the beginning of Discord's count of milliseconds.
 const epoch = 1420070400000
 
 var errNoID = errors.New("an id that is no number")
@@ -122,7 +122,7 @@ func (id *ID) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// String is the id as Discord writes it; empty for none.
+// String returns the id as Discord writes it; empty for 0.
 func (id ID) String() string {
 	if id == 0 {
 		return ""
@@ -130,7 +130,7 @@ func (id ID) String() string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// Time is when the id was made.
+// Time returns when the id was made.
 func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(id>>22) + epoch).UTC()
 }
@@ -158,7 +158,7 @@ func (p *permissions) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// digits is the text of a JSON string or number; empty for null.
+// digits returns the text of a JSON string or number; empty for null.
 func digits(raw []byte) (string, error) {
 	if string(raw) == "null" {
 		return "", nil

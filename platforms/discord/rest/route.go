@@ -10,8 +10,8 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-// RouteOf is the route of a request: its method, and its path without ids except the one by which Discord
-// tells limits apart. A web hook's token counts as such an id; a hash of it stands for it.
+// RouteOf returns the route of a request: its method, and its path without ids, except the one by which Discord
+// distinguishes limits. A web hook's token counts as such an id; a hash stands for it.
 func RouteOf(method, endpoint string) string {
 	path, _, _ := strings.Cut(pathOf(endpoint), "?")
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -53,7 +53,7 @@ func topLevel(route string) string {
 	return strings.Join(segments[:min(n, len(segments))], "/")
 }
 
-// pathOf is where an endpoint of the library's is, behind the version.
+// pathOf returns the path of a library endpoint behind the version.
 func pathOf(endpoint string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
 }
