@@ -43,7 +43,7 @@ func (h *hooks) refused(all []platforms.Capability) func(relay.EventID, string) 
 	}
 }
 
-// whispering tells people what they are to read, until ctx ends.
+// whispering sends people the texts that only they read, until ctx ends.
 func (h *hooks) whispering(ctx context.Context) {
 	for {
 		select {

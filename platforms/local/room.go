@@ -11,7 +11,7 @@ import (
 const (
 	maxQuote = 120 // code points of a quotation
 	overhead = 256 // bytes that a message counts beside its texts
-	// typingFor is how long a bot is said to be at work after its last word about it.
+	// typingFor is how long a bot counts as typing after it last said so.
 	typingFor = 6 * time.Second
 )
 
@@ -32,7 +32,7 @@ type Posted struct {
 	Prompt  string
 	Chosen  string
 	Notice  string // why a press did nothing
-	Gone    bool   // the bot deleted it; of it only the id is left
+	Gone    bool   // the bot deleted it; only the id is left
 
 	version uint64 // of the room when it last changed
 }
@@ -67,7 +67,7 @@ type room struct {
 	version  uint64 // grows with every change
 	typing   time.Time
 
-	files     []string // the ids of those that are kept, oldest first
+	files     []string // the ids of the files that are kept, oldest first
 	fileBytes int
 }
 
@@ -81,7 +81,7 @@ func (n *network) roomLocked(chat relay.ChatID) *room {
 	return in
 }
 
-// findLocked is a message that stands in a chat; nil: there is none of that id. n.mu must be held.
+// findLocked returns a message of a chat; nil: there is none with that id. n.mu must be held.
 func (n *network) findLocked(chat relay.ChatID, id relay.MessageID) *Posted {
 	if in := n.rooms[chat]; in != nil {
 		return in.standing[id]
@@ -137,7 +137,7 @@ func (n *network) changeLocked(chat relay.ChatID, id relay.MessageID, do func(*P
 	n.trimLocked(in)
 }
 
-// quoteLocked is how a message of a chat begins; empty: it does not stand. n.mu must be held.
+// quoteLocked returns the beginning of a message of a chat; empty: the message is gone. n.mu must be held.
 func (n *network) quoteLocked(chat relay.ChatID, id relay.MessageID) string {
 	m := n.findLocked(chat, id)
 	if m == nil {

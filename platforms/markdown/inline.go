@@ -9,7 +9,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// EscapeAt reads the backslash escape or the character reference that s begins with; size 0: there is none.
+// EscapeAt reads the backslash escape or the character reference at the beginning of s; size 0: there is none.
 func EscapeAt(s []byte) (plain string, size int) {
 	if len(s) > 1 && s[0] == '\\' && util.IsPunct(s[1]) {
 		return string(s[1]), 2
@@ -46,8 +46,8 @@ func Address(s []byte) string {
 	return out.String()
 }
 
-// Said is what an inline node says by itself, without markup: a text with the end of its line, a bare address, HTML as it
-// stands. ok is false of a node that says what its children say, of links, and of a task's box.
+// Said returns the words of an inline node itself, without markup: a text with the end of its line, a bare address,
+// HTML as written. ok is false for a node whose children have the words, for links, and for the box of a task.
 func Said(source []byte, n ast.Node) (said string, ok bool) {
 	switch n := n.(type) {
 	case *ast.Text:
@@ -72,7 +72,7 @@ func Said(source []byte, n ast.Node) (said string, ok bool) {
 	return said, true
 }
 
-// Flat is what stands within the lines of n, without its markup: addresses stand behind what they belong to.
+// Flat returns the inline content of n without its markup: addresses stand behind their words.
 func Flat(source []byte, n ast.Node) string {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -100,8 +100,8 @@ func Flat(source []byte, n ast.Node) string {
 	return out.String()
 }
 
-// Behind is what stands behind the words of a link or an image where no address can stand under them: the address, unless
-// that is what they say already.
+// Behind returns the address of a link or an image, to stand behind its words where a link cannot be hidden; empty if
+// the words are that address.
 func Behind(words string, destination []byte) string {
 	switch address := strings.TrimPrefix(Address(destination), "mailto:"); {
 	case address == "" || address == strings.TrimSpace(words):

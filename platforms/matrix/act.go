@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// reaction is one of the bot's, in Matrix' terms.
+// reaction is a reaction of the bot, in Matrix' terms.
 type reaction struct {
 	chat    relay.ChatID
 	message relay.MessageID

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// lately remembers the newest things it was told, up to a number of them. Its methods may be called from any goroutine.
+// lately remembers the newest entries, up to a number of them. Its methods may be called from any goroutine.
 type lately[K comparable, V any] struct {
 	most int // set once
 
@@ -38,7 +38,7 @@ func (l *lately[K, V]) put(k K, v V) {
 	l.changed = make(chan struct{})
 }
 
-// get is what is remembered of k.
+// get returns the entry for k.
 func (l *lately[K, V]) get(k K) (V, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -46,7 +46,7 @@ func checkButtons(b *bench) {
 	if first.ID == second.ID || first.MessageID == second.MessageID {
 		fail("two presses have the event ids %q and %q, the message ids %q and %q; want each its own", first.ID, second.ID, first.MessageID, second.MessageID)
 	}
-	for range 2 { // the second finds none
+	for range 2 { // the second time there are none
 		must("take the buttons off", p.Unprompt(b.ctx, chat, res.MessageID))
 		if left := h.Buttons(chat, res.MessageID); len(left) > 0 && !lacks(b.h).Standing {
 			fail("buttons were taken off, and %q are left", left)
@@ -54,7 +54,7 @@ func checkButtons(b *bench) {
 	}
 }
 
-// refusesPrompts looks whether the bot refuses what cannot have buttons.
+// refusesPrompts checks that the bot refuses prompts that cannot have buttons.
 func (b *bench) refusesPrompts(p platforms.Prompter, ask relay.Prompt) {
 	many, bad, double := ask, ask, ask
 	many.Options = nil

@@ -23,7 +23,7 @@ type Caller struct {
 	deaf    atomic.Bool
 }
 
-// Calls has the bot be called from now on. It is for a Harness's Open.
+// Calls makes the caller call the bot from now on. It is for a Harness's Open.
 func (c *Caller) Calls(bot platforms.Hook) { c.bot.Store(&bot) }
 
 // Say makes a request after those that wait. It is made anew, as networks sign anew, for every try.

@@ -43,7 +43,7 @@ func Letters(s string) map[rune]int {
 	return out
 }
 
-// CheckLetters fails the test if a letter of source is lost from out, of which got are the letters.
+// CheckLetters fails the test if a letter of source is missing in out; got counts the letters of out.
 func CheckLetters(t Failer, source string, out any, got map[rune]int) {
 	t.Helper()
 	for c, n := range Letters(source) {
@@ -69,7 +69,7 @@ func Document(t *rapid.T) (source string, n int) {
 		case 2:
 			return "*" + in() + "*"
 		case 3:
-			return "~~" + word() + "~~" // not nested: four of them open a code block
+			return "~~" + word() + "~~" // not nested: four tildes open a code block
 		case 4:
 			return "`" + word() + "`"
 		case 5:
@@ -181,11 +181,11 @@ var lines = []string{
 	"[a]: /b", "[a]: https://e.org", "[b]: https://e.org 'c", "c'", "'c'", "[b]: <https://e.org>", "[a] [b] [c][a]", "![a][b]", "**a", "b** *c*", "a\\", "a  ", "[c]:", "- [x] a", "- [a]: https://e.org", "> [c]: https://e.org",
 }
 
-// Pieces is a dialect that renders piece by piece what is too much for the parser at once.
+// Pieces is a dialect that renders long texts piece by piece.
 type Pieces struct {
 	Parser parser.Parser
 	Clean  func(source string) string
-	// Diff is what is rendered otherwise within b than at once; empty: nothing.
+	// Diff returns how the rendering within b differs from that of the whole; empty: it does not.
 	Diff func(source string, b markdown.Bounds) string
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/testdata/long"
 )
 
-// Previewer is a Harness whose network fetches the links of what is said to it, unless it is told not to.
+// Previewer is a Harness whose network fetches the links in messages, unless it is told not to.
 type Previewer interface {
 	// Fetched are the texts of the bot's messages, edits, captions and drafts so far that it was not told so of.
 	Fetched() []string

@@ -15,7 +15,7 @@ type Meter struct {
 	full time.Time // when the whole burst is there again
 }
 
-// Opens is when one more may pass after ahead others have.
+// Opens returns when one more may pass after ahead others.
 func (m *Meter) Opens(ahead int, now time.Time) time.Time {
 	if m.Rate.Every <= 0 {
 		return now

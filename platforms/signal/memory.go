@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// remembered is how many messages are remembered, of each sort.
+	// remembered is how many messages of each sort are remembered.
 	remembered = 1000
-	// maxQuoted is how much of a message is quoted, in bytes.
+	// maxQuoted is how many bytes of a message are quoted.
 	maxQuoted = 500
 )
 
-// memory is what was said lately: when by the bot, since the echo of a note to self looks like one; and by others, since
-// whoever quotes a message says what it says. Its methods may be called from any goroutine.
+// memory remembers recent messages: when the bot sent its own, since the echo of a note to self looks like one; and the
+// text of others', since a quotation must contain it. Its methods may be called from any goroutine.
 type memory struct {
 	mu    sync.Mutex // guards the fields below
 	sent  ring[int64, bool]
@@ -62,7 +62,7 @@ func (m *memory) ours(at int64) bool {
 	return m.sent.of[at]
 }
 
-// heard notes what a message says.
+// heard notes the text of a message.
 func (m *memory) heard(chat relay.ChatID, id relay.MessageID, text string) {
 	if len(text) > maxQuoted {
 		text = relay.Shown(text[:maxQuoted]) + "…"
@@ -72,7 +72,7 @@ func (m *memory) heard(chat relay.ChatID, id relay.MessageID, text string) {
 	m.texts.put(messageIn{chat, id}, text)
 }
 
-// text is what a message says; empty: that is not remembered.
+// text returns the text of a message; empty: it is not remembered.
 func (m *memory) text(chat relay.ChatID, id relay.MessageID) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,7 +16,8 @@ func (p *Bot) me(uuid, number string) bool {
 	return number == p.account || uuid != "" && idOf(uuid, "") == p.self()
 }
 
-// event is what an envelope says to the bot; nil: nothing. What it tells of people, the bot remembers.
+// event makes an event of an envelope; nil: there is nothing for the bot in it. The bot remembers what it says about
+// people.
 func (p *Bot) event(env *envelope) *relay.Event {
 	own := p.me(env.UUID, env.Number)
 	p.learn(env.Number, idOf(env.UUID, ""), env.Name)
@@ -83,7 +84,7 @@ func (p *Bot) source(env *envelope, m *dataMessage) relay.Source {
 	return src
 }
 
-// text is a text with names in the place of mentions, but for the bot's own, which is left out; named: it was there.
+// text puts names in the place of mentions, and leaves out those of the bot; named: there was one of the bot.
 func (p *Bot) text(text string, mentions []mention) (_ string, named bool) {
 	if len(mentions) == 0 {
 		return text, false
@@ -134,7 +135,7 @@ func attachments(m *dataMessage) (out []relay.Attachment) {
 	return out[:min(len(out), relay.MaxAttachments)]
 }
 
-// kindOf is what a file is. Signal's clients give a voice note no name.
+// kindOf returns the type of a file. Signal's clients give a voice note no name.
 func kindOf(a attachment) relay.MessageType {
 	kind, _, _ := strings.Cut(a.Type, "/")
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// Split cuts mrkdwn that Render made into parts of at most limit characters. A code block that is cut ends with its part
-// and begins again with the next; so does a quotation. Only blanks are lost, at the cuts.
+// Split cuts mrkdwn from Render into parts of at most limit characters. If a cut falls into a code block or a
+// quotation, it is closed at the end of the part and opened again in the next. Only blanks are lost, at the cuts.
 func Split(text string, limit int) []string {
 	s := splitter{markdown.Runes(text, limit)}
 	s.Blocks = codeBlocks(text)
@@ -46,7 +46,7 @@ func codeBlocks(text string) (blocks []markdown.CodeBlock) {
 	return blocks
 }
 
-// lead is what the part that begins at start needs before its text.
+// lead returns the text that has to stand before a part that begins at start.
 func (s *splitter) lead(start int) string {
 	if b := s.CodeAt(start); b != nil {
 		return b.Open
@@ -75,7 +75,7 @@ func (s *splitter) Reach(start int) int {
 	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
 }
 
-// inline finds what must not be cut: links and entities first, then formats.
+// inline finds stretches that must not be cut: links and entities first, then formats.
 var inline = regexp.MustCompile("<[^>\n]*>|&[a-z]+;|`[^`\n]+`|\\*[^*\n]+\\*|_[^_\n]+_|~[^~\n]+~")
 
 // Words implements markdown.Cuts.
@@ -84,7 +84,7 @@ func (s *splitter) Words(start, end int) func(int) bool {
 	return func(i int) bool { return !whole.Torn(i) }
 }
 
-// Letters implements markdown.Cuts: an entity stays whole, and so does a link.
+// Letters implements markdown.Cuts: an entity stays whole, and a link does, too.
 func (s *splitter) Letters(start, i int) bool {
 	within := true // no entity has ended between j and i
 	for j := i - 1; j >= max(start, i-maxLink); j-- {
