@@ -15,8 +15,8 @@ import (
 const (
 	// historyPage is how many messages are read for one event's context.
 	historyPage = 50
-	// threadPage is how many of a thread are read at once, from its beginning, and maxThreadPages how many pages at most: Slack
-	// has no way to begin at the end.
+	// threadPage is how many messages of a thread are read at once, from its beginning; maxThreadPages is how many
+	// pages at most: Slack cannot begin at the end.
 	threadPage     = 200
 	maxThreadPages = 3
 )
@@ -68,7 +68,7 @@ func (p *Bot) thread(ctx context.Context, root string, params url.Values) (all [
 	return nil, false, nil // its end is out of reach
 }
 
-// messages are one page of a list.
+// messages returns one page of a list.
 func (p *Bot) messages(ctx context.Context, method string, params url.Values) (out []messageData, next string, err error) {
 	var page struct {
 		Messages []json.RawMessage `json:"messages"`
@@ -87,8 +87,8 @@ func (p *Bot) messages(ctx context.Context, method string, params url.Values) (o
 	return out, page.Next.Cursor, nil
 }
 
-// lines are at most n lines of what people said on a page, which has the newest first, behind the bot's own last message, the
-// oldest first. whole: there are no more, or they are n.
+// lines returns at most the given number of people's lines from a page, which has the newest first, back to the bot's
+// own last message; the oldest line comes first. whole: no more lines exist, or the number is reached.
 func (p *Bot) lines(ctx context.Context, page []messageData, most int) (lines []relay.ContextLine, whole bool) {
 	defer func() { slices.Reverse(lines) }()
 	n := p.normaliser(ctx)
@@ -108,7 +108,7 @@ func (p *Bot) lines(ctx context.Context, page []messageData, most int) (lines []
 	return lines, len(lines) >= most
 }
 
-// remark is what m says, with a word for each file.
+// remark returns the text of m, with a word for each file.
 func (n normaliser) remark(m *messageData) string {
 	var words []string
 	if text := strings.TrimSpace(n.said(m)); text != "" {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxButtons is how many elements Slack takes in one block of actions.
+	// maxButtons is how many elements a block of actions may have.
 	maxButtons = 25
-	// maxLabel is how many characters it takes on a button.
+	// maxLabel is how many characters a button's text may have.
 	maxLabel = 75
 )
 
@@ -37,8 +37,8 @@ func (w *writer) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, erro
 	return w.turns.Post(ctx, a.Chat, l)
 }
 
-// buttonsOf are a prompt's buttons. What a press stands for is in the value; the action's id only has to be another one for
-// each.
+// buttonsOf returns a prompt's buttons. The value says what a press means; the action's id must only differ between
+// buttons.
 func buttonsOf(a relay.Prompt) *slack.ActionBlock {
 	block := slack.NewActionBlock("")
 	for n, o := range a.Options {
@@ -81,7 +81,7 @@ func (w *writer) Unprompt(ctx context.Context, chat relay.ChatID, message relay.
 	return nil
 }
 
-// message is a message as it stands; nil: there is none.
+// message returns a message in its present form; nil: there is none.
 func (w *writer) message(ctx context.Context, chat relay.ChatID, id relay.MessageID) (m *rest.Message, err error) {
 	err = w.turns.Outside().Do(ctx, sender.Call{Again: true, Do: func(ctx context.Context) (err error) {
 		m, err = w.rest.Message(ctx, string(chat), string(id))

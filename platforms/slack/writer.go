@@ -22,7 +22,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// writer is what a bot says, and the calls that it says it by.
+// writer sends a bot's messages, and makes the calls for that.
 type writer struct {
 	// Set once, by newWriter.
 	rest     *rest.Client
@@ -33,7 +33,7 @@ type writer struct {
 	cutting sync.Mutex // held while a long text becomes a letter
 }
 
-// pace is how often Slack is called.
+// pace holds the rates for calls to Slack.
 type pace struct {
 	post    ratelimit.Rate // in a channel
 	methods rest.PerMinute
@@ -41,7 +41,7 @@ type pace struct {
 	shared  time.Duration // the first pause between looks for the message that a file became
 }
 
-// slacks is what Slack takes: one message a second in a channel, with "short bursts".
+// slacks are Slack's rates: one message a second in a channel, with "short bursts".
 var slacks = pace{ratelimit.Rate{Every: time.Second, Burst: 1}, rest.Slack, socketmode.FirstCheck, 300 * time.Millisecond}
 
 func newWriter(o platforms.Options, opts platforms.Settings, at pace) *writer {
@@ -75,8 +75,8 @@ func checkMessage(m relay.MessageID) error {
 	return nil
 }
 
-// threadOf is the root of the thread that an action is for; empty: none. What an answer refers to makes no thread: newer
-// gateways name the thread that they want, by their operator's settings.
+// threadOf returns the root of the thread for an action; empty: none. The message to which it replies makes no thread:
+// newer gateways name the thread that they want, by their operator's settings.
 func threadOf(m relay.Metadata) string {
 	if messageForm.MatchString(string(m.ThreadID)) {
 		return string(m.ThreadID)
@@ -113,11 +113,11 @@ func (w *writer) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 type letter struct {
 	w      *writer
 	parts  []string // not sent yet
-	thread string   // its root; empty: none
+	thread string   // the root of its thread; empty: none
 	begun  bool     // parts were sent
 	// buttons stand on the last part.
 	buttons *slack.ActionBlock
-	// through, when not nil, is how the text is said where the bot is not in the channel.
+	// through, unless nil, is the capability by which the text is sent where the bot is not in the channel.
 	through *platforms.Capability
 	outside bool // the bot is not
 }
@@ -147,7 +147,7 @@ func (l *letter) Left() int { return len(l.parts) }
 // Skip implements sender.Text.
 func (l *letter) Skip(error) bool { return false }
 
-// Send implements sender.Text. Slack takes no idempotency key: what may have been sent is not sent again.
+// Send implements sender.Text. Slack accepts no idempotency key: a message that may have been sent is not sent again.
 func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, error) {
 	if l.outside {
 		return "", l.respond(ctx, t)

@@ -1,5 +1,5 @@
 // Package socket is one WebSocket to a chat network: it is dialled, read message by message, kept alive by heartbeats,
-// and closed. What the messages mean, and what follows an end, is the network's own affair.
+// and closed. The network interprets the messages, and decides what follows an end.
 //
 // Invariants:
 //
@@ -23,7 +23,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// hangUpWait is how long the network has to answer our close.
+// hangUpWait is how long the network may take to answer our close.
 const hangUpWait = 2 * time.Second
 
 // beatPause is the least pause between two heartbeats, however often the network asks for one.
@@ -36,11 +36,11 @@ var (
 	ErrTooLarge = errors.New("what came is too large")
 )
 
-// Options are how a socket behaves.
+// Options are the settings of a socket.
 type Options struct {
 	HTTP   *http.Client // that dials
 	Header http.Header
-	// Wait is how long the dial, one write, or the rest of a message that has begun may take.
+	// Wait bounds the dial, one write, and the rest of a message that has begun.
 	Wait time.Duration
 	// Close is the code with which this side closes.
 	Close websocket.StatusCode
@@ -49,7 +49,7 @@ type Options struct {
 	Whole, Skipped, Head int64
 }
 
-// Socket is one connection, from the dial to its end. Serve has to be called; the other methods may be called from any
+// Socket is one connection, from the dial to its end. Serve must be called; the other methods may be called from any
 // goroutine.
 type Socket struct {
 	Options
@@ -61,7 +61,7 @@ type Socket struct {
 	stop context.CancelCauseFunc // ends it
 }
 
-// Dial connects to address, within o.Wait. what is what stands there, for the error.
+// Dial connects to address, within o.Wait. what names the other side in the error.
 func Dial(ctx context.Context, address, what string, o Options) (*Socket, error) {
 	soon, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
@@ -82,9 +82,9 @@ func Dial(ctx context.Context, address, what string, o Options) (*Socket, error)
 	return s, nil
 }
 
-// Reader deals with what comes on a socket. Both are called on the goroutine that reads; an error ends the connection.
+// Reader takes the messages of a socket. The reading goroutine calls both methods; an error ends the connection.
 type Reader interface {
-	// Allowance is how long the next message may take to begin.
+	// Allowance returns how long to wait for the beginning of the next message.
 	Allowance() time.Duration
 	// Take deals with one message. whole is false if it was too large: then raw is its beginning.
 	Take(ctx context.Context, raw []byte, whole bool) error

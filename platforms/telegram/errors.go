@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What is refused without asking Telegram, in Telegram's own phrases.
+// Errors of requests that are refused without asking Telegram, in Telegram's own phrases.
 var (
 	errEmpty          = relay.Refused("Bad Request: message text is empty", nil)
 	errTooLong        = relay.Refused("Bad Request: message is too long", nil)
@@ -55,8 +55,8 @@ func refusedReply(err error) bool {
 	return refusedWith(err, "message to be replied not found", "replied message not found", "message to reply not found")
 }
 
-// refusedFile: the API did not take the file as what it was sent as. It has many words for that, so any refusal
-// counts that does not say that the chat takes nothing at all.
+// refusedFile: the API did not accept the file as the type it was sent as. It has many words for that, so every refusal
+// counts except those that say that the chat accepts nothing at all.
 func refusedFile(err error) bool {
 	return httpcall.FaultOf(err).Refused(http.StatusBadRequest) && movedTo(err) == 0 &&
 		!refusedWith(err, "chat not found", "peer_id_invalid", "deactivated", "was kicked", "was blocked")

@@ -19,7 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// publicLimit is how large a file may be that Telegram's own servers give a bot, in bytes.
+// publicLimit is how large a file may be that Telegram's own servers give to a bot, in bytes.
 const publicLimit = 20 << 20
 
 // FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The token stands in the address of a file, and may
@@ -98,7 +98,7 @@ func openLocal(dir, path string) (io.ReadCloser, error) {
 	return &httpcall.Bounded{ReadCloser: f, Left: relay.MaxFile, Larger: errTooLargeHere, Private: scrub}, nil
 }
 
-// withoutPath is err without the path in it; what says what was being read.
+// withoutPath returns err without the path in it; what names the file that was read.
 func withoutPath(what string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

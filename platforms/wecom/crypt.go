@@ -16,10 +16,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// errCipher is the one answer to whatever is wrong with what was encrypted.
+// errCipher is the only error about encrypted text, whatever is wrong with it.
 var errCipher = errors.New("it cannot be decrypted")
 
-// padTo is what a message is padded to, in bytes: more than a block of AES.
+// padTo is the block size to which messages are padded, in bytes: more than a block of AES.
 const padTo = 32
 
 // aesKey is the key that an EncodingAESKey of 43 characters spells. The last character may carry stray bits.
@@ -32,7 +32,7 @@ func aesKey(s relay.Secret) ([]byte, error) {
 	return key, nil
 }
 
-// signature is WeCom's over what it encrypted.
+// signature returns WeCom's signature over encrypted text.
 func signature(token, timestamp, nonce, encrypted string) string {
 	parts := []string{token, timestamp, nonce, encrypted}
 	slices.Sort(parts)

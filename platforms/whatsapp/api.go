@@ -77,7 +77,7 @@ type apiError struct {
 	Message string `json:"message"`
 }
 
-// meaning is what one of Meta's errors means: words for the gateway, or a wait for the limiter.
+// meaning is how one of Meta's errors is handled: words for the gateway, or a wait for the limiter.
 type meaning struct {
 	words string
 	wait  time.Duration // how long to send nothing

@@ -9,12 +9,12 @@ import (
 const (
 	// remembered is how many messages and chats are remembered.
 	remembered = 2000
-	// maxQuoted is how much of a message is remembered, in bytes.
+	// maxQuoted is how many bytes of a message are remembered.
 	maxQuoted = 500
 )
 
-// newest is what was said lately: the API shows that the bot types only on a person's newest message, and names an answered
-// message without its text. Its methods may be called from any goroutine.
+// newest remembers recent messages: the API shows that the bot types only on a person's newest message, and names a
+// quoted message without its text. Its methods may be called from any goroutine.
 type newest struct {
 	mu    sync.Mutex // guards the fields below
 	of    map[relay.ChatID]relay.MessageID
@@ -30,14 +30,14 @@ func newNewest() *newest {
 func (n *newest) heard(chat relay.ChatID, id relay.MessageID, text string) {
 	n.mu.Lock()
 	if _, known := n.of[chat]; !known && len(n.of) >= remembered {
-		clear(n.of) // whoever writes again is remembered again
+		clear(n.of) // people who write again are remembered again
 	}
 	n.of[chat] = id
 	n.mu.Unlock()
 	n.says(id, text)
 }
 
-// says notes what a message says.
+// says notes the text of a message.
 func (n *newest) says(id relay.MessageID, text string) {
 	if len(text) > maxQuoted {
 		text = relay.Shown(text[:maxQuoted]) + "…"
@@ -54,14 +54,14 @@ func (n *newest) says(id relay.MessageID, text string) {
 	n.texts[id], n.order = text, append(n.order, id)
 }
 
-// in is a person's newest message; empty: none is remembered.
+// in returns a person's newest message; empty: none is remembered.
 func (n *newest) in(chat relay.ChatID) relay.MessageID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.of[chat]
 }
 
-// text is what a message says; empty: that is not remembered.
+// text returns the text of a message; empty: it is not remembered.
 func (n *newest) text(id relay.MessageID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -51,7 +51,7 @@ func (d *Desk) bearer(ctx context.Context, r *request) error {
 	return nil
 }
 
-// signed reports whether a signature is that of a body.
+// signed reports whether signature belongs to body.
 func signed(secret relay.Secret, body []byte, signature string) bool {
 	given, ok := strings.CutPrefix(signature, "sha256=")
 	sum, err := hex.DecodeString(given)
@@ -96,7 +96,7 @@ func (d *Desk) prove(ctx context.Context, r *request, purpose, credential string
 	return nil
 }
 
-// failed counts a credential that does not count, and is how that is answered.
+// failed counts a failed credential, and returns the answer to it.
 func (d *Desk) failed(r *request) error {
 	if wait := d.failures.Add(r.from, d.now()); wait > 0 {
 		return tooMany(wait, "too many failed attempts")
@@ -108,7 +108,7 @@ func (d *Desk) failed(r *request) error {
 // read reads the body, which has to arrive in time.
 func (r *request) read() (err error) {
 	conn := http.NewResponseController(r.w)
-	// A connection without deadlines of its own is the server's to cut.
+	// On a connection without deadlines, the server has to end the request.
 	_ = conn.SetReadDeadline(time.Now().Add(bodyTime))
 	r.raw, err = io.ReadAll(r.Body) // its route bounds it
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -118,7 +118,7 @@ func (r *request) read() (err error) {
 		_ = r.Body.Close()
 		return refuse(http.StatusBadRequest, "the body did not arrive")
 	}
-	_ = conn.SetReadDeadline(time.Time{}) // or it would end what the request is still to do
+	_ = conn.SetReadDeadline(time.Time{}) // otherwise it would end the rest of the request
 	return nil
 }
 
@@ -133,8 +133,8 @@ func (t target) chat() relay.ChatID { return t.Program.Chat(t.session) }
 
 const mainSession = "main"
 
-// find is the agent that an id means, as a whole or before its last "@", with the session behind that; one that is named
-// apart wins. Refused with notFound after the same reads, whether or not there is such an agent.
+// find returns the agent for an id: as a whole or before its last "@", with the session behind that; a session named
+// separately wins. It refuses with notFound after the same reads, whether or not there is such an agent.
 func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target, err error) {
 	whole, err := d.reaches(ctx, c, id)
 	if err != nil {
@@ -162,7 +162,7 @@ func (d *Desk) find(ctx context.Context, c caller, id, session string) (t target
 	return t, nil
 }
 
-// reaches reports whether the caller may reach the agent of that id.
+// reaches reports whether the caller may reach the agent with that id.
 func (d *Desk) reaches(ctx context.Context, c caller, id string) (bool, error) {
 	if id == "" || len(id) > relay.MaxName {
 		id = "/" // no agent's

@@ -32,7 +32,7 @@ func tooMany(wait time.Duration, text string) *refusal {
 	return &refusal{http.StatusTooManyRequests, text, wait}
 }
 
-// refuse answers with err. What is none of ours to tell goes into the log.
+// refuse answers with err. An internal error goes into the log, not to the caller.
 func (d *Desk) refuse(r *request, err error) {
 	refused, ok := errors.AsType[*refusal](err)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 const (
 	wakeWait     = 3 * time.Second
 	wakeWaitMost = 20 * time.Second
-	// whenMost is how far ahead something may be scheduled.
+	// whenMost is how far ahead a message may be scheduled.
 	whenMost = 30 * 24 * time.Hour
 )
 
@@ -36,7 +36,7 @@ type woke struct {
 	Warnings  []string `json:"warnings,omitempty"`
 }
 
-// at is when the wake is wanted; zero: now.
+// at returns when the wake is wanted; zero: now.
 func (o wakeOpts) at(now time.Time) (at time.Time, err error) {
 	var word string
 	var ms float64
@@ -107,7 +107,7 @@ func (d *Desk) wake(ctx context.Context, r *request) (any, error) {
 	return d.wakeWith(ctx, r.caller, h, wait)
 }
 
-// wakeByKey wakes the agent that the key in the path is for.
+// wakeByKey wakes the agent of the key in the path.
 func (d *Desk) wakeByKey(ctx context.Context, r *request) (any, error) {
 	mac := d.mac.MAC(callers.WakePurpose, relay.NewSecret([]byte(r.rest)))
 	for _, a := range r.caller.Agents {

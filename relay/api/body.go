@@ -26,8 +26,8 @@ const (
 	maxList = 1000
 )
 
-// body is a request's JSON object: keys match exactly, of a repeated key the last counts, null is the same as
-// absent, and unknown ones are ignored. The first fault stays in err; what is read after it is empty.
+// body is a request's JSON object: keys match exactly, the last value of a repeated key counts, null means absent, and
+// unknown keys are ignored. The first fault stays in err; values read after it are empty.
 type body struct {
 	members map[string]json.RawMessage
 	path    string // of the object in the request, for the words of err
@@ -37,7 +37,7 @@ type body struct {
 // readBody reads the request's object, which has to arrive within that time. Refused with 413 or 400.
 func readBody(r *request, within time.Duration) (*body, error) {
 	conn := http.NewResponseController(r.w)
-	// A connection without deadlines of its own is the server's to cut.
+	// On a connection without deadlines, the server has to end the request.
 	_ = conn.SetReadDeadline(time.Now().Add(within))
 	raw, err := io.ReadAll(r.Body) // its route bounds it
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -47,7 +47,7 @@ func readBody(r *request, within time.Duration) (*body, error) {
 		_ = r.Body.Close() // or the answer would wait for the rest, unreadTime more
 		return nil, refuse(http.StatusBadRequest, "the body did not arrive")
 	}
-	_ = conn.SetReadDeadline(time.Time{}) // or it would end what the request is still to do
+	_ = conn.SetReadDeadline(time.Time{}) // otherwise it would end the rest of the request
 	return parse(raw)
 }
 
@@ -67,14 +67,14 @@ type value struct {
 	raw  json.RawMessage // nil: absent
 }
 
-// fault notes what is wrong with a value, unless something was wrong before.
+// fault notes what is wrong with a value, unless there was a fault before.
 func (v value) fault(format string, args ...any) {
 	if v.b.err == nil {
 		v.b.err = refuse(http.StatusBadRequest, v.name+": "+fmt.Sprintf(format, args...))
 	}
 }
 
-// member is what stands under a name; null is absent.
+// member returns the value under a name; null is absent.
 func (b *body) member(name string) value {
 	raw := b.members[name]
 	if string(raw) == "null" {
@@ -145,12 +145,12 @@ func ids[T ~string](b *body, name string) []T {
 	})
 }
 
-// optionalTexts is a list of strings of any length; nil when the member is absent.
+// optionalTexts returns a list of strings of any length; nil if the member is absent.
 func (b *body) optionalTexts(name string) []string {
 	return list(b.member(name), func(e value) string { return e.text(maxBody) })
 }
 
-// people is a list of people; nil when the member is absent.
+// people returns a list of people; nil if the member is absent.
 func (b *body) people(name string) []store.Person {
 	return list(b.member(name), func(e value) store.Person {
 		one := body{path: e.name + ".", err: b.err}
@@ -164,7 +164,7 @@ func (b *body) people(name string) []store.Person {
 	})
 }
 
-// list reads a list's elements; nil when it is absent, or after a fault.
+// list reads a list's elements; nil if it is absent, or after a fault.
 func list[T any](v value, read func(value) T) []T {
 	if v.raw == nil {
 		return nil
@@ -185,7 +185,7 @@ func list[T any](v value, read func(value) T) []T {
 	return out
 }
 
-// id is a string that can be an id on some platform; empty when it is absent.
+// id returns a string that can be an id on some platform; empty if it is absent.
 func (v value) id() string {
 	s := v.text(relay.MaxName)
 	if strings.ContainsFunc(s, relay.Unshown) {
@@ -194,7 +194,7 @@ func (v value) id() string {
 	return s
 }
 
-// text is a string, empty when it is absent. A number is none: an id that went through a number may have lost
+// text returns a string, empty if it is absent. It refuses a number: an id that went through a number may have lost
 // digits.
 func (v value) text(most int) (s string) {
 	if v.raw == nil {

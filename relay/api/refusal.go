@@ -32,14 +32,14 @@ func (r *refusal) answer(w http.ResponseWriter) {
 	routes.Refuse(w, r.status, r.text)
 }
 
-// The refusals that many routes share. None of them tells a caller what is there.
+// The refusals that many routes share. None of them tells a caller what exists.
 func unauthorized() *refusal { return refuse(http.StatusUnauthorized, "unauthorized") }
 func notFound() *refusal     { return refuse(http.StatusNotFound, "not found") }
 func forbidden() *refusal    { return refuse(http.StatusForbidden, "forbidden") }
 func unavailable() *refusal  { return refuse(http.StatusServiceUnavailable, "unavailable") }
 
-// asRefusal is what a caller may learn of err. ok is false for trouble of ours, which belongs
-// into the log.
+// asRefusal returns the part of err that a caller may learn. ok is false for an internal error, which belongs into the
+// log.
 func asRefusal(err error) (r *refusal, ok bool) {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r, true

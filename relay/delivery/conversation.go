@@ -4,11 +4,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Conversation is where turns follow one another. The zero value is none: there nothing waits.
+// Conversation is the unit in which turns follow one another. The zero value is none: nothing waits in it.
 type Conversation struct {
 	Chat   relay.Chat
-	Thread relay.ThreadID // of a network whose threads are no chats
-	urgent bool           // only what is urgent there
+	Thread relay.ThreadID // set on a network whose threads are not chats
+	urgent bool           // urgent entries only
 }
 
 // In is the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
@@ -30,7 +30,7 @@ const (
 	Urgent                     // it waits for nothing in the conversation
 )
 
-// Sign is what a gateway does in a conversation while a turn runs there.
+// Sign is an action of a gateway in a conversation while a turn runs there.
 type Sign int
 
 const (

@@ -107,9 +107,9 @@ func (p *Pump) endLocked(err error) {
 // deathTime bounds the bookkeeping after a session died.
 const deathTime = 5 * time.Second
 
-// die charges what was pushed first of what is in flight with a death after the session ended, unless it is excused. Of
-// several messages that were given as one, nobody knows which the gateway died of: all are charged, and from the second
-// death on each comes by itself.
+// die charges the first of the entries in flight with a death after the session ended, unless it is excused. If several
+// messages were given as one, nobody knows which of them killed the gateway: all are charged, and from the second death
+// on each comes alone.
 func (p *Pump) die(ctx context.Context) error {
 	l := p.lane
 	l.mu.Lock()

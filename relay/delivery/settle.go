@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// An entry that holds its event is settled before it is pushed: what its gateway reads of it is known only then, and may
-// be worth waiting for. Meanwhile it is not in flight: nobody can acknowledge it, and the end of the session is not laid
-// to it. Those behind it wait, for they come after it.
+// An entry that holds its event is settled before it is pushed: only then the gateway's view of it is known, which may
+// be worth waiting for. Meanwhile the entry is not in flight: nobody can acknowledge it, and the end of the session is
+// not charged to it. Entries behind it wait, because they come after it.
 
 // unsettled reports whether e is to be settled now: if it were ready, it would be pushed as an event.
 func (p *Pump) unsettled(e *load, t task) bool {

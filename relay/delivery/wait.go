@@ -8,7 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Heard says what the gateway did in the conversation. It never blocks.
+// Heard reports the gateway's sign in the conversation. It never blocks.
 func (p *Pump) Heard(c Conversation, sign Sign) {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
@@ -37,7 +37,7 @@ func (p *Pump) waits(ctx context.Context, e *load) bool {
 	return true
 }
 
-// findWaiting is the entry that waited longest of those that need not wait any more.
+// findWaiting returns the entry that has waited longest among those that may now be pushed.
 func (p *Pump) findWaiting(ctx context.Context) (e *load, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()
@@ -75,7 +75,7 @@ func (p *Pump) findWaiting(ctx context.Context) (e *load, ok bool, err error) {
 	return e, taken, nil
 }
 
-// asideLocked has what was joined wait once more, each by itself. lane.mu must be held.
+// asideLocked makes joined entries wait again, each by itself. lane.mu must be held.
 func (p *Pump) asideLocked(e *load) {
 	p.flight.remove(e.Buffer)
 	if len(e.parts) == 1 {

@@ -39,7 +39,7 @@ func (c *Client) File(ctx context.Context, id string) (slack.File, error) {
 	return out.File, err
 }
 
-// maxPages bounds what is read of one list: two hundred thousand members.
+// maxPages is how many pages of one list are read: two hundred thousand members.
 const maxPages = 200
 
 // pages calls a method until it has no further page, and gives each page as it came.
@@ -79,8 +79,8 @@ func (c *Client) Members(ctx context.Context, channel string) iter.Seq2[[]string
 	}
 }
 
-// Message is one message of a channel, in a thread or not, as Slack gives it; nil: there is none. The type that slack-go has
-// of it would lose blocks that it does not know.
+// Message returns a message of a channel, in a thread or not, in Slack's own JSON; nil: there is none. slack-go's type
+// would lose blocks that it does not know.
 func (c *Client) Message(ctx context.Context, channel, ts string) (*Message, error) {
 	var out struct {
 		Messages []Message `json:"messages"`

@@ -2,8 +2,8 @@ package dialect
 
 import "github.com/hermes-connector/hermes-connector/platforms/markdown"
 
-// What one message may have: its length after formatting, in UTF-16 units, and its entities, of which Telegram drops
-// any further ones.
+// The limits of one message: its length after formatting, in UTF-16 units, and its entities; Telegram drops further
+// ones.
 const (
 	MaxText     = 4096
 	MaxEntities = 100
