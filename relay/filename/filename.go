@@ -1,5 +1,5 @@
-// Package filename makes names of files safe: those that strangers gave files on a network, and those that gateways give
-// uploads. No name is ever a path here; what is made safe is what others do with it.
+// Package filename makes names of files safe: those that strangers gave to files on a network, and those that gateways
+// give to uploads. Here a name is never used as a path; the names are made safe for others.
 //
 // Invariants:
 //
@@ -15,14 +15,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Max is how many characters a name has at most.
+// Max is how many characters a name may have.
 const Max = 255
 
-// maxExt is how long an extension is at most, with its dot; what is longer is part of the name.
+// maxExt is how long an extension may be, with its dot; a longer one is part of the name.
 const maxExt = 16
 
-// Clean is name without its folders and without characters that nobody sees or that turn the direction of writing. A
-// long one loses the end of its stem. It is empty if nothing of it is left.
+// Clean returns name without its folders and without characters that are invisible or turn the direction of writing. A
+// long name loses the end of its stem. It is empty if nothing is left.
 func Clean(name string) string {
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
 		name = name[i+1:]
@@ -51,7 +51,7 @@ func FromHeader(raw string) string {
 	return Clean(raw)
 }
 
-// Ext is name's extension, with its dot and as it is written; empty if it has none.
+// Ext returns name's extension, with its dot and as written; empty if it has none.
 func Ext(name string) string {
 	i := strings.LastIndexByte(name, '.')
 	if i < 0 || len(name)-i > maxExt || i == len(name)-1 || strings.ContainsRune(name[i:], ' ') {
@@ -72,14 +72,14 @@ func Fit(name string, f relay.FileFacts) string {
 	switch {
 	case has == f.Ext, alias[has] == f.Ext && alias[has] != "" && !refused[has]:
 		return name
-	case own[has] || refused[has]: // it claims to be what it is not
+	case own[has] || refused[has]: // the name claims a type that the file does not have
 		return cut(strings.TrimSuffix(name, ext), orBin(f.Ext))
 	case own[f.Ext]:
 		return cut(name, f.Ext)
 	case has == "" && f.Ext != "" && f.Ext != ".txt":
 		return cut(name, f.Ext)
 	}
-	return name // of text, an archive or what nobody knows, the name knows more
+	return name // for text, an archive or an unknown type, the name says more
 }
 
 func orBin(ext string) string {
@@ -89,7 +89,7 @@ func orBin(ext string) string {
 	return ext
 }
 
-// cut puts ext behind stem, of which as much is left as fits.
+// cut puts ext behind stem, and shortens stem to fit.
 func cut(stem, ext string) string {
 	if r := []rune(stem); len(r)+len(ext) > Max {
 		stem = string(r[:Max-len(ext)])

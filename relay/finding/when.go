@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Words are made where the server runs, and read where people are, perhaps in another time zone. So a moment stands in them as Stamp
-// writes it, and whoever shows them shows it as the clock where they are read: Local, or a page's script.
+// Findings are worded where the server runs, and read where people are, perhaps in another time zone. So Stamp writes
+// each moment, and the place that shows it converts it to the reader's clock: Local, or a page's script.
 
 // Stamp is a moment among words.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

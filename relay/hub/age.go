@@ -8,9 +8,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// startTime is how long after its hello a gateway may still be starting, which takes a second or two. What it is given
-// meanwhile it acknowledges at once: a gateway of June 2026 drops it, and one of August has it in memory only, so it is lost
-// if the gateway is killed. A joined backlog can be lost as one event.
+// startTime is how long after its hello a gateway may still be starting, which takes a second or two. Events that it
+// gets in that time it acknowledges at once: a gateway of June 2026 drops them, and one of August has them in memory
+// only, so they are lost if the gateway is killed. A joined backlog can be lost as one event.
 const startTime = 5 * time.Second
 
 // letStart waits, startTime at most, until the gateway has had time to start:
@@ -44,8 +44,8 @@ func newerThanJune(r relay.Request) bool {
 	return true
 }
 
-// recordNewer records, once, that the gateway is newer than those of June, so that its next sessions need not wait for a sign
-// of it.
+// recordNewer records, once, that the gateway is newer than those of June, so that its next sessions need not wait for
+// a sign of that.
 func (s *attachment) recordNewer(ctx context.Context) {
 	if !s.markNewer() {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// lookEvery is how long the hub relies on its reckoning of when quiet hours end: meanwhile the machine may sleep, or its
-// clock be set.
+// lookEvery is how long the hub relies on its computed end of quiet hours: in the meantime the machine may sleep, or
+// its clock be set.
 const lookEvery = time.Minute
 
 // takes reports whether the session takes an entry now; see delivery.Outlet.

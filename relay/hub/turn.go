@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// eventOf is the event of an entry, as far as its gateway is told of it. ok is false if it cannot be read.
+// eventOf returns the event of an entry, as its gateway is told it. ok is false if it cannot be read.
 func eventOf(e store.Entry) (ev relay.Event, ok bool) {
 	if e.Event != nil {
 		return *e.Event, true

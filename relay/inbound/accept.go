@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/history"
 )
 
-// Accept judges every event of b, stores what is admitted in one transaction, and only then wakes
-// the lanes and answers control messages.
+// Accept judges every event of b, stores the admitted ones in one transaction, and only then wakes the lanes and
+// answers control messages.
 func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in := x.in
 	in.facts.Visible.Forget(x.bot, b.Roster)
@@ -72,9 +72,9 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	in.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
 	in.noteLost(out)
 	in.announceAll(judged, out.Items, b)
-	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
+	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up these events
 	for _, m := range b.Moves {
-		in.judges.call(relay.Chat{Bot: x.bot, ID: m.To}) // what was undecided went along
+		in.judges.call(relay.Chat{Bot: x.bot, ID: m.To}) // undecided events moved along
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (in *Inbound) interruptFor(j judgement) {
 	}
 	src := j.event.Source
 	keys := sessionkey.Forms(src)
-	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // else those of a forward are of the chat around the thread
+	if src.ThreadID == "" || string(src.ThreadID) == string(src.ChatID) { // otherwise the event is a forward of the chat around the thread
 		keys = append(keys, sessionkey.Forwarded(src)...)
 	}
 	for _, v := range j.verdicts {
@@ -123,7 +123,8 @@ func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b
 	}
 }
 
-// noteLost counts and logs what left a full buffer, and takes away the placeholders of capabilities that had to go.
+// noteLost counts and logs entries that left a full buffer, and removes the placeholders of capabilities that were
+// dropped.
 func (in *Inbound) noteLost(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
 		in.counters.Add(count.Overflowed, uint64(n))
@@ -132,7 +133,7 @@ func (in *Inbound) noteLost(out store.AcceptOutcome) {
 	in.capabilities.DiscardLost(out.Lost)
 }
 
-// deliveryOf is what is kept of an event: the forward that stands for it, if there is one.
+// deliveryOf returns the stored form of an event: the forward that stands for it, if there is one.
 func deliveryOf(ev relay.Event, forwards []relay.Forward) relay.Delivery {
 	i := slices.IndexFunc(forwards, func(f relay.Forward) bool { return f.Event.ID == ev.ID })
 	if i < 0 {
@@ -143,7 +144,7 @@ func deliveryOf(ev relay.Event, forwards []relay.Forward) relay.Delivery {
 	return f
 }
 
-// cameWith is the capability that came in the event; nil: none.
+// cameWith returns the event's capability; nil: none.
 func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capability {
 	i := slices.IndexFunc(caps, func(c platforms.Capability) bool { return c.Event == ev })
 	if i < 0 {
@@ -152,7 +153,7 @@ func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capabili
 	return &caps[i]
 }
 
-// receiptOf is the receipt of the event; nil: it has none.
+// receiptOf returns the event's receipt; nil: it has none.
 func receiptOf(ev relay.EventID, all []relay.Receipt) *relay.Receipt {
 	i := slices.IndexFunc(all, func(r relay.Receipt) bool { return r.Event == ev })
 	if i < 0 {
@@ -167,7 +168,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	j.stored(buffers)
 	in.decide(j.event, j.verdicts...)
 	if j.verdicts[0].Reason == gate.Duplicate {
-		return // what it came with belongs to whom its first copy was for
+		return // its capability belongs to the instance that got its first copy
 	}
 	in.settle(j)
 	if j.press != nil {
@@ -185,7 +186,7 @@ func (in *Inbound) announce(j judgement, buffers []relay.BufferID) {
 	}
 }
 
-// deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
+// deliver hands the stored entries of j to their lanes, and tells the bus.
 func (in *Inbound) deliver(j judgement) {
 	about := store.AboutOf(j.event)
 	whole := in.whole(j)
@@ -252,8 +253,8 @@ func (in *Inbound) decide(ev relay.Event, verdicts ...verdict) {
 	}
 }
 
-// bind is the capability that came in a judged event, for the instance that is to receive the event, and to be stored
-// with it; nil: there is none. Of two instances it is the author's own.
+// bind returns the capability of a judged event, to be stored for the instance that is to receive the event; nil: there
+// is none. Of two instances it is the author's own.
 func (in *Inbound) bind(j *judgement) *capability.Record {
 	if j.capability == nil {
 		return nil
@@ -273,9 +274,9 @@ func (in *Inbound) bind(j *judgement) *capability.Record {
 	return nil
 }
 
-// settle ends what the network shows of an event that came with a capability and is stored now: the placeholder, when
-// nobody gets the event and the connector's own answer does not replace it; the buttons that were pressed, when
-// somebody does. Those of a prompt go by a way that a crash does not end.
+// settle tidies up what the network shows for a stored event that came with a capability. It removes the placeholder if
+// nobody gets the event and the connector's own answer does not replace it, and the pressed buttons if somebody does. A
+// prompt's buttons are removed in another way, which survives a crash.
 func (in *Inbound) settle(j judgement) {
 	if j.capability == nil {
 		return
@@ -294,7 +295,7 @@ func (in *Inbound) settle(j judgement) {
 	}
 }
 
-// named is ev with an id for each of its files, if somebody keeps them: what is stored of the event names them.
+// named returns ev with an id for each of its files, if somebody keeps them: the stored event names them.
 func (in *Inbound) named(ev relay.Event) relay.Event {
 	if !in.keepsFilesOf(ev) {
 		return ev
@@ -311,8 +312,8 @@ func (in *Inbound) keepsFilesOf(ev relay.Event) bool {
 	return in.files != nil && len(ev.Attachments) > 0
 }
 
-// whole reports whether the event is stored as a whole, not as the frame that leaves: what its gateway is told of it then
-// depends on the moment when it is pushed. The frame of one that was forwarded would not say so.
+// whole reports whether the event is stored as a whole and not as a frame: its gateway's view of it then depends on the
+// moment when it is pushed. The frame of a forwarded one would not show that.
 func (in *Inbound) whole(j judgement) bool {
 	return j.context || in.keepsFilesOf(j.event) || j.event.Traits.Forwarded
 }

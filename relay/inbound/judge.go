@@ -17,31 +17,31 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
-// judgement is what is to happen with one event.
+// judgement is what happens to one event.
 type judgement struct {
 	event    relay.Event
-	frame    []byte         // of the event; nil when nobody gets it
-	forward  *store.Forward // what goes in place of the frame; nil: nothing
+	frame    []byte         // of the event; nil: nobody gets it
+	forward  *store.Forward // replaces the frame; nil: nothing does
 	verdicts []verdict      // at least one
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed   bool
-	context    bool // somebody who gets it is to be told what was said before it
+	context    bool // a receiver is to be told the messages before it
 	to         []store.Recipient
-	undecided  []relay.InstanceID    // whose verdict waits for the network, or behind one that does
+	undecided  []relay.InstanceID    // instances whose verdict waits for the network, or behind one that does
 	ofOwner    bool                  // in a shared chat, by somebody who is bound: they see the chat
 	answer     relay.Answer          // of the connector's own: to a control message, or a notice
-	told       relay.EventID         // the mark of the notice that answer is; empty: it is none
-	press      *prompt.Press         // the prompt that it answers, if it is the first; nil: none
-	capability *platforms.Capability // what the event came with; nil: none
-	holder     relay.InstanceID      // whose that capability is if the event is stored for it; empty: nobody's
+	told       relay.EventID         // the mark of the notice in answer; empty: the answer is not a notice
+	press      *prompt.Press         // the prompt that it answers first; nil: none
+	capability *platforms.Capability // the event's capability; nil: none
+	holder     relay.InstanceID      // the owner of that capability if the event is stored for it; empty: nobody
 }
 
-// verdict is one instance's, or with an empty instance the event's.
+// verdict is the verdict for one instance or, with an empty instance, for the event.
 type verdict struct {
 	Instance relay.InstanceID
 	Tenant   relay.TenantID
 	Reason   gate.Reason
-	buffer   relay.BufferID // what it was stored under; zero: it was not
+	buffer   relay.BufferID // the id under which it was stored; zero: it was not
 }
 
 func dropped(ev relay.Event, why gate.Reason) judgement {
@@ -113,7 +113,7 @@ func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before [
 		case gate.Undecided:
 			j.undecided, j.consumed = append(j.undecided, c.instance.ID), true
 		case gate.Delivered:
-			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
+			if j.frame == nil { // once for all: every instance gets the same frame, except for its profile
 				j.frame, fits = wire.Pack(ev)
 			}
 			if v.Reason, err = in.give(ctx, &j, c, fits); err != nil {
@@ -129,7 +129,7 @@ func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before [
 	return j, nil
 }
 
-// give adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
+// give adds the candidate to the receivers of the event, whose frame fits or not, and returns the verdict.
 func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
 	ev := j.event
 	j.press = c.press(ev)
@@ -159,7 +159,7 @@ func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits boo
 	return gate.Delivered, nil
 }
 
-// pack notes what goes in place of the event's frame, if it is a forward that fits and somebody gets it.
+// pack replaces the event's frame by a forward, if that fits and somebody gets it.
 func (j *judgement) pack(d relay.Delivery) {
 	if f, ok := d.(relay.Forward); ok && j.frame != nil {
 		if line, fits := wire.Pack(f); fits {
@@ -168,21 +168,22 @@ func (j *judgement) pack(d relay.Delivery) {
 	}
 }
 
-// candidate is an instance that could receive an event, with what is stored about it.
+// candidate is an instance that could receive an event, with its stored facts.
 type candidate struct {
 	instance store.Instance
-	bound    bool           // the author is bound to it, and it is the one of theirs that gets the event
+	bound    bool           // the author is bound to it, and of their instances it is the one that gets the event
 	grant    bool           // it holds the grant covering the chat
 	direct   bool           // the event's chat counts as a direct message
-	asked    *prompt.Record // what it asked, and the event answers; nil: the event is no press on a prompt
+	asked    *prompt.Record // its prompt that the event answers; nil: the event is not a press on a prompt
 	named    bool           // the author wrote to it by name
-	told     string         // what they wrote behind that
+	told     string         // the text behind the name
 }
 
-// candidates are the instance of the author's own that gets the event, and the holder of the
-// grant covering the chat, if that is none of their own; first the one that the author wrote to by name. A button press is for one of them only; one that answers a prompt,
-// for whoever asked. none is why there is no candidate, where there is none. spokenTo is whose name was taken from ev's text
-// before; empty: nobody's.
+// candidates returns the instances that could receive ev: the one among the author's own that gets the event, and the
+// holder of the grant that covers the chat, if that is not one of them. The instance that the author addressed by name
+// comes first. A button press is for one of them only; a press that answers a prompt is for the instance that asked.
+// none is the reason if there is no candidate. spokenTo is the instance whose name was removed from ev's text before;
+// empty: none.
 func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []candidate, none gate.Reason, err error) {
 	none = nobody(ev)
 	if ev.Prompt != nil {
@@ -253,8 +254,8 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 	return out, none, nil
 }
 
-// spoken is the one of the author's own instances and the holder of the grant that the author wrote to by name, and what they
-// wrote; empty: none of them.
+// spoken returns the instance, among the author's own and the holder of the grant, that the author addressed by name,
+// and the text behind the name; empty: none of them.
 func (in *Inbound) spoken(ctx context.Context, ev relay.Event, owned []gate.Owned, holder relay.InstanceID) (relay.InstanceID, string, error) {
 	if !strings.HasPrefix(strings.TrimSpace(ev.Text), "@") {
 		return "", "", nil
@@ -274,8 +275,8 @@ func (in *Inbound) spoken(ctx context.Context, ev relay.Event, owned []gate.Owne
 	return i, told, nil
 }
 
-// ask puts the gate's question about one candidate, from what is known: the network is not asked here.
-// known is false where only the network's word on who sees the chat is missing; without it the answer is no.
+// ask puts the gate's question about one candidate, from known facts: it does not ask the network. known is false if
+// only the network's answer about who sees the chat is missing; without it the verdict is no.
 func (in *Inbound) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
 	f := c.facts(ev)
 	f.Visible = true
@@ -307,14 +308,14 @@ func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, b
 	switch {
 	case known && waiting == 0:
 		return gate.Delivered, nil
-	case waiting >= MaxUndecided && !known: // who is known to see the chat, as its owner who writes there, is let in
+	case waiting >= MaxUndecided && !known: // a person who is known to see the chat, such as its owner who writes there, is let in
 		return gate.NotVisible, nil
 	}
 	return gate.Undecided, nil
 }
 
-// knownToSee is whether somebody who is bound to the candidate can see the event's chat now, if that is
-// known without asking. Who writes in a chat sees it.
+// knownToSee reports whether somebody who is bound to the candidate can see the event's chat now, if that is known
+// without asking. A person who writes in a chat sees it.
 func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
 	if c.bound {
 		return true, true, nil
@@ -334,14 +335,14 @@ func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c candidate) 
 		}
 		known = known && k
 		if n++; !known && n >= facts.SomeWatchers {
-			break // the network is to say it of all of them
+			break // the network must answer for all of them
 		}
 	}
 	return false, known, nil
 }
 
-// direct reports whether the chat of an event of b's counts as a direct message. Where others can join one, a chat that was
-// claimed is a room and stays one, whoever is left in it.
+// direct reports whether the chat of an event counts as a direct message. On a network where others can join such a
+// chat, a claimed chat is a room and stays one, whoever is left in it.
 func direct(b platforms.Bot, ev relay.Event, claimed bool) bool {
 	_, joinable := b.(platforms.Sharer)
 	return ev.Source.ChatType == relay.ChatDM && !(claimed && joinable)
@@ -351,7 +352,7 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 	src := ev.Source
 	policy, declared := c.instance.Relevance[src.Platform]
 	if !declared {
-		policy.RequireAddress = true // what newer gateways assume, and the safe one
+		policy.RequireAddress = true // newer gateways assume this, and it is the safe value
 	}
 	return gate.Facts{
 		Direct:      c.direct,

@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// absence is how long this process must be up before anybody is told of a gateway that was here before: it may be on its
-// way back.
+// absence is how long this process must have run before anybody is told that a gateway is away which was here before:
+// it may be on its way back.
 const absence = time.Minute
 
 const (
@@ -20,8 +20,8 @@ const (
 	answerQuiet = "`%s` is quiet until %s; your message is kept."
 )
 
-// notice is something that is told a person once: the answer, and the event whose seen mark says that it was told.
-// The mark is stored with the batch, so that a restart tells nobody twice.
+// notice is a text that a person gets once: the answer, and the event whose seen mark says that they got it. The mark
+// is stored with the batch, so that a restart tells nobody twice.
 type notice struct {
 	answer string
 	mark   relay.EventID
@@ -78,7 +78,7 @@ func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, b
 	if i.Asleep || in.gateways.Connected(i.ID) || time.Now().Before(since) {
 		return nil
 	}
-	// The mark of what was told outlives some days only; the conversation says the same of what was said later.
+	// The mark of the notice is kept for some days only; the conversation says the same about later messages.
 	talk, known, err := store.First(in.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID, Chat: j.event.Chat()}))
 	if err != nil || known && talk.LastAt.After(since) {
 		return err
@@ -88,12 +88,12 @@ func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, b
 	}.answers(ctx, in, j, before)
 }
 
-// addressable reports whether ev is what a person wrote directly to the bot.
+// addressable reports whether a person wrote ev directly to the bot.
 func addressable(ev relay.Event) bool {
 	return ev.Source.ChatType == relay.ChatDM && ev.Source.UserID != "" && !ev.Traits.AuthorIsBot && !ev.Traits.Press && ev.Prompt == nil
 }
 
-// toldItems are the marks of what people were told because of a batch.
+// toldItems returns the marks of the notices that people got because of a batch.
 func toldItems(bot relay.Bot, judged []judgement) (out []store.AcceptItem) {
 	for _, j := range judged {
 		if j.told != "" {

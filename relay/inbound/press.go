@@ -11,14 +11,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
-// What a person reads if their press reached nobody.
+// The texts for a person whose press reached nobody.
 const (
 	wordsForeign = "This question is not for you"
 	wordsClosed  = "This question is closed"
 )
 
-// asker is the only candidate for a press that answers a prompt: the instance that asked, even if the person is linked to others
-// too. There is none if no instance asked.
+// asker returns the only candidate for a press that answers a prompt: the instance that asked, even if the person is
+// linked to others too. There is none if no instance asked.
 func (in *Inbound) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
 	src := ev.Source
 	r, ok, err := in.db.Prompts.At(ctx, ev.Chat(), ev.Prompt.PromptID)
@@ -65,8 +65,8 @@ func (c candidate) decide(ev relay.Event, f gate.Facts) gate.Reason {
 	})
 }
 
-// completed is ev as the candidate will get it, and as the gate judges it: a press with what is remembered of its prompt, a
-// message without the candidate's name if it began with that.
+// completed returns ev as the candidate will get it and as the gate judges it: a press with the remembered prompt, a
+// message without the candidate's name at its beginning.
 func (c candidate) completed(ev relay.Event) relay.Event {
 	switch {
 	case c.named:
@@ -88,7 +88,7 @@ func (c candidate) completed(ev relay.Event) relay.Event {
 	return ev
 }
 
-// press is what is stored with the event if it answers the candidate's prompt; nil: it does not.
+// press returns the press to store with the event if it answers the candidate's prompt; nil: it does not.
 func (c candidate) press(ev relay.Event) *prompt.Press {
 	if c.asked == nil {
 		return nil

@@ -29,8 +29,8 @@ const (
 	EnvAllowAll = "GATEWAY_ALLOW_ALL_USERS"
 )
 
-// env is what every gateway's .env must say. With several bots of one platform it names none of them, which
-// stands for all.
+// env returns the lines that every gateway's .env needs. With several bots on one platform it names none of them, which
+// means all.
 func (a *surroundings) env(wakeURL string) map[string]string {
 	env := map[string]string{envURL: a.set.URL, envBusyAck: "false"}
 	if wakeURL != "" {
@@ -114,8 +114,8 @@ func envLines(env map[string]string, names ...string) []string {
 	return lines
 }
 
-// quoteEnv is a value as it stands in a .env file, so that a shell reads from it what a gateway does: in single quotes
-// where a shell would change it. A quote of its own can only be one of a URL. (docker run --env-file knows no quotes.)
+// quoteEnv returns a value for a .env file that a shell reads as a gateway does: in single quotes if a shell would
+// change it. Only a URL can contain a quote itself. (docker run --env-file knows no quotes.)
 func quoteEnv(v string) string {
 	if bare.MatchString(v) {
 		return v

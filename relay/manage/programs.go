@@ -16,7 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/callers"
 )
 
-// programs are callers: who they are, and which agents they reach.
+// programs manages callers, and the agents that they reach.
 type programs struct {
 	directory
 	*surroundings
@@ -29,13 +29,13 @@ type CallerFor struct {
 	Caller string   `json:"caller"`
 	Agents []string `json:"agents,omitempty"` // names of gateways
 	People []string `json:"people,omitempty"` // people whom it may write to, as PLATFORM:PERSON
-	Sign   bool     `json:"hmac,omitempty"`   // of a new one: it has to sign what it sends
+	Sign   bool     `json:"hmac,omitempty"`   // for a new caller: it has to sign what it sends
 }
 
-// CallerMade is what a caller is to be told once.
+// CallerMade is what a caller is told once.
 type CallerMade struct {
 	Caller string `json:"caller"`
-	// Token is its bearer token, and Secret what it signs with; empty: it keeps the one that it has, or has none.
+	// Token is its bearer token, and Secret is its signing secret; empty: it keeps its present one, or has none.
 	Token  string `json:"token,omitempty"`
 	Secret string `json:"hmacSecret,omitempty"`
 	URL    string `json:"url"` // of the routes, without a trailing slash
@@ -76,7 +76,7 @@ func (m CallerMade) EnvLines() (out []string) {
 	return out
 }
 
-// What the stock client of AgentConnector reads.
+// The variables that the stock client of AgentConnector reads.
 const (
 	envCallerAgents = "HTTP_WEBHOOK_AGENTS"
 	envCallerAuth   = "HTTP_WEBHOOK_AUTH"
@@ -160,7 +160,7 @@ func callerRow(by audit.Actor, action string, f CallerFor) *audit.Entry {
 	return &audit.Entry{Actor: by, Action: action, Detail: strings.Join(slices.Concat([]string{f.Caller}, f.Agents, f.People), " ")}
 }
 
-// made is what a caller is told, before anything is made.
+// made returns the part of the answer that exists before any credential is made.
 func (s *programs) made(caller string) CallerMade {
 	m := CallerMade{Caller: caller, URL: s.set.URL, Agents: []CallerAgent{}}
 	if !slices.ContainsFunc(s.bots(), func(p platforms.Bot) bool { return p.ID().IsProgram() }) {
