@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Redacted is what a Secret prints as.
+// Redacted is how a Secret prints.
 const Redacted = "[secret]"
 
 // Secret is a value that fmt, slog and encoding/json cannot print, also inside another struct. It holds its

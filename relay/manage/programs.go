@@ -375,8 +375,8 @@ func (s *programs) DenyCaller(ctx context.Context, by audit.Actor, f CallerFor) 
 	return s.show(ctx, c)
 }
 
-// RemoveCaller removes a caller, with what it was promised and told: what waits for agents becomes dead letters. Refused with
-// NotFound.
+// RemoveCaller removes a caller, with its receipts and the agents' replies: its messages that wait for agents become
+// dead letters. Refused with NotFound.
 func (s *programs) RemoveCaller(ctx context.Context, by audit.Actor, f CallerFor) (Caller, error) {
 	f.Agents, f.People = nil, nil
 	c, err := s.db.Callers.Remove(ctx, callerRow(by, "agents-remove", f), f.Caller)

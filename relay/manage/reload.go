@@ -33,7 +33,7 @@ func (s *process) Reload(ctx context.Context, by audit.Actor, _ struct{}) (Reloa
 	return s.set.Reload(ctx, by.Name)
 }
 
-// Health is how the server is, in few words.
+// Health is a short form of the server's state.
 type Health struct {
 	OK    bool   `json:"ok"`    // it takes messages in
 	Ready bool   `json:"ready"` // and every bot's updates flow

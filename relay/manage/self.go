@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Self is what an instance is, holds and misses.
+// Self is the description of an instance: what it holds, and what it lacks.
 type Self struct {
 	Instance  relay.InstanceID               `json:"instanceId"`
 	Tenant    relay.TenantID                 `json:"tenant"`
@@ -30,7 +30,7 @@ type BoundUser struct {
 	Platform  relay.PlatformID `json:"platform"`
 	User      relay.UserID     `json:"userId"`
 	DMDefault bool             `json:"dmDefault"`          // of several instances, this one gets the direct messages
-	Commands  []string         `json:"commands,omitempty"` // all of their messages that go to it; empty: all do
+	Commands  []string         `json:"commands,omitempty"` // the only messages of theirs that go to it; empty: all do
 }
 
 // Manageable refuses with NotFound unless i is an instance of tenant t (empty: any) that a gateway can serve.

@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// observer sees how everything is, and what is wrong.
+// observer knows the state of everything, and the faults.
 type observer struct {
 	directory
 	*surroundings
@@ -32,9 +32,9 @@ type Status struct {
 	Instances []InstanceStatus  `json:"instances"`
 	Counters  map[string]uint64 `json:"counters"`
 	Media     *media.Stats      `json:"media,omitempty"` // nil: no server runs
-	// Warnings are what the operator should know about the database and its copies, in words.
+	// Warnings are sentences for the operator about the database and its copies.
 	Warnings []string `json:"warnings,omitempty"`
-	// Findings are what is wrong, the worst first; those of doctor that cost little.
+	// Findings are the faults, the worst first: those of doctor's checks that are cheap.
 	Findings finding.List `json:"findings,omitempty"`
 }
 
@@ -46,11 +46,11 @@ type BotStatus struct {
 	State       platforms.State  `json:"state"`
 	Reason      string           `json:"reason,omitempty"`
 	LastEventAt time.Time        `json:"lastEventAt,omitzero"`
-	Since       time.Time        `json:"since,omitzero"`     // when the state became what it is
+	Since       time.Time        `json:"since,omitzero"`     // when the state began
 	RetryAt     time.Time        `json:"retryAt,omitzero"`   // when the connection is tried again
 	Hook        *HookStatus      `json:"hook,omitempty"`     // nil: no network calls it over HTTP
-	Warnings    []string         `json:"warnings,omitempty"` // what is wrong with its network's calls, in sentences
-	Answers     *Waiting         `json:"answers,omitempty"`  // that wait until its network takes them; nil: none
+	Warnings    []string         `json:"warnings,omitempty"` // faults of its network's calls, in sentences
+	Answers     *Waiting         `json:"answers,omitempty"`  // answers that wait until its network takes them; nil: none
 }
 
 // InstanceStatus is one agent's connection and buffer.
@@ -67,8 +67,8 @@ type InstanceStatus struct {
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
 	RefusedAt  time.Time        `json:"refusedAt,omitzero"` // when somebody dialled as its gateway in vain, and that one has not come since
 	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
-	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
-	Poke       *wake.Poke       `json:"poke,omitempty"`     // how the newest wake poke went; nil: none since the start
+	Warnings   []string         `json:"warnings,omitempty"` // faults, and how to fix them, in sentences
+	Poke       *wake.Poke       `json:"poke,omitempty"`     // the result of the newest wake poke; nil: none since the start
 	Notes      []Note           `json:"notes,omitempty"`    // why messages wait although nothing is wrong
 	Answers    int              `json:"answers,omitempty"`  // that wait until a network takes them
 }
@@ -79,13 +79,13 @@ type Note struct {
 	Says string `json:"says"` // behind "it is"
 }
 
-// Status looks at bots and instances. Instances whose gateways are all revoked appear only while
-// their buffers hold something.
+// Status returns the state of bots and instances. Instances whose gateways are all revoked appear only while their
+// buffers hold something.
 func (s *observer) Status(ctx context.Context, _ struct{}) (Status, error) {
 	return s.status(ctx, false)
 }
 
-// status is Status. afresh: what is known of the machine from a moment ago is not enough.
+// status is Status. afresh demands new findings about the machine.
 func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 	out := Status{
 		Version: s.set.Version, Running: s.live != nil,
@@ -180,7 +180,7 @@ func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, ou
 	return nil
 }
 
-// warnings are what an operator should know about an instance, in sentences.
+// warnings returns sentences for the operator about an instance.
 func warnings(i store.Instance) []string {
 	if i.WakeFault == "" {
 		return nil
@@ -191,7 +191,7 @@ func warnings(i store.Instance) []string {
 // warnNotFronted is an instance's warning while messages wait that its gateway could not answer.
 const warnNotFronted = "not_fronted"
 
-// stuck are the bots whose events wait because the instance's gateway does not front them.
+// stuck returns the bots whose events wait because the instance's gateway does not serve those bots.
 func (s *observer) stuck(ctx context.Context, i relay.InstanceID) (bots []relay.Bot, err error) {
 	unfronted := s.live.Unfronted(i)
 	if len(unfronted) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/fair"
 )
 
-// job is a file that is to be fetched. While its fetch runs, nobody else uses its fields but id and done; before and after that
-// whoever begins jobs uses them. jobs.mu guards running and cramped.
+// job is a file to fetch. While its fetch runs, nobody else uses its fields except id and done; before and after that
+// the code that begins jobs uses them. jobs.mu guards running and cramped.
 type job struct {
 	id      relay.MediaID
 	done    chan struct{} // closed when the file's state is final
@@ -37,7 +37,7 @@ func newJobs() *jobs {
 	return &jobs{poke: make(chan struct{}, 1), by: make(map[relay.MediaID]*job)}
 }
 
-// wake has whoever waits for poke look for jobs to begin.
+// wake makes the receiver of poke look for jobs to begin.
 func (q *jobs) wake() {
 	select {
 	case q.poke <- struct{}{}:
@@ -59,7 +59,7 @@ func (q *jobs) add(id relay.MediaID) *job {
 	return j
 }
 
-// len is how many jobs there are.
+// len returns how many jobs there are.
 func (q *jobs) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

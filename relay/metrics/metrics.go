@@ -1,5 +1,5 @@
-// Package metrics shows what the connector counts to Prometheus: the totals of the hub, the state
-// of bots and instances, the store, and the Go runtime and process.
+// Package metrics shows the connector's counts to Prometheus: the totals of the hub, the state of bots and instances,
+// the store, and the Go runtime and process.
 //
 // It has a listener of its own, off by default, and it only reads.
 //

@@ -12,10 +12,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 )
 
-// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
+// allowedFor is how long a verdict of the gate holds for an action: after a longer wait the gate is asked once more.
 const allowedFor = time.Second
 
-// action is one thing that a gateway asks for, on its way; see session.Action.
+// action is one request of a gateway on its way; see session.Action.
 type action struct {
 	// Set once, by Caller.Action.
 	who     *Caller
@@ -26,7 +26,8 @@ type action struct {
 	// Set by Allow.
 	target target
 	at     time.Time // when it was allowed
-	// What names an answer that waits changes that. Unjudged is why the gate could not judge a final answer now: it is stored.
+	// The action changes an answer that waits. Unjudged is why the gate could not judge a final answer now: then the
+	// answer is stored.
 	waits    bool
 	unjudged error
 
@@ -164,7 +165,7 @@ func says(a relay.Action) bool {
 	return false
 }
 
-// waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are of no use later.
+// waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are useless later.
 func waits(a relay.Action) bool {
 	switch a.(type) {
 	case relay.Typing, relay.React, relay.Draft:
@@ -206,8 +207,8 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	return a.who.carryOut(ctx, t)
 }
 
-// find finds the file that a send_media names: before the chat's limiter is waited for, so that nobody waits for a slow
-// server. done lets go of it, and is never nil.
+// find finds the file that a send_media names, before it waits for the chat's limiter, so that nobody waits for a slow
+// server. done releases the file, and is never nil.
 func (a *action) find(ctx context.Context) (done func(), err error) {
 	t := a.target
 	if t.bot == nil { // the gate could not judge it
@@ -217,7 +218,7 @@ func (a *action) find(ctx context.Context) (done func(), err error) {
 	return done, err
 }
 
-// source is the file that t shows, if it shows one. done lets go of it, and is never nil.
+// source returns the file of t, if it has one. done releases it, and is never nil.
 func (who *Caller) source(ctx context.Context, t target) (f relay.File, done func(), err error) {
 	m, ok := t.action.(relay.SendMedia)
 	if !ok {
@@ -244,7 +245,7 @@ func (who *Caller) failed(a relay.Action, err error) error {
 	return ae
 }
 
-// profileOf is which of its gateway's profiles asks for the action; empty: it did not say.
+// profileOf returns the gateway's profile that requests the action; empty: not given.
 func profileOf(a relay.Action) string {
 	switch a := a.(type) {
 	case relay.Send:

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/outbox"
 )
 
-// recall notes in the history what came of something that the gateway said in a chat of p's.
+// recall notes the outcome of a gateway's message in the history.
 func (who *Caller) recall(p platforms.Bot, chat relay.ChatID, a relay.Action, res relay.Result, failed error) {
 	if !says(a) || p == nil { // or nobody can say which bot is meant
 		return
@@ -52,7 +52,7 @@ func replyOf(a relay.Action) relay.MessageID {
 	return ""
 }
 
-// reasonOf is why something failed, in one word of ours: the network's own may quote what was said.
+// reasonOf returns why something failed, in one word of ours: the network's own words may quote the message.
 func reasonOf(ae *relay.ActionError) string {
 	switch {
 	case ae.Code == relay.CodeEgressDeclined:

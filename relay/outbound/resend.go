@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// sendWithin bounds one attempt, and lastWithin what is left of it when the process stops.
+	// sendWithin bounds one attempt; lastWithin is what is left of it when the process stops.
 	sendWithin, lastWithin = 25 * time.Second, 5 * time.Second
-	// openWithin is how long an attempt waits for the chat's limiter; after that others have its place.
+	// openWithin is how long an attempt waits for the chat's limiter; after that others get its place.
 	openWithin = 4 * time.Second
-	// unclearFor is the least pause before the next attempt when nobody knows what came of one. It doubles with every such
-	// attempt: a network that carries them all out, and never says so, gets an answer a dozen times within a day.
+	// unclearFor is the shortest pause before the next attempt if the outcome of one is unknown. It doubles with every
+	// such attempt: a network that sends them all, and never says so, gets an answer a dozen times within a day.
 	unclearFor = 5 * time.Second
 	// lateAfter is from when on an answer says when it was given.
 	lateAfter = 10 * time.Minute
 )
 
-// absent is the session of a gateway that asked earlier and may be gone. What a revoked one asked for is dropped from the
-// disk with its credential.
+// absent stands for the session of a gateway that made the request earlier and may be gone. The requests of a revoked
+// gateway are dropped from the disk with its credential.
 type absent struct{ bot relay.Bot }
 
 func (a absent) Identities() []relay.Bot                  { return []relay.Bot{a.bot} }
@@ -94,7 +94,7 @@ func (q *Queue) send(ctx, stop context.Context, r outbox.Record) tried {
 		return tried{done: []uint64{r.Number}}
 	}
 	when, known := time.Now(), doubt && q.remembered(r)
-	if known { // it has to be what was sent then
+	if known { // it must equal what was sent then
 		when = r.Begun
 	}
 	t.action = withText(t.action, dated(textOf(asked.Action), r.At, when, doubt && !known))
@@ -108,7 +108,7 @@ func (q *Queue) send(ctx, stop context.Context, r outbox.Record) tried {
 	return out
 }
 
-// came is what comes of a network's answer to r. doubt: an earlier run may have sent it.
+// came evaluates a network's answer to r. doubt: an earlier run may have sent it.
 func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res relay.Result, err error) tried {
 	switch ae := relay.Explain(err); {
 	case err == nil:
@@ -127,7 +127,7 @@ func (q *Queue) came(ctx, stop context.Context, r outbox.Record, doubt bool, res
 	return q.failed(ctx, r, err)
 }
 
-// requestOf is what the gateway asked for.
+// requestOf returns the gateway's request.
 func requestOf(r outbox.Record) (relay.Request, error) {
 	f, err := wire.DecodeFromGateway(r.Frame)
 	o, ok := f.(wire.Outbound)
@@ -149,8 +149,8 @@ func (q *Queue) open(ctx context.Context, t target) error {
 	return p.WaitOpen(ctx, t.action.Target())
 }
 
-// recognises reports whether the network will recognise a repetition of what is sent now: not of an answer to what a person
-// pressed or typed a command for.
+// recognises reports whether the network will recognise a repetition of this message. It does not for an answer to a
+// press or a typed command.
 func (q *Queue) recognises(ctx context.Context, i relay.InstanceID, t target) bool {
 	if _, ok := t.bot.(platforms.Rememberer); !ok {
 		return false
@@ -213,7 +213,7 @@ func (q *Queue) sent(ctx context.Context, r outbox.Record, res relay.Result) tri
 	return tried{done: []uint64{r.Number}}
 }
 
-// failed is what comes of r's being not sent because of err.
+// failed decides what follows if r was not sent because of err.
 func (q *Queue) failed(ctx context.Context, r outbox.Record, err error) tried {
 	switch ae := relay.Explain(err); {
 	case ae.Code == relay.CodeEgressDeclined:

@@ -8,10 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// route finds the bot a request is for. A platform and a bot id in the frame must be one of the session's identities;
-// a foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known
-// says yes for exactly one other. sure is false when known says no for each. Every session fronts the bot of programs too,
-// behind all that: a chat of a program is found there if known says yes.
+// route finds the bot for a request. A platform and a bot id in the frame must be one of the session's identities; a
+// foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known says
+// yes for exactly one other. sure is false if known says no for each. Every session also serves the bot of programs,
+// after all others: a program's chat is found there if known says yes.
 func (who *Caller) route(r relay.Request, known func(platforms.Bot) (bool, error)) (p platforms.Bot, sure bool, err error) {
 	p, sure, err = who.routeOwn(r, known)
 	programs := who.out.bots.Bot(relay.ProgramBot())

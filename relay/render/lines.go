@@ -62,7 +62,7 @@ func missing(h relay.Held, why string) string {
 	return line + ": " + filename.Show(why) + "]"
 }
 
-// words are what people call the kinds.
+// words are the kinds' names for people.
 var words = map[relay.MessageType]string{
 	relay.TypePhoto: "Photo", relay.TypeVideo: "Video", relay.TypeAudio: "Audio", relay.TypeVoice: "Voice message",
 	relay.TypeDocument: "File", relay.TypeSticker: "Sticker",
@@ -101,8 +101,8 @@ func sizeOf(n int64) string {
 	return strconv.FormatInt(n, 10) + " bytes"
 }
 
-// isText reports whether gateways take a held file for text: by its MIME type the newer ones, by its extension the
-// older ones. They tell the agent that such a file's content is in the text.
+// isText reports whether gateways take a held file for text: newer ones go by its MIME type, older ones by its
+// extension. They tell the agent that the file's content is in the text.
 func isText(h relay.Held) bool {
 	if h.Facts.Kind != relay.TypeDocument || h.Kind == relay.TypeSticker {
 		return false
@@ -111,7 +111,8 @@ func isText(h relay.Held) bool {
 	return strings.HasPrefix(h.Facts.Mime, "text/") || texts[name[strings.LastIndexByte(name, '.')+1:]]
 }
 
-// texts are the extensions whose files the networks' own adapters tell, and names without any.
+// texts are the extensions of files that the networks' own adapters put into the text, and of names without an
+// extension.
 var texts = func() map[string]bool {
 	m := map[string]bool{}
 	for _, ext := range strings.Fields(`txt md markdown csv tsv log json jsonl ndjson xml yaml yml toml ini cfg conf env properties html htm css

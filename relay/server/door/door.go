@@ -1,5 +1,5 @@
-// Package door is where the requests of a server come from: a listener of its own, or a share of one behind which several
-// servers stand, which come and go while it listens.
+// Package door is where a server's requests come from: a listener of its own, or a share of a listener that several
+// servers use, which come and go while it listens.
 package door
 
 import (
@@ -29,7 +29,7 @@ type Door interface {
 	Serve(h http.Handler, refused func()) error
 	// Shutdown lets nothing further in, and waits for the requests under way until ctx ends.
 	Shutdown(ctx context.Context) error
-	// Close ends what is under way.
+	// Close ends the requests under way.
 	Close() error
 }
 
@@ -70,8 +70,8 @@ func Own(l net.Listener, srv *http.Server) Door {
 	return own{srv, func(func()) net.Listener { return l }}
 }
 
-// Strangers is the door at l, which it closes, for whoever calls: it bounds their connections and headers. certificates is
-// nil for plain http.
+// Strangers makes a door of l, which the door closes, for any caller: it bounds connections and headers. certificates
+// is nil for plain http.
 func Strangers(l net.Listener, proxies routes.Proxies, certificates *tls.Config, log *slog.Logger) Door {
 	return own{
 		&http.Server{
