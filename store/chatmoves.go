@@ -24,10 +24,10 @@ type Move struct {
 
 func moveKey(p relay.PlatformID, c relay.ChatID) []byte { return table.Key(p, string(c)) }
 
-// MoveChat rewrites grants, routes, conversations, undecided events, free-response scopes and the direct-message chats of
-// bindings from one chat id to another, in one transaction. If the new id is granted already, that grant stays and the old
-// one is dropped; and so is a route that another tenant's route or grant forbids there. Entries in the lanes keep the old
-// id, so gateways go on using it: CurrentChat translates it. m.At is set to now.
+// MoveChat rewrites grants, routes, conversations, undecided events, free-response scopes and the direct-message chats
+// of bindings from one chat id to another, in one transaction. If the new id is granted already, that grant stays and
+// the old one is dropped; a route is dropped, too, if another tenant's route or grant forbids it there. Entries in the
+// lanes keep the old id, so gateways go on using it: CurrentChat translates it. m.At is set to now.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
 	m.At = db.now()
 	return db.change(ctx, nil, fmt.Sprintf("move chat on %s", m.Platform), func(t *tx) error { return moveChat(t.Writer, m) })

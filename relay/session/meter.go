@@ -151,7 +151,7 @@ func (m *meter) take(p []byte) (int, error) {
 	return n, nil
 }
 
-// arrived notes that n bytes were read into b, which is in if that is of the pool.
+// arrived notes that n bytes were read into b, which is in if it came from the pool.
 func (m *meter) arrived(n int, b []byte, in *[sharedBuffer]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,8 +168,8 @@ func (m *meter) countLocked(n int) {
 	m.useLocked(n, tooManyBytes)
 }
 
-// spend takes cost from the budget for e, and returns what the budget was overdrawn by first; nil if it was not,
-// or if the session is over.
+// spend takes cost from the budget for e. It returns the excess that first overdrew the budget; nil if there is none,
+// or the session is over.
 func (m *meter) spend(cost int, e *excess) *excess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,7 +208,7 @@ func (m *meter) control() {
 	m.useLocked(controlCost, tooManyFrames)
 }
 
-// giveUp stops reading, but for what is under way.
+// giveUp stops reading, except for the message under way.
 func (m *meter) giveUp() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,7 +243,7 @@ func (m *meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// frameSize is how long the frame is that begins with p, which holds its header. A server masks nothing.
+// frameSize returns the length of the frame whose header p begins with. A server does not mask frames.
 func frameSize(p []byte) int {
 	if len(p) < 2 {
 		return 0

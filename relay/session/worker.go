@@ -9,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
-// work is one chat's worker. It ends when its line is empty, or answers what is left when ctx ends.
+// work is one chat's worker. It ends when its line is empty; when ctx ends, it first answers the remaining actions.
 func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 	for {
 		q.mu.Lock()
@@ -63,7 +63,7 @@ func unsent(err error) error {
 	return errWaited
 }
 
-// allow is what the handler allowed that covers a. It is asked once.
+// allow returns the action, allowed by the handler, that covers a. It asks the handler once.
 func (q *actions) allow(ctx context.Context, l *line, a *action) (Action, error) {
 	q.mu.Lock()
 	first := a.asked == nil && a.allowed == nil
@@ -134,8 +134,8 @@ func (q *actions) replaced(old *action) {
 	q.answer(old, replacedResult(old.Action), nil)
 }
 
-// do has the handler do what it allowed for a. picked is the action that was carried out, which holds a
-// slot; nil: none was.
+// do makes the handler carry out what it allowed for a. picked is the action that was carried out, which holds a slot;
+// nil: none was.
 func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (picked *action, res relay.Result, err error) {
 	waiting, cancel := context.WithDeadline(ctx, a.deadline)
 	defer cancel()
@@ -169,8 +169,8 @@ func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (pick
 	return picked, res, err
 }
 
-// pick takes the head of the line, if Allow of todo covers it: the action whose todo it is, or one that replaced it.
-// nil: its time is up.
+// pick takes the head of the line if Allow of todo covers it: the action to which todo belongs, or one that replaced
+// it. nil: its time is up.
 func (q *actions) pick(l *line, todo Action) *action {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 const route = relay.MediaPath
 
-// notFound is what everybody reads of a file that they cannot have.
+// notFound is the text for every file that the reader cannot have.
 const notFound = "not found"
 
 // parseID reads the id of a file: 32 hexadecimal digits, lower case, spelled as they are.

@@ -37,8 +37,8 @@ func (f *form) prose(key string) string {
 	return s
 }
 
-// maxTitle bounds short texts that are not a message, in bytes. A thread's name has at most a hundred
-// characters, a signed address a few thousand. Networks get such a text unchanged.
+// maxTitle is the longest short text that is not a message, in bytes. A thread's name has at most a hundred characters,
+// a signed address a few thousand. Networks get such a text unchanged.
 const maxTitle = 8 << 10
 
 // title is text that must be there and say something in few words.
@@ -84,7 +84,7 @@ func (f *form) currentName(connectorCreated bool) *string {
 	return &s
 }
 
-// options are a prompt's buttons. Ids that will not do, and that there is none, are relay.Prompt's to refuse.
+// options reads a prompt's buttons. relay.Prompt refuses invalid ids, and a prompt without buttons.
 func (f *form) options() (out []relay.PromptOption) {
 	for raw := range f.list("options") {
 		o, _ := parseObject(raw)

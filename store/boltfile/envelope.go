@@ -44,7 +44,7 @@ func Unseal(key, value []byte) ([]byte, error) {
 	return value[EnvelopeSize:], nil
 }
 
-// DamagedRecord names a record that is not what was once written.
+// DamagedRecord returns an error that names a damaged record.
 func DamagedRecord(bucket string, key []byte, why error) error {
 	return fmt.Errorf("%w: bucket %s, key %q: %w", ErrDamaged, bucket, key, why)
 }

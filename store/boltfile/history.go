@@ -15,7 +15,7 @@ const (
 	maxTerms = 256 // older ones are forgotten
 )
 
-// Term is the time of one leader in the story of a file.
+// Term is the time of one leader in the history of a file.
 type Term struct {
 	Term   uint64
 	First  uint64 // the number of its first entry
@@ -23,7 +23,7 @@ type Term struct {
 	Forced bool   // it began with another file, which the operator put there
 }
 
-// History is where a file stands in a log, and how it came there.
+// History is the place of a file in a log, and the terms through which it came there.
 type History struct {
 	Place
 	Terms []Term // the newest is the last
@@ -82,7 +82,8 @@ func (w *Writer) beginTerm(l Log, after uint64, base bool) error {
 	return w.PutSealed(MetaBucket, k, Seal(k, b))
 }
 
-// HistoryAt is that of the file at path. ErrLocked: another process uses it. ErrDamaged: it, or a record of it, is damaged.
+// HistoryAt returns the history of the file at path. ErrLocked: another process uses it. ErrDamaged: it, or a record of
+// it, is damaged.
 func HistoryAt(path string, o Options) (h History, err error) {
 	got, err := verify(path, o)
 	if err == nil {
@@ -99,7 +100,7 @@ func HistoryAt(path string, o Options) (h History, err error) {
 	return h, errors.Join(err, b.Close())
 }
 
-// History is that of a file that has e, which is a base.
+// History returns the history of a file that has e, which is a base.
 func (e Entry) History() (h History, err error) {
 	h.Place = e.Place
 	err = changes(e.changes, func(c change) error {
@@ -119,7 +120,7 @@ func (h History) end(n int) uint64 {
 	return h.N
 }
 
-// Has reports whether h went through entry n of that term.
+// Has reports whether h contains entry n of that term.
 func (h History) Has(term, n uint64) bool {
 	for i, t := range h.Terms {
 		if t.Term == term && t.First <= n && n <= h.end(i) {
@@ -129,8 +130,8 @@ func (h History) Has(term, n uint64) bool {
 	return false
 }
 
-// Misses is how many of the entries that h went through are not in now: lost, if nobody wanted it so. Of entries that
-// are too old to be remembered nothing is said.
+// Misses counts the entries of h that are not in now: they are lost, unless somebody wanted that. It ignores entries
+// that are too old to be remembered.
 func (h History) Misses(now History) uint64 {
 	shared, forced := uint64(0), false
 	for i, t := range now.Terms {

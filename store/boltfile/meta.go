@@ -29,8 +29,8 @@ type meta struct {
 // metas are the meta pages of a file.
 type metas struct {
 	intact []meta // the newest first, which bbolt will go by
-	// broken: the other one is not what was written. A power cut while it was being written does
-	// that to a commit nobody was told of; anything else to one that counted.
+	// broken: the other meta page has wrong content. A power cut during its write does that to a commit of which nobody
+	// was told; any other cause damages a commit that counted.
 	broken bool
 	// lost: the broken one may be the newer of the two.
 	lost bool
@@ -66,8 +66,8 @@ func readMetas(f io.ReaderAt) (m metas, err error) {
 	return m, nil
 }
 
-// isBefore reports whether the broken meta page b is of the commit before tx: it says so, or would be
-// intact if it did.
+// isBefore reports whether the broken meta page b belongs to the commit before tx: it says so, or would be intact if it
+// did.
 func isBefore(b []byte, tx uint64) bool {
 	e := binary.NativeEndian
 	if e.Uint64(b[metaTx:]) == tx-1 {
