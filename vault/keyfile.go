@@ -32,18 +32,18 @@ func (k fileKey) open(*kdf) (relay.Secret, error) {
 }
 
 func (k fileKey) create() (relay.Secret, *kdf, error) {
-	s, err := k.read() // there may be one that a crash left without a vault
+	s, err := k.read() // a crash may have left one without a vault
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := k.write(randomKey()); err != nil {
 			return relay.Secret{}, nil, fmt.Errorf("new %s: %w", k.Name(), err)
 		}
-		// Read back: this is what the next start will do, so it should fail now if ever (a file
-		// system without permissions), and if another process was faster it is that one's key.
+		// Read back: the next start will do the same, so a failure should show now (a file system without permissions).
+		// If another process was faster, this reads that process's key.
 		s, err = k.read()
 	}
 	if err == nil {
-		// What a process that died in write left behind may be a second copy of the key. One that is in
-		// write now finds that the key is there.
+		// A file that a process left when it died in write may be a second copy of the key. A process that is in write
+		// now finds that the key is there.
 		if err = files.RemoveLeftovers(filepath.Dir(k.path), k.leftoverPattern()); err != nil {
 			err = fmt.Errorf("a copy of %s: %w", k.Name(), err)
 		}
@@ -84,8 +84,8 @@ func (k fileKey) read() (relay.Secret, error) {
 	return readKey(f, k.Name())
 }
 
-// write puts the key on disk so that the path holds all of it or nothing, also after a power
-// cut. If the path has come to exist meanwhile, it stays as it is and that is no error.
+// write puts the key on disk so that the path has all of it or nothing, also after a power cut. If the path exists by
+// then, it stays as it is and that is no error.
 func (k fileKey) write(key relay.Secret) error {
 	err := files.Create(k.path, k.leftoverPattern(), func(f *os.File) error {
 		files.Give(f, k.path)

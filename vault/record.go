@@ -59,7 +59,7 @@ func (v *Vault) MAC(purpose string, token relay.Secret) []byte {
 	return h.Sum(nil)
 }
 
-// newAEAD is the cipher of a key of ours.
+// newAEAD returns the cipher for a key.
 func newAEAD(key []byte) cipher.AEAD {
 	aead, err := chacha20poly1305.NewX(key)
 	if err != nil {
@@ -68,8 +68,8 @@ func newAEAD(key []byte) cipher.AEAD {
 	return aead
 }
 
-// associated ties a ciphertext to its place. A bucket has a cipher key of its own, so no two places share
-// the same bytes.
+// associated ties a ciphertext to its place. A bucket has a cipher key of its own, so no two places share the same
+// bytes.
 func associated(bucket, key string) []byte {
 	return append([]byte(bucket+"\x00"+key+"\x00"), recordVersion)
 }

@@ -95,8 +95,8 @@ type leader struct {
 	held, former   string // NODE/RUN of the leader, and of the one from whom Force took the lead, whether they live or not
 }
 
-// Leader is who leads the shard, as Lead saw it last: the name of the node, which run of it, and where other nodes reach it
-// (empty: nowhere). An empty name: nobody does. The error says that this is not known.
+// Leader returns the leader of the shard, as Lead saw it last: the name of the node, its run, and where other nodes
+// reach it (empty: nowhere). An empty name: nobody leads. The error says that this is not known.
 func (n *Node) Leader(shard string) (name, run, url string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,7 +174,7 @@ func newLead(ctx context.Context, n *Node, s Shard, term, top uint64) *Lead {
 	return l
 }
 
-// seen is the shard's row; the zero one if there is none yet.
+// seen returns the shard's row; the zero one if there is none yet.
 func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	a, err := n.look.exec(ctx, lookSQL, name)
 	if err != nil || len(a.cells) == 0 {
@@ -187,8 +187,8 @@ func (n *Node) seen(ctx context.Context, name string) (s shard, err error) {
 	return shard{term: term, top: top, leader: string(c[2]), chain: slices.Clone(c[3]), vault: slices.Clone(c[4]), schema: schema, alive: string(c[6]) == "true"}, errors.Join(err1, err2, err3)
 }
 
-// Append implements boltfile.CommitLog. It is never cancelled, since the engine would confirm a wait that was cancelled: a
-// process whose lease ends meanwhile ends with it.
+// Append implements boltfile.CommitLog. It is never cancelled, because the engine would confirm a cancelled wait: if
+// the process's lease ends meanwhile, the process ends, too.
 func (l *Lead) Append(p boltfile.Place, entry []byte) (err error) {
 	ctx, began := l.never, time.Now()
 	defer func() {
