@@ -48,7 +48,7 @@ type waitingEntry struct {
 	manage.Entry
 }
 
-// waiting are the messages that wait for all gateways.
+// waiting returns the messages that wait for all gateways.
 func (a *app) waiting(ctx context.Context) ([]waitingEntry, error) {
 	names, err := a.instances(ctx)
 	all := []waitingEntry{}

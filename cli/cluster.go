@@ -205,14 +205,14 @@ func (m *membership) log() *boltfile.Log {
 // exitFenced is the exit status of a process that may no longer lead. Whatever runs it starts it again.
 const exitFenced = 3
 
-// wrappedKey is a vault's wrapped data key, in the place of the database that has it too.
+// wrappedKey is a vault's wrapped data key; it takes the place of the database, which contains it, too.
 type wrappedKey []byte
 
 func (k wrappedKey) Blob(context.Context, string) ([]byte, bool, error) { return k, true, nil }
 
 func (k wrappedKey) PutBlob(context.Context, string, []byte) error { return errors.ErrUnsupported }
 
-// keepVault has the other nodes see what db's vault is wrapped with.
+// keepVault shows the other nodes the wrapped data key of db's vault.
 func (m *membership) keepVault(ctx context.Context, db *store.DB) error {
 	wrapped, _, err := db.Blob(ctx, vault.BlobName)
 	if err == nil {

@@ -144,7 +144,7 @@ func (w where) startCommand(cfg *config.Config) string {
 	return serveCommand + w.meant()
 }
 
-// meant are the flags by which another command means the same configuration.
+// meant returns the flags by which another command means the same configuration.
 func (w where) meant() (flags string) {
 	if w.configPath != "" {
 		flags += " --config " + w.configPath

@@ -25,7 +25,7 @@ type where struct {
 	shard      string   // --shard; empty: there is only one
 }
 
-// getenv is the variable of the environment that this run has.
+// getenv returns the variable of the environment that this run has.
 func (w where) getenv(name string) string {
 	value := ""
 	for _, kv := range w.env {

@@ -36,7 +36,7 @@ type doors struct {
 	renew          func(context.Context) error
 }
 
-// openDoors opens those of a server that is alone. The caller closes them, unless it has them served.
+// openDoors opens the doors of a server that is alone. The caller closes them, unless it serves them.
 func (s *serving) openDoors(cfg *config.Config, log *slog.Logger) (_ *doors, err error) {
 	d := new(doors)
 	defer func() {
@@ -263,7 +263,7 @@ func (f *front) find(r *http.Request, address func(*config.Config) string) (*sit
 	return named, stripped(r, below)
 }
 
-// hostOf is the host of a Host header, without its port.
+// hostOf returns the host of a Host header, without its port.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		return host

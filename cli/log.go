@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/terminal"
 )
 
-// logger is the server's log, on stderr. Its level can be changed while it runs.
+// logger returns the server's log, on stderr. Its level can be changed while it runs.
 func (a *app) logger(c config.Log, level *slog.LevelVar) *slog.Logger {
 	level.Set(c.Level)
 	o := &slog.HandlerOptions{Level: level}

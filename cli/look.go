@@ -141,7 +141,7 @@ func watch(ctx context.Context, svc *manage.Service, news <-chan struct{}, shard
 	}
 }
 
-// inShard is all with the commands for this shard; see relay.InShard.
+// inShard returns all with the commands for this shard; see relay.InShard.
 func inShard(all finding.List, shard string) finding.List {
 	all = slices.Clone(all)
 	for n := range all {

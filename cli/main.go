@@ -151,7 +151,7 @@ func newRoot(a *app) *cobra.Command {
 // about describes the program in a line.
 const about = "Keeps your chat bots online in one place, and brings their messages to your Hermes agents"
 
-// Command is the tree of all commands, for what describes them: man pages.
+// Command returns the tree of all commands, for what describes them: man pages.
 func Command() *cobra.Command {
 	root := newRoot(&app{})
 	root.Long += "\n\n" + topics()

@@ -24,7 +24,7 @@ type operation[A, R any] struct {
 	asJSON *bool
 }
 
-// command is the command of op, which does nothing yet.
+// command returns the command of op, which does nothing yet.
 func command[A, R any](a *app, op ops.Op[A, R], short string) operation[A, R] {
 	words, args := op.Words()
 	c := &cobra.Command{Use: strings.Join(append(words[len(words)-1:], args...), " "), Short: short}
@@ -115,7 +115,7 @@ func (a *app) complete(args []string) cobra.CompletionFunc {
 	}
 }
 
-// gatewayNames are the names of all gateways that are not revoked. It makes no database.
+// gatewayNames returns the names of all gateways that are not revoked. It makes no database.
 func (a *app) gatewayNames(ctx context.Context) (names []string, err error) {
 	gateways, err := ask(ctx, a, ops.Gateways, struct{}{})
 	for _, g := range gateways {

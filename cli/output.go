@@ -161,7 +161,7 @@ func in(d time.Duration) string {
 	}
 }
 
-// join is all ids in one cell or line.
+// join returns all ids in one cell or line.
 func join[S ~string](all []S) string {
 	texts := make([]string, len(all))
 	for i, s := range all {

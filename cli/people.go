@@ -121,10 +121,10 @@ func person(a *app, c *cobra.Command, op ops.Op[manage.Bind, manage.Binding], as
 	}
 }
 
-// nameOr is the name that a gateway was given, or else its id.
+// nameOr returns the name that a gateway was given, or else its id.
 func nameOr[ID ~string](name string, id ID) string { return terminal.Plain(cmp.Or(name, string(id))) }
 
-// personShown is a person with their name, where one is known.
+// personShown returns a person with their name, where one is known.
 func personShown(p relay.PlatformID, u relay.UserID, name string) string {
 	who := string(p) + " person " + string(u)
 	if name != "" {
@@ -322,7 +322,7 @@ func newGatewayPolicyCmd(a *app) *cobra.Command {
 	})
 }
 
-// policyLine is a policy in a line.
+// policyLine returns a policy in a line.
 func policyLine(r manage.Relevance) string {
 	out := string(r.Platform) + ": all messages"
 	if r.RequireAddress {

@@ -143,7 +143,8 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	return out, nil
 }
 
-// next are the bots of a configuration: those that are hosted with the same setup, unless they gave up, and others new.
+// next returns the bots of a configuration: those that are hosted with the same setup, unless they gave up, and others
+// new.
 func (r *reloader) next(all []config.Bot) (bots []configured, err error) {
 	for _, b := range all {
 		i := slices.IndexFunc(r.bots, func(c configured) bool { return c.as.Same(&b) && !gaveUp(c.bot) })

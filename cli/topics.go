@@ -24,7 +24,7 @@ var helpFiles embed.FS
 // topic is the name of a topic, as `hermes-connector help NAME` takes it, and its title.
 type topic struct{ name, title string }
 
-// helpTopics are all topics, by name.
+// helpTopics returns all topics, by name.
 func helpTopics() (all []topic) {
 	entries, _ := helpFiles.ReadDir("help") // an embedded folder can always be read
 	for _, e := range entries {

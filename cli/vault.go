@@ -26,7 +26,7 @@ import (
 // can make them again. The MAC of identity tokens does not; those live for minutes.
 var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose, callers.TokenPurpose, callers.WakePurpose, callers.PushPurpose}
 
-// sealedKinds are all records with sealed values.
+// sealedKinds returns all records with sealed values.
 func sealedKinds() []rekey.Kind {
 	return []rekey.Kind{token.Sealed(), capability.Sealed(), callers.Sealed()}
 }

@@ -45,7 +45,7 @@ func newWebCmd(a *app) *cobra.Command {
 	})
 }
 
-// fingerprintLines is a fingerprint in two lines, as they fit a terminal and a browser's window.
+// fingerprintLines returns a fingerprint in two lines, as they fit a terminal and a browser's window.
 func fingerprintLines(f string) string {
 	half := len(f)/2 + 1
 	return "  " + f[:half] + "\n  " + f[half:]
@@ -97,7 +97,7 @@ func webURL(cfg *config.Config) string {
 	return web.Address(cfg.Web.URL, scheme, cfg.Web.Listen)
 }
 
-// ownCertificate is the pages' certificate of the connector's own.
+// ownCertificate returns the pages' certificate of the connector's own.
 func ownCertificate(cfg *config.Config) web.Certificate {
 	files := cfg.WebCertificate()
 	return web.Certificate{File: files.CertFile, Key: files.KeyFile}
@@ -142,7 +142,7 @@ func webTLS(cfg *config.Config, listener *tls.Config, log *slog.Logger) (pages *
 	}, err
 }
 
-// serveWeb lets run serve the web pages at d, where certificates are shown.
+// serveWeb makes run serve the web pages at d, with these certificates.
 func (c *core) serveWeb(cfg *config.Config, d door.Door, certificates *tls.Config, v *vault.Vault, m *membership, log *slog.Logger) {
 	c.pages = certificates
 	about := []any{"url", webURL(cfg), "login", relay.InShard("run hermes-connector web", cfg.OneOf())}

@@ -308,7 +308,7 @@ func Shared(ctx context.Context, p Bot, chat relay.ChatID, user relay.UserID) (b
 	return shared, nil
 }
 
-// MessageEvent is the event that a person's message was.
+// MessageEvent returns the event that a person's message was.
 func MessageEvent(p Bot, chat relay.ChatID, message relay.MessageID) relay.EventID {
 	if e, ok := p.(MessageEventer); ok {
 		return e.MessageEvent(chat, message)

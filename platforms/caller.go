@@ -11,8 +11,8 @@ import (
 
 type callerKey struct{}
 
-// For has the instance pay, with its share of the rates, for whatever is asked of a platform under the returned
-// context. Refusals are laid to its account, too.
+// For charges requests to a platform under the returned context to the instance and its share of the rates. Refusals
+// count against it, too.
 func For(ctx context.Context, i relay.InstanceID) context.Context {
 	return context.WithValue(ctx, callerKey{}, i)
 }

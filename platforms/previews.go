@@ -19,7 +19,7 @@ type Previews struct {
 	hosts []string // in lower case; all else is not shown
 }
 
-// PreviewsKey is the key of a network that makes previews unless it is told not to.
+// PreviewsKey returns the key of a network that makes previews unless it is told not to.
 func PreviewsKey() Key {
 	return Key{
 		Name: keyPreviews, Default: "false", List: true,
@@ -28,7 +28,7 @@ func PreviewsKey() Key {
 	}
 }
 
-// Previews is the value of the key that PreviewsKey makes.
+// Previews returns the value of the key that PreviewsKey makes.
 func (s Settings) Previews() Previews {
 	p, _ := parsePreviews(s[keyPreviews]) // checked by Options.Settings
 	return p

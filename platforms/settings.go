@@ -14,7 +14,7 @@ import (
 // Settings are the checked values of a network's keys.
 type Settings map[string]string
 
-// Settings are the values of keys, checked. A key that is not set has its default.
+// Settings returns the values of keys, checked. A key that is not set has its default.
 func (o Options) Settings(keys []Key) (Settings, error) {
 	s := make(Settings, len(keys))
 	for _, k := range keys {
@@ -41,13 +41,13 @@ func (o Options) Checked(token func(relay.Secret) error, base string, keys []Key
 	return o.Settings(keys)
 }
 
-// Duration is the value of a key that holds one.
+// Duration returns the value of a key that holds one.
 func (s Settings) Duration(key string) time.Duration {
 	d, _ := time.ParseDuration(s[key]) // checked by Options.Settings
 	return d
 }
 
-// DurationKey is a key that holds a duration.
+// DurationKey returns a key that holds a duration.
 func DurationKey(name, value, help string) Key {
 	return Key{Name: name, Default: value, Check: checkDuration, Help: help}
 }

@@ -23,10 +23,10 @@ type Forward struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// About is the event itself.
+// About returns the event itself.
 func (e Event) About() Event { return e }
 
-// About is the event that the request stands for.
+// About returns the event that the request stands for.
 func (f Forward) About() Event { return f.Event }
 
 func (Event) delivery()   {}

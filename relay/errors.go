@@ -56,16 +56,16 @@ func (e *ActionError) Unwrap() error { return e.Err }
 // Retried reports whether gateways read in e's words that they should try again.
 func (e *ActionError) Retried() bool { return strings.HasPrefix(e.Public, again+": ") }
 
-// Later is the error of an action that was not sent, and may be sent if it is tried again within seconds; why names the
-// obstacle.
+// Later returns the error of an action that was not sent, and may be sent if it is tried again within seconds; why
+// names the obstacle.
 func Later(why string, err error) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: again + ": " + why, Err: err}
 }
 
-// Penalty is the error of an action that was not sent because the bot has to be silent for the time wait; 0: nobody
-// knows how long. Gateways since September 2026 look for this sentence anywhere in the text, and try a final answer
-// again when the time is over. They also read a text that begins with flood_control:, but only with nothing behind the
-// number.
+// Penalty returns the error of an action that was not sent because the bot has to be silent for the time wait; 0:
+// nobody knows how long. Gateways since September 2026 look for this sentence anywhere in the text, and try a final
+// answer again when the time is over. They also read a text that begins with flood_control:, but only with nothing
+// behind the number.
 func Penalty(wait time.Duration, err error) *ActionError {
 	if wait <= 0 {
 		return Later("rate limited", err)
@@ -75,13 +75,14 @@ func Penalty(wait time.Duration, err error) *ActionError {
 	return out
 }
 
-// Dropped is the error of a signal, such as a reaction, that is not worth waiting for: a gateway does not try it again.
-// wait is how long the bot has to be silent, or 0.
+// Dropped returns the error of a signal, such as a reaction, that is not worth waiting for: a gateway does not try it
+// again. wait is how long the bot has to be silent, or 0.
 func Dropped(wait time.Duration, err error) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: "rate limited", RetryAfter: wait, Err: err}
 }
 
-// Unclear is the error of an action that may have been sent: a gateway does not try it again at once. why may be empty.
+// Unclear returns the error of an action that may have been sent: a gateway does not try it again at once. why may be
+// empty.
 func Unclear(why string, err error) *ActionError {
 	out := &ActionError{Outcome: MaybeSent, Public: unclear, Err: err}
 	if why != "" {
@@ -90,16 +91,16 @@ func Unclear(why string, err error) *ActionError {
 	return out
 }
 
-// Partly is the error of a text whose parts with these ids were sent, while left more may not have been. Sent again, it
-// would appear twice, so the words are those of Unclear whatever the reason.
+// Partly returns the error of a text whose parts with these ids were sent, while left more may not have been. Sent
+// again, it would appear twice, so the words are those of Unclear whatever the reason.
 func Partly(ids []MessageID, left int, err error) *ActionError {
 	out := Unclear(fmt.Sprintf("only the first %d of %d parts are delivered for certain", len(ids), len(ids)+left), err)
 	out.MessageIDs = ids
 	return out
 }
 
-// Refused is the error of an action that the network refuses for good, in the network's words, unless they would steer
-// the gateway.
+// Refused returns the error of an action that the network refuses for good, in the network's words, unless they would
+// steer the gateway.
 func Refused(words string, err error) *ActionError {
 	if words == "" || Steers(words) {
 		words = "refused"
@@ -113,7 +114,7 @@ func Steers(words string) bool {
 	return strings.Contains(words, again) || strings.Contains(words, unclear)
 }
 
-// Gone is the error of an action in a chat that no longer exists, or accepts nothing from the bot. words are the
+// Gone returns the error of an action in a chat that no longer exists, or accepts nothing from the bot. words are the
 // network's own, or empty; newer gateways keep no answer for such a chat.
 func Gone(words string, err error) *ActionError {
 	out := Refused(gone, err)
@@ -123,14 +124,14 @@ func Gone(words string, err error) *ActionError {
 	return out
 }
 
-// Unsupported is the error of an operation that the bot cannot do, or that is unknown here. To gateways it means "never
-// again": an operation that the descriptor advertises is never refused this way.
+// Unsupported returns the error of an operation that the bot cannot do, or that is unknown here. To gateways it means
+// "never again": an operation that the descriptor advertises is never refused this way.
 func Unsupported(op Op) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: "unsupported op " + string(op)}
 }
 
-// Invalid is the error of an action that cannot be carried out as requested. why names the fault, without words that
-// steer a gateway. op may be empty.
+// Invalid returns the error of an action that cannot be carried out as requested. why names the fault, without words
+// that steer a gateway. op may be empty.
 func Invalid(op Op, why string) *ActionError {
 	if op == "" {
 		op = "action"
@@ -138,8 +139,8 @@ func Invalid(op Op, why string) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: "invalid " + string(op) + ": " + why}
 }
 
-// Declined is the one answer to an action on a chat the instance may not act on. It does not
-// tell whether the chat exists. platform may be empty, then it says "relay".
+// Declined returns the one answer to an action on a chat the instance may not act on. It does not tell whether the chat
+// exists. platform may be empty, then it says "relay".
 func Declined(platform PlatformID) *ActionError {
 	if platform == "" {
 		platform = "relay"
@@ -150,7 +151,7 @@ func Declined(platform PlatformID) *ActionError {
 	}
 }
 
-// Busy is the answer when more actions wait than a session may have.
+// Busy returns the answer when more actions wait than a session may have.
 func Busy() *ActionError {
 	return Later("busy", nil)
 }

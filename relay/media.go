@@ -13,7 +13,7 @@ type MediaID string
 // MediaPath is where gateways upload files; a file's own path is MediaPath, "/" and its id.
 const MediaPath = "/relay/media"
 
-// NewMediaID is an id that nobody can guess.
+// NewMediaID returns an id that nobody can guess.
 func NewMediaID() MediaID {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -32,5 +32,5 @@ func RandomOf(alphabet string, n int) string {
 	return out.String()
 }
 
-// symbol is the one that x picks, without bias: 256 is a multiple of 32.
+// symbol returns the one that x picks, without bias: 256 is a multiple of 32.
 func symbol(alphabet string, x byte) byte { return alphabet[int(x)%len(alphabet)] }

@@ -178,7 +178,7 @@ func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) 
 	return payload, err
 }
 
-// entryFor is the entry as the recipient gets it.
+// entryFor returns the entry as the recipient gets it.
 func (p *prepared) entryFor(to Recipient) []byte {
 	if to.Profile == "" {
 		return p.payload

@@ -48,7 +48,7 @@ func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
 	return table.Key(p, string(u), string(i))
 }
 
-// Index is the binding's place, and its keys in the index.
+// Index returns the binding's place, and its keys in the index.
 func (b Binding) Index() (string, []byte, [][]byte) {
 	also := [][]byte{table.IndexKey(BucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
 	if b.DMChat != "" {

@@ -64,7 +64,7 @@ func moveChat(w *table.Writer, m Move) error {
 	return w.Put(BucketMoves, moveKey(m.Platform, m.From), m)
 }
 
-// CurrentChat is the id that the chat once known as c has now: c itself, unless it has moved.
+// CurrentChat returns the id that the chat once known as c has now: c itself, unless it has moved.
 func (db *DB) CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
 	return table.Get(ctx, db.records, "current id of a chat", func(t *bolt.Tx) (relay.ChatID, error) { return db.recents.currentChat(t, p, c) })
 }

@@ -75,7 +75,7 @@ func (k CodeKind) shared() CodeKind {
 	return ""
 }
 
-// Codes are the codes of all kinds, by their HMACs. All methods: any goroutine.
+// Codes are the codes of all kinds, by their HMACs. Its methods may be called from any goroutine.
 type Codes struct{ db *DB }
 
 // Put stores a code under its HMAC. ErrExists: there is such a code already; draw another one. The instance of a link

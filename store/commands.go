@@ -24,7 +24,7 @@ type Manifest struct {
 	Commands []json.RawMessage
 }
 
-// Commands are the manifests that gateways declare. All methods: any goroutine.
+// Commands are the manifests that gateways declare. Its methods may be called from any goroutine.
 type Commands struct{ db *DB }
 
 // Set stores the manifest of i's gateway for a platform, if it differs from the one before. ErrNotFound: the instance

@@ -51,7 +51,7 @@ func (rs *recents) conversation(t *bolt.Tx, of conversationOf) ([]Conversation, 
 	})
 }
 
-// Index is the conversation's place, and its keys in the index.
+// Index returns the conversation's place, and its keys in the index.
 func (c Conversation) Index() (string, []byte, [][]byte) {
 	platform, bot, chat := string(c.Bot.Platform), string(c.Bot.ID), string(c.Chat)
 	also := [][]byte{table.IndexKey(bucketConversations, byChat, platform, bot, chat, string(c.Instance))}

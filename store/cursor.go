@@ -50,7 +50,7 @@ func (c *cursors) load(t *bolt.Tx) {
 	}
 }
 
-// get is the cursor that waits under k.
+// get returns the cursor that waits under k.
 func (c *cursors) get(k []byte) (cursor []byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (db *DB) remind() {
 	_ = db.records.File.Push(db.cursors.overdue()) // closed: the stop stores it
 }
 
-// overdue is an op with which the cursors that wait are stored though nothing else is.
+// overdue returns an op with which the cursors that wait are stored though nothing else is.
 func (c *cursors) overdue() *boltfile.Op {
 	return &boltfile.Op{Run: func(boltfile.Batch) error {
 		c.due = true

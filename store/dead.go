@@ -55,7 +55,8 @@ func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceI
 	return n, err
 }
 
-// deadKeys are the keys of the letters with these ids, or of all letters if there are no ids, in the order in which they died.
+// deadKeys returns the keys of the letters with these ids, or of all letters if there are no ids, in the order in which
+// they died.
 func (l *lane) deadKeys(ids []relay.BufferID) ([][]byte, error) {
 	all := table.KeysUnder(l.t.Tx, bucketDead, table.Prefix(l.i))
 	if len(ids) == 0 {

@@ -37,7 +37,7 @@ type Lane struct {
 	OldestAt time.Time // zero when empty
 }
 
-// State is the state of i's buffer; the zero Lane when it was never used.
+// State returns the state of i's buffer; the zero Lane when it was never used.
 func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
 	return table.Get(ctx, ls.db.records, fmt.Sprintf("lane of %s", i), func(t *bolt.Tx) (out Lane, err error) {
 		l, ok, err := table.Load[laneRecord](t, bucketLanes, table.Key(i))

@@ -85,7 +85,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 // Edit is a write transaction of somebody who has the file to themselves.
 type Edit struct{ *tx }
 
-// NewEdit is the transaction x.
+// NewEdit returns the transaction x.
 func NewEdit(x *bolt.Tx) Edit { return Edit{edit(x)} }
 
 // Move is MoveChat, as of m.At.

@@ -105,7 +105,7 @@ func AboutOf(d relay.Delivery) About {
 	return About{ID: e.ID, Bot: e.Bot, At: e.At, Chat: e.Source.ChatID, User: e.Source.UserID}
 }
 
-// readEntry is the entry under k of a lane with that epoch, as it is handed out in that run of the program.
+// readEntry returns the entry under k of a lane with that epoch, as it is handed out in that run of the program.
 func readEntry(epoch uint64, k, value []byte, run uint64) (Entry, error) {
 	h, frame, err := decodeEntry(k, value)
 	if err != nil {
@@ -114,7 +114,7 @@ func readEntry(epoch uint64, k, value []byte, run uint64) (Entry, error) {
 	return h.entry(relay.BufferID{Epoch: epoch, Seq: table.Number(k)}, len(value), frame, run), nil
 }
 
-// readDead is the dead letter under k, as it is handed out.
+// readDead returns the dead letter under k, as it is handed out.
 func readDead(k, value []byte, run uint64) (Entry, error) {
 	d, h, frame, err := decodeDead(k, value)
 	id, ok := deadID(k)

@@ -183,7 +183,7 @@ func (t *tx) enrollInstance(i Instance) error {
 	return t.Put(BucketInstances, table.Key(i.ID), i)
 }
 
-// CameOrWent is a change for UpdateGateway: the gateway, and with it its instance, came or went at that time;
+// CameOrWent returns a change for UpdateGateway: the gateway, and with it its instance, came or went at that time;
 // woken ends the instance's sleep.
 func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
 	return func(g *Gateway, i *Instance) error {

@@ -34,7 +34,7 @@ func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {
 	return table.Key(p, string(s), string(c))
 }
 
-// Index is the grant's place, and its keys in the index.
+// Index returns the grant's place, and its keys in the index.
 func (g Grant) Index() (string, []byte, [][]byte) {
 	return BucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
 		table.IndexKey(BucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
@@ -47,7 +47,7 @@ func grantsOn(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) ([]Grant, error) {
 	return table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(p), string(c)), "", 0)
 }
 
-// claimable is nil when nobody else's grant stands in the way of g, else ErrHeld. mine: g's instance has it already.
+// claimable returns nil if no grant of another instance prevents g, else ErrHeld. mine: g's instance has it already.
 func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 	rivals, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
 	mine = len(rivals) > 0

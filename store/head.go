@@ -90,7 +90,7 @@ type headReader struct {
 	bad  bool
 }
 
-// take is the next n bytes.
+// take returns the next n bytes.
 func (r *headReader) take(n uint64) []byte {
 	if n > uint64(len(r.left)) {
 		r.left, r.bad = nil, true

@@ -96,7 +96,7 @@ func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instanc
 	})
 }
 
-// instance is the record of an instance; otherwise ErrNotFound.
+// instance returns the record of an instance; otherwise ErrNotFound.
 func (rs *recents) instance(t *bolt.Tx, id relay.InstanceID) (Instance, error) {
 	return rs.instances.get(t, id, func() (Instance, error) {
 		return table.Must[Instance](t, BucketInstances, table.Key(id), "instance "+string(id))
@@ -121,8 +121,8 @@ func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.Ins
 	})
 }
 
-// live is the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound.
-// Nothing is given to any other.
+// live returns the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound. Nothing is given to any
+// other.
 func (t *tx) live(i relay.InstanceID) (*lane, error) {
 	if _, err := t.recents.instance(t.Tx, i); errors.Is(err, ErrNotFound) { // a damaged one is there
 		return nil, err
@@ -134,7 +134,7 @@ func (t *tx) live(i relay.InstanceID) (*lane, error) {
 	return l, err
 }
 
-// liveInstance is the record of an instance that is enrolled and not revoked; otherwise ErrNotFound.
+// liveInstance returns the record of an instance that is enrolled and not revoked; otherwise ErrNotFound.
 func (t *tx) liveInstance(i relay.InstanceID) (Instance, error) {
 	if _, err := t.live(i); err != nil {
 		return Instance{}, err

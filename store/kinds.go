@@ -133,7 +133,7 @@ func Derived(bucket string, key []byte) bool {
 	return k.derived || bucket == BucketMeta && string(key) != schemaKey
 }
 
-// cold are the buckets with a filler.
+// cold returns the buckets with a filler.
 func cold() (out []string) {
 	for _, k := range kinds {
 		if !k.hot {

@@ -199,7 +199,7 @@ func (l *lane) find(b relay.BufferID) (k, value []byte) {
 	return nil, nil
 }
 
-// at is the stored record of the entry that stands there.
+// at returns the stored record of the entry that stands there.
 func (l *lane) at(s slot) (k, value []byte) {
 	k = entryKey(s.arrival, l.i, s.seq)
 	return k, l.t.Bucket([]byte(bucketEntries)).Get(k)
@@ -351,7 +351,7 @@ func instanceOf(k []byte, tail int) relay.InstanceID {
 	return relay.InstanceID(k[:max(0, len(k)-tail-1)])
 }
 
-// namesFiles is the event of the entry under k, if it has files. The entry is not decoded if it cannot have any.
+// namesFiles returns the event of the entry under k, if it has files. The entry is not decoded if it cannot have any.
 func namesFiles(k, value []byte) (ev relay.Event, ok bool) {
 	if !media.Mentions(value) {
 		return ev, false

@@ -36,7 +36,7 @@ func (n Names) Shown() string {
 	return cmp.Or(n.Given, n.Told, handle)
 }
 
-// NamesIn are the names of the person in src, as the network told them.
+// NamesIn returns the names of the person in src, as the network told them.
 func NamesIn(src relay.Source) Names {
 	return Names{
 		Told:   TrimName(cmp.Or(src.UserDisplayName, src.UserName)),
@@ -44,7 +44,7 @@ func NamesIn(src relay.Source) Names {
 	}
 }
 
-// TrimName is a name fit to be kept and shown: one line of at most 64 characters, without control characters.
+// TrimName returns a name fit to be kept and shown: one line of at most 64 characters, without control characters.
 func TrimName(s string) string {
 	s = relay.Shown(s)
 	n := 0
@@ -64,7 +64,7 @@ func (n Names) told(by Names) Names {
 	return Names{Told: by.Told, Handle: by.Handle, Given: n.Given}
 }
 
-// People are the names of the people who are linked; each of their links has them. All methods: any goroutine.
+// People are the names of the people who are linked; each of their links has them. Its methods may be called from any goroutine.
 type People struct {
 	db    *DB
 	notes table.Notes[Names] // by the prefix of the person's bindings
@@ -125,10 +125,10 @@ func namesOf(t *bolt.Tx, who Person) (Names, error) {
 	return all[0].Names, err
 }
 
-// Shown is the instance's name as people read it: the one it was given, or its id.
+// Shown returns the instance's name as people read it: the one it was given, or its id.
 func (i Instance) Shown() string { return cmp.Or(i.Label, string(i.ID)) }
 
-// Labels are the names that instances were given. All methods: any goroutine.
+// Labels are the names that instances were given. Its methods may be called from any goroutine.
 type Labels struct{ db *DB }
 
 // Give gives an instance its name for people. Its id stays, since credentials, links, grants and buffers refer to it.

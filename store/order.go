@@ -64,7 +64,7 @@ func (o *order) lane(i relay.InstanceID) buffer {
 	return o.lanes[i]
 }
 
-// next is the first entry of i with a greater sequence number, and the lane's epoch.
+// next returns the first entry of i with a greater sequence number, and the lane's epoch.
 func (o *order) next(i relay.InstanceID, after uint64) (s slot, epoch uint64, ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

@@ -94,7 +94,7 @@ func (f PendingFilter) under() []byte {
 	return nil
 }
 
-// Pendings are the deliveries that wait for a verdict. All methods: any goroutine.
+// Pendings are the deliveries that wait for a verdict. Its methods may be called from any goroutine.
 type Pendings struct{ db *DB }
 
 // Count returns how many deliveries f selects, up to the limit. It reads keys only.

@@ -34,7 +34,7 @@ type Route struct {
 // routeKey returns the key of a route.
 func routeKey(r Route) []byte { return table.Key(r.Platform, r.Key, string(r.Instance)) }
 
-// Routes are the places that tenants reserved. All methods: any goroutine.
+// Routes are the places that tenants reserved. Its methods may be called from any goroutine.
 type Routes struct{ db *DB }
 
 // checkRoutes reports why keys cannot be those of an instance: at most 100, of 1 to 256 bytes.
@@ -112,7 +112,7 @@ func freeRoutes(t *bolt.Tx, tenant relay.TenantID, p relay.PlatformID, keys []st
 	return free, nil
 }
 
-// routeKeysOf are the keys under pre of the routes that i declared.
+// routeKeysOf returns the keys under pre of the routes that i declared.
 func routeKeysOf(t *bolt.Tx, pre []byte, i relay.InstanceID) [][]byte {
 	end := append([]byte{0}, table.Key(i)...)
 	return slices.DeleteFunc(table.KeysUnder(t, bucketRoutes, pre), func(k []byte) bool { return !bytes.HasSuffix(k, end) })

@@ -145,7 +145,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	})
 }
 
-// now is the time, in UTC.
+// now returns the time, in UTC.
 func (db *DB) now() time.Time { return db.records.Now() }
 
 // Close finishes the writes that wait, together with the cursors and everything else that was waiting for a commit. It

@@ -163,8 +163,8 @@ func (s *sweep) moves() error {
 	})
 }
 
-// chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
-// about, and those that grants or bindings name.
+// chatsInUse returns the chats, by the keys they would have as moved ones, that there are conversations about, and
+// those that grants or bindings name.
 func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 	talked, held = make(map[string]bool), make(map[string]bool)
 	for _, c := range table.Readable[Conversation](t, bucketConversations) {

@@ -78,7 +78,7 @@ func (t *tx) concerns(tenant relay.TenantID, i relay.InstanceID, g relay.Gateway
 	t.row.Tenant, t.row.Instance, t.row.Gateway = cmp.Or(t.row.Tenant, tenant), cmp.Or(t.row.Instance, i), cmp.Or(t.row.Gateway, g)
 }
 
-// clock is the time.
+// clock returns the time.
 func (t *tx) clock() time.Time {
 	if t.db == nil {
 		return time.Now().UTC()
@@ -86,7 +86,7 @@ func (t *tx) clock() time.Time {
 	return t.db.now()
 }
 
-// edit is a transaction of somebody who has the file to themselves.
+// edit returns a transaction of somebody who has the file to themselves.
 func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x), recents: noRecents()} }
 
 // Settle stores the cursors and the notes that ride along, and the lanes that were touched.

@@ -59,8 +59,8 @@ type kdf struct {
 // again, and a file that a power cut filled with zeros is not taken for a key.
 const keyText = 2*keySize + 1
 
-// CredentialKey is the key in a systemd credential: the file name in dir, which is
-// $CREDENTIALS_DIRECTORY. It holds 64 hexadecimal digits and is never made by this program.
+// CredentialKey returns the key in a systemd credential: the file name in dir, which is $CREDENTIALS_DIRECTORY. It
+// holds 64 hexadecimal digits and is never made by this program.
 func CredentialKey(dir, name string) Key { return credentialKey{dir, name} }
 
 type credentialKey struct{ dir, file string }

@@ -11,10 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// FileKey is the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. It is made when a vault
-// is made and there is no file yet, and never replaced. It is refused when another user can read or write it
-// (see files.Private), when it
-// is no regular file (a symbolic link, say), and when it does not hold a key.
+// FileKey returns the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. It is made when a vault
+// is made and there is no file yet, and never replaced. It is refused when another user can read or write it (see
+// files.Private), when it is no regular file (a symbolic link, say), and when it does not hold a key.
 func FileKey(path string) Key { return fileKey{path} }
 
 type fileKey struct{ path string }

@@ -56,7 +56,7 @@ type Vault struct {
 	kept keptMACs     // from former data keys
 }
 
-// New is a vault with a new data key. It is stored nowhere.
+// New returns a vault with a new data key. It is stored nowhere.
 func New() *Vault { return newVault(randomKey()) }
 
 func newVault(data relay.Secret) *Vault {

@@ -43,7 +43,7 @@ func (v *Vault) Wrapped(key Key) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// unwrap is the inverse of Wrapped, with a key that must exist.
+// unwrap returns the inverse of Wrapped, with a key that must exist.
 func unwrap(stored []byte, key Key) (*Vault, error) {
 	var e envelope
 	damaged := fmt.Errorf("%w; restore the database from a backup", ErrDamaged)

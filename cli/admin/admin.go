@@ -87,7 +87,7 @@ func Elsewhere(self Server, hand func(user string) http.Handler) http.Handler {
 	return mux
 }
 
-// operator is a user of this machine as the audit list names them.
+// operator returns a user of this machine as the audit list names them.
 func operator(user string) audit.Actor { return audit.Actor{Kind: audit.ActorCLI, Name: user} }
 
 func answer(w http.ResponseWriter, code int, body any) {

@@ -27,7 +27,7 @@ const (
 // maxTrailer bounds what a backup's error may say, in bytes. A client takes a trailer only as a whole, into its buffer.
 const maxTrailer = 32 << 10
 
-// copies is the operation that copies src.
+// copies returns the operation that copies src.
 func copies(src backup.Source) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", backupAt+", "+backupError)

@@ -115,7 +115,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// reason is the reason with which the connector closed.
+// reason returns the reason with which the connector closed.
 func reason(err error) string {
 	closed, _ := errors.AsType[websocket.CloseError](err)
 	return closed.Reason

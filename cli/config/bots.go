@@ -212,10 +212,10 @@ func holdsToken(k platforms.Network, base string) bool {
 	return false
 }
 
-// waysTo are the keys by which a credential can be given; the last one is a variable's only.
+// waysTo returns the keys by which a credential can be given; the last one is a variable's only.
 func waysTo(name string) []string { return []string{name + "_file", name + "_env", name} }
 
-// credentialKeys are the keys of a network's credentials in a table.
+// credentialKeys returns the keys of a network's credentials in a table.
 func credentialKeys(k platforms.Network) (keys []string) {
 	for _, c := range credentials(k) {
 		keys = append(keys, waysTo(c.Name)[:2]...)
@@ -227,7 +227,7 @@ func credentialKeys(k platforms.Network) (keys []string) {
 // whether a value is a credential or the name of its file.
 var aFileName = relay.NewSecret([]byte("bot.token"))
 
-// lentEnv is the variable that a message proposes for a credential.
+// lentEnv returns the variable that a message proposes for a credential.
 func lentEnv(k platforms.Network, name string) string {
 	if name == "token" {
 		name = "bot_token"
@@ -276,12 +276,12 @@ func (l *loader) credentialOf(network platforms.Network, c platforms.SecretKey, 
 // OtherToken begins the fault of a token that is another network's; its name follows.
 const OtherToken = "this is a token of "
 
-// spoken is a key as people say it.
+// spoken returns a key as people say it.
 func spoken(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "_", " "), "aes", "AES")
 }
 
-// withArticle is the key as people say it, with its article.
+// withArticle returns the key as people say it, with its article.
 func withArticle(key string) string {
 	if strings.ContainsRune("aeiou", rune(key[0])) {
 		return "an " + spoken(key)
@@ -321,7 +321,7 @@ func keyNames(keys []platforms.Key) (names []string) {
 	return names
 }
 
-// envKeys are the keys of a network that have a variable: all of a table's, and the token itself.
+// envKeys returns the keys of a network that have a variable: all of a table's, and the token itself.
 func envKeys(k platforms.Network) []string {
 	keys := slices.DeleteFunc(keyNames(botKeys()), func(key string) bool { return key == "platform" })
 	for _, c := range credentials(k) {
@@ -375,7 +375,7 @@ func remotePlain(address string) bool {
 // Remote reports whether other machines can reach a listener on addr (host:port).
 func Remote(addr string) bool { return remoteHost(addr) != "" }
 
-// remoteHost is the host of host:port, for a message, if other machines can reach it; else empty.
+// remoteHost returns the host of host:port, for a message, if other machines can reach it; else empty.
 func remoteHost(addr string) string {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || localHost(host) {

@@ -208,20 +208,21 @@ func (v Vault) Key() vault.Key {
 	return vault.FileKey(v.KeyFile)
 }
 
-// MediaDir is the folder of the files.
+// MediaDir returns the folder of the files.
 func (c *Config) MediaDir() string { return filepath.Join(c.DataDir, "media") }
 
-// Database is the path of the bbolt file.
+// Database returns the path of the bbolt file.
 func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.db") }
 
-// OwnKey is the path where the connector makes the vault's key, with mode 0600, if no other source is configured.
+// OwnKey returns the path where the connector makes the vault's key, with mode 0600, if no other source is configured.
 func (c *Config) OwnKey() string { return filepath.Join(c.DataDir, "vault.key") }
 
-// Socket is the path of the admin socket.
+// Socket returns the path of the admin socket.
 func (c *Config) Socket() string { return filepath.Join(c.DataDir, "admin.sock") }
 
-// URL is the address that gateways are told to dial if the server listens on addr (host:port): the public URL, or else
-// addr itself. Nobody can dial "every interface", so the loopback address takes its place: other machines need public_url.
+// URL returns the address that gateways are told to dial if the server listens on addr (host:port): the public URL, or
+// else addr itself. Nobody can dial "every interface", so the loopback address takes its place: other machines need
+// public_url.
 func (c *Config) URL(addr string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL

@@ -371,7 +371,7 @@ func (l *loader) folder(name, under string) string {
 	return filepath.Join(root, "hermes-connector")
 }
 
-// abs is the absolute form of the path v, which may begin with ~ or be relative to base.
+// abs returns the absolute form of the path v, which may begin with ~ or be relative to base.
 func (l *loader) abs(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("is empty")

@@ -37,7 +37,7 @@ type parser struct {
 	tables []*rawTable
 }
 
-// named are the tables with that name.
+// named returns the tables with that name.
 func (p *parser) named(name string) (all []*rawTable) {
 	for _, t := range p.tables {
 		if t.name == name {
@@ -84,7 +84,7 @@ func (p *parser) parse(data []byte) bool {
 	return false
 }
 
-// withoutCodes is a message of the library's without the numbers of characters that it shows anyway: U+002E '.'.
+// withoutCodes returns a message of the library's without the numbers of characters that it shows anyway: U+002E '.'.
 func withoutCodes(message string) string {
 	words := strings.Fields(message)
 	for i := len(words) - 2; i >= 0; i-- {
@@ -95,7 +95,7 @@ func withoutCodes(message string) string {
 	return strings.Join(words, " ")
 }
 
-// item is the key of n, without its value.
+// item returns the key of n, without its value.
 func (p *parser) item(prefix []string, n *unstable.Node) item {
 	it := item{path: slices.Clip(prefix), kind: n.Kind, at: Place{File: p.file}}
 	for key := n.Key(); key.Next(); {

@@ -120,12 +120,12 @@ func (l *loader) declare() []setting {
 	}
 }
 
-// sections are the names a [section] may have.
+// sections returns the names a [section] may have.
 func sections() []string {
 	return []string{"delivery", "tls", "identity", "wake", "outbox", "replies", "media", "metrics", "web", "agents", "notify", "cluster", "log", "backup", "vault"}
 }
 
-// botKeys are the keys every bot has, whatever its network.
+// botKeys returns the keys every bot has, whatever its network.
 func botKeys() []platforms.Key {
 	return []platforms.Key{
 		{Name: "platform", Help: "the chat network"},

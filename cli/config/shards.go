@@ -25,7 +25,7 @@ type Shard struct {
 	Weight float64 // above 0: how much it has to do, beside the others
 }
 
-// Led are the shards that this node may lead.
+// Led returns the shards that this node may lead.
 func (c *Config) Led() []Shard {
 	if len(c.Shards) == 0 {
 		return []Shard{{c, 1}}
@@ -199,7 +199,7 @@ func (f *Faults) apart(one, other *Config) {
 	}
 }
 
-// regular is the text of the file at path, if it is fit for a configuration. found: its user did not name it.
+// regular returns the text of the file at path, if it is fit for a configuration. found: its user did not name it.
 func regular(path string, found bool) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {

@@ -2,7 +2,7 @@ package doctor
 
 import "syscall"
 
-// diskOf is the file system that path lies in.
+// diskOf returns the file system that path lies in.
 func diskOf(path string) (disk, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(path, &st); err != nil {

@@ -297,7 +297,7 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	return &running{c, first, o}, first.Findings
 }
 
-// ask has the server ask the networks too.
+// ask makes the server ask the networks, too.
 func (s *running) ask(ctx context.Context) finding.List {
 	if s.o.Offline {
 		return nil

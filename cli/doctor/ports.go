@@ -12,7 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
-// listeners are the addresses that the server wants, by their settings.
+// listeners returns the addresses that the server wants, by their settings.
 func listeners(cfg *config.Config) [][2]string {
 	return [][2]string{{"listen", cfg.Listen}, {"metrics.listen", cfg.MetricsListen}, {"web.listen", cfg.Web.Listen}}
 }

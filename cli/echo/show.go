@@ -114,7 +114,7 @@ func (a *answers) sendBack(ctx context.Context, ev relay.Event) error {
 	return nil
 }
 
-// kindOf is a file's kind as an action names it.
+// kindOf returns a file's kind as an action names it.
 func kindOf(m relay.Media) string {
 	if m.Kind == string(relay.TypePhoto) {
 		return "image"

@@ -98,7 +98,7 @@ func recent(said string) bool {
 	return major > 0 || minor >= 8
 }
 
-// environment is all that a run of h is told beside its payload.
+// environment returns all that a run of h is told beside its payload.
 func (h *Handler) environment(thread string) []string {
 	env := []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HANDLER_THREAD_ID=" + thread}
 	if h.Agent {
@@ -172,7 +172,7 @@ func system() []string {
 // view is a path that a cage shows.
 type view struct{ how, path string }
 
-// views are the paths that the cage of h shows, the outer before the inner.
+// views returns the paths that the cage of h shows, the outer before the inner.
 func (h *Handler) views() (all []view) {
 	for _, p := range h.Read {
 		all = append(all, view{"--ro-bind", p})

@@ -100,7 +100,7 @@ type judge struct {
 	faults    config.Faults
 }
 
-// syntax is a fault of the file as a whole.
+// syntax returns a fault of the file as a whole.
 func (j *judge) syntax(err error) config.Faults {
 	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		var all config.Faults
@@ -165,7 +165,7 @@ func (j *judge) find(data []byte) {
 	}
 }
 
-// keyOf is the key of a node with its dots.
+// keyOf returns the key of a node with its dots.
 func keyOf(n *unstable.Node) string {
 	var parts []string
 	for key := n.Key(); key.Next(); {

@@ -82,7 +82,7 @@ func (e *Engine) prepare(m message) (run func(context.Context) []string, instead
 	}, nil
 }
 
-// mapped are the options in the order of the payload.
+// mapped returns the options in the order of the payload.
 func mapped(h *Handler, options map[string]string) (words []string) {
 	for _, f := range h.fields() {
 		if v, ok := options[f.Name]; ok {
@@ -233,7 +233,7 @@ func (x *exchange) run(ctx context.Context, h *Handler, stdin []byte, thread str
 	return r, nil
 }
 
-// call has a peer of h answer a fragment, and returns the next payload of h: an element for each message of the peer.
+// call makes a peer of h answer a fragment, and returns the next payload of h: an element for each message of the peer.
 // It is a SystemError if the peer does not exist, is not h's or fails, or if there is no run left for both.
 func (x *exchange) call(ctx context.Context, h *Handler, f fragment, thread string, depth int) (payloads [][]byte) {
 	began := time.Now()

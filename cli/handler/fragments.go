@@ -138,7 +138,7 @@ func (r *reading) done() fragment {
 // maxAttempt is how many bytes of an output a <huh> repeats.
 const maxAttempt = 8 << 10
 
-// huh is the answer to an agent whose output does not count. It is the same whatever was wrong.
+// huh returns the answer to an agent whose output does not count. It is the same whatever was wrong.
 func huh(output []byte) []byte {
 	return fmt.Appendf(nil, `<huh xmlns="https://xml-pipeline.org/ns/core/v1"><error>Invalid payload structure</error><original-attempt>%s</original-attempt></huh>`,
 		base64.StdEncoding.EncodeToString(output[:min(len(output), maxAttempt)]))

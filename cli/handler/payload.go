@@ -132,7 +132,7 @@ var (
 	decimalForm = regexp.MustCompile(`^-?[0-9]{1,18}(\.[0-9]{1,18})?$`)
 )
 
-// judge is a value as the program is given it.
+// judge returns a value as the program is given it.
 func (f Field) judge(raw string) (string, error) {
 	fits := true
 	switch f.Kind {
@@ -185,7 +185,7 @@ func (f Field) what() string {
 	return out
 }
 
-// plain is a bound as one writes it.
+// plain returns a bound as one writes it.
 func plain(n *big.Rat) string {
 	if n.IsInt() {
 		return n.Num().String()
@@ -207,7 +207,7 @@ func (h *Handler) usage() string {
 	return "Write `" + line + "`: " + strings.Join(what, ", ") + "."
 }
 
-// document is the XML that h is given: its name as the root, and an element for each field.
+// document returns the XML that h is given: its name as the root, and an element for each field.
 func (h *Handler) document(v values) []byte {
 	var b bytes.Buffer
 	b.WriteString("<" + h.Name + ">")
@@ -228,7 +228,7 @@ func element(b *bytes.Buffer, name, text string) {
 // optionTypes are Discord's numbers for the kinds.
 var optionTypes = map[Kind]int{String: 3, Enum: 3, Integer: 4, Boolean: 5, Decimal: 10}
 
-// manifest is the command of h as a gateway's hello names it, in Discord's form.
+// manifest returns the command of h as a gateway's hello names it, in Discord's form.
 func (h *Handler) manifest() json.RawMessage {
 	type choice struct {
 		Name  string `json:"name"`

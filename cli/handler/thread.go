@@ -62,7 +62,7 @@ func (s *State) threadID(h *Handler, conversation string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// folder is the thread's folder. It is made if it is not there.
+// folder returns the thread's folder. It is made if it is not there.
 func (s *State) folder(thread string) (string, error) {
 	dir := filepath.Join(s.dir, "threads", thread)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -103,7 +103,7 @@ func (a *approvals) run(ctx context.Context, sp *spool.Spool) {
 	}
 }
 
-// where is the conversation in which people are asked; it has to be direct messages.
+// where returns the conversation in which people are asked; it has to be direct messages.
 func (a *approvals) where(sp *spool.Spool) (relay.Source, error) {
 	c, ok := find(sp, a.server.o.ApproveIn)
 	if !ok {
@@ -191,7 +191,7 @@ func (a *approvals) asTyped(id string) {
 	}
 }
 
-// list are the requests that are open, the oldest first.
+// list returns the requests that are open, the oldest first.
 func (a *approvals) list() []approval {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -81,7 +81,7 @@ type Server struct {
 	trouble error         // why nothing works
 }
 
-// New is a server that is not running yet.
+// New returns a server that is not running yet.
 func New(o Options) *Server {
 	s := &Server{o: o, stdio: newStdio(o.In, o.Out), greeting: make(chan struct{}, 1), looked: make(chan struct{})}
 	s.http = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

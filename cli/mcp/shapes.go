@@ -31,7 +31,8 @@ var channelTag = regexp.MustCompile(`(?i)<(\s*/?\s*channel)`)
 // prose returns text of people, with such tags escaped.
 func prose(s string) string { return channelTag.ReplaceAllString(s, "&lt;$1") }
 
-// label is a name as it may stand in a tag's attribute: one line of printing characters without quotes and brackets.
+// label returns a name as it may stand in a tag's attribute: one line of printing characters without quotes and
+// brackets.
 func label(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\"'`<>()[]{}\u2018\u2019\u201c\u201d", r) {
@@ -88,7 +89,7 @@ type hermesConversation struct {
 	UpdatedAt   string `json:"updated_at"`
 }
 
-// account is the bot that the gateway speaks through on a platform.
+// account returns the bot that the gateway speaks through on a platform.
 func (s *Server) account(p relay.PlatformID) string {
 	for _, b := range s.o.Credential.Identities {
 		if b.Platform == p {
@@ -254,7 +255,7 @@ func (s *Server) message(sp *spool.Spool, m spool.Message) message {
 	return message{string(m.Event.MessageID), roleUser, prose(m.Event.Text), stamp(m.At), m.Cursor, &b}
 }
 
-// preview is the beginning of a message.
+// preview returns the beginning of a message.
 func preview(m message) string {
 	s := []rune(relay.Shown(m.Content))
 	return string(s[:min(len(s), maxPreview)])

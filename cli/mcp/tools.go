@@ -102,7 +102,7 @@ func limit(most, fallback int64) param {
 	return param{name: "limit", kind: whole, min: 1, max: most, fallback: fallback, help: "how many at most"}
 }
 
-// tools are all tools.
+// tools returns all tools.
 func (s *Server) tools() []tool {
 	return []tool{
 		{
@@ -182,7 +182,7 @@ func (s *Server) tools() []tool {
 	}
 }
 
-// either is the first of two arguments that is given.
+// either returns the first of two arguments that is given.
 func (c call) either(name, other string) string {
 	if v := c.arguments.text(name); v != "" {
 		return v
@@ -192,7 +192,7 @@ func (c call) either(name, other string) string {
 
 var errNoConversation = errors.New("session_key: no such conversation has been seen")
 
-// chat is the conversation that the call names.
+// chat returns the conversation that the call names.
 func (c call) chat() (spool.Chat, error) {
 	chat, ok := find(c.spool, c.arguments.text("session_key"))
 	if !ok {
@@ -292,8 +292,8 @@ func (s *Server) attachmentsFetch(_ context.Context, c call) (answer, error) {
 	return a, nil
 }
 
-// waiting are the oldest events that are not confirmed, as they are returned, and how many more there are. They are noted as
-// returned, unless nobody waits for them any more.
+// waiting returns the oldest events that are not confirmed, as they are returned, and how many more there are. They are
+// noted as returned, unless nobody waits for them any more.
 func (s *Server) waiting(ctx context.Context, c call, most int64) (out []event, hermes []hermesEvent, more int, err error) {
 	all := c.spool.Waiting(c.arguments.text("session_key"))
 	out, hermes = []event{}, []hermesEvent{}

@@ -82,7 +82,8 @@ func (s *stdio) read() {
 	}
 }
 
-// nextLine is the next line, without its end; errTooLong when it is over maxLine. What stands behind the last end is a line, too.
+// nextLine returns the next line, without its end; errTooLong when it is over maxLine. What stands behind the last end
+// is a line, too.
 func nextLine(r *bufio.Reader) (text []byte, err error) {
 	long := false
 	for {
@@ -103,7 +104,7 @@ func nextLine(r *bufio.Reader) (text []byte, err error) {
 	}
 }
 
-// Read is the next message that is the library's.
+// Read returns the next message that is the library's.
 func (s *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		var text []byte

@@ -26,8 +26,8 @@ func Network(host string) string {
 	return "tcp"
 }
 
-// Bound is the address of l, a listener that was made for asked. A host that means every interface stays as it was asked
-// for, since l may spell it another way.
+// Bound returns the address of l, a listener that was made for asked. A host that means every interface stays as it was
+// asked for, since l may spell it another way.
 func Bound(asked string, l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	if host, _, err := net.SplitHostPort(asked); err == nil && Everywhere(host) {
@@ -36,7 +36,7 @@ func Bound(asked string, l net.Listener) string {
 	return l.Addr().String()
 }
 
-// Dialable are the addresses under which a listener on addr can be dialled, the one on this machine first.
+// Dialable returns the addresses under which a listener on addr can be dialled, the one on this machine first.
 func Dialable(addr string) (all []string) {
 	host, port, _ := net.SplitHostPort(addr)
 	for _, h := range Reach(host, All()) {

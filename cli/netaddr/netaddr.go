@@ -26,7 +26,7 @@ func Address() netip.Addr {
 	return all[0]
 }
 
-// All are the addresses of this machine's interfaces that others may reach, those of IPv4 first.
+// All returns the addresses of this machine's interfaces that others may reach, those of IPv4 first.
 func All() (all []netip.Addr) {
 	interfaces, err := net.InterfaceAddrs()
 	if err != nil {
@@ -54,8 +54,8 @@ func among(interfaces []net.Addr) (all []netip.Addr) {
 // usable: link-local addresses need a zone, which a URL does not carry to another machine.
 func usable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 
-// Reach are the hosts under which a listener on host can be dialled, the one on this machine first: host itself, unless
-// it means every interface. all are the addresses of the interfaces.
+// Reach returns the hosts under which a listener on host can be dialled, the one on this machine first: host itself,
+// unless it means every interface. all are the addresses of the interfaces.
 func Reach(host string, all []netip.Addr) []string {
 	if !Everywhere(host) {
 		return []string{host}

@@ -41,7 +41,7 @@ type kept struct {
 	file   string // the file that has it already; empty: none
 }
 
-// askBot has a bot configured, or continues with those there are.
+// askBot asks for a bot and plans it, or continues with the configured ones.
 func (s *interview) askBot(ctx context.Context, p *plan) error {
 	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin || s.PasswordFile != ""
 	if len(s.cfg.Bots) > 0 && !add {
@@ -109,7 +109,8 @@ func (s *interview) askNetwork(ctx context.Context) (bot newBot, err error) {
 	return bot, err
 }
 
-// simplestFirst are the networks in the order in which they are offered: those that ask for a token alone come first.
+// simplestFirst returns the networks in the order in which they are offered: those that ask for a token alone come
+// first.
 func simplestFirst(all []platforms.Network) []platforms.Network {
 	all = slices.Clone(all)
 	slices.Reverse(all)

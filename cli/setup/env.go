@@ -25,8 +25,8 @@ func nameIn(line string) string {
 	return ""
 }
 
-// mergeEnv is a .env file with lines in it: a name that is there is replaced where it stands first, and stands nowhere
-// else afterwards; the others come to the end, with their comments. The file ends with its last line.
+// mergeEnv returns a .env file with lines in it: a name that is there is replaced where it stands first, and stands
+// nowhere else afterwards; the others come to the end, with their comments. The file ends with its last line.
 func mergeEnv(file string, lines []string) string {
 	file = strings.TrimRight(file, "\n")
 	var all []string
@@ -53,7 +53,7 @@ func mergeEnv(file string, lines []string) string {
 	return strings.Join(append(all, added...), "\n") + "\n"
 }
 
-// readEnv is the .env file at path, where a link leads, and what stands in it; a missing one is empty.
+// readEnv returns the .env file at path, where a link leads, and what stands in it; a missing one is empty.
 func readEnv(path string) (to string, content []byte, err error) {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
 		path = at

@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// port is the one to listen on: that of the configuration, if it names one.
+// port returns the one to listen on: that of the configuration, if it names one.
 func (s *setup) port() string {
 	if _, port, err := net.SplitHostPort(s.cfg.Listen); err == nil && port != "0" && s.has("listen") {
 		return port
@@ -120,7 +120,7 @@ func (s *interview) missing() string {
 	return ""
 }
 
-// behind are the settings of a server behind a proxy on this machine.
+// behind returns the settings of a server behind a proxy on this machine.
 func (s *interview) behind(address string) []setting {
 	return []setting{
 		{key: "listen", value: text(s.localAddress())}, {key: "public_url", value: text(address)},
@@ -266,7 +266,7 @@ func (s *interview) internet(ctx context.Context) ([]setting, error) {
 	return s.behind(address), nil
 }
 
-// proxyLines are the lines for a proxy on this machine.
+// proxyLines returns the lines for a proxy on this machine.
 func proxyLines(address, local string) string {
 	host := strings.TrimPrefix(address, "https://")
 	if u, err := url.Parse(address); err == nil {

@@ -87,7 +87,7 @@ func (d systemd) plan(tokens string, haveUser, haveData, packaged bool) (unit st
 	return unit, append(commands, []string{"systemctl", "daemon-reload"}, []string{"systemctl", "enable", "--now", unitName}), nil
 }
 
-// quoted is a word of a unit's command line.
+// quoted returns a word of a unit's command line.
 func quoted(word string) string {
 	word = strings.ReplaceAll(word, "%", "%%")
 	if strings.ContainsAny(word, " \t\"'\\$;") {

@@ -77,7 +77,8 @@ type Options struct {
 	// Client is the way to the running server of the file, or to the database opened for one command, which it makes.
 	// The caller ends it with done.
 	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
-	// Reload has the running server take the changed configuration. left are the settings that wait for a restart.
+	// Reload makes the running server take over the changed configuration. left are the settings that wait for a
+	// restart.
 	Reload func(ctx context.Context, file string) (left []string, err error)
 	// Command runs another program and shows its output.
 	Command func(ctx context.Context, name string, args ...string) error

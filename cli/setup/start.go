@@ -34,7 +34,7 @@ func (s *interview) askStart(ctx context.Context, p *plan) (err error) {
 	return nil
 }
 
-// start has the server run, as the person wants it, or waits for it.
+// start makes the server run in the way that the person wants, or waits until it does.
 func (s *installation) start(ctx context.Context, p *plan) error {
 	if s.running(ctx) {
 		return s.reload(ctx)
@@ -59,7 +59,8 @@ func (s *installation) start(ctx context.Context, p *plan) error {
 	return s.started(ctx)
 }
 
-// howToStart is the question how the server should run. Where nobody can be asked, nothing is started without a flag.
+// howToStart returns the question how the server should run. Where nobody can be asked, nothing is started without a
+// flag.
 func (s *interview) howToStart() question {
 	q := question{
 		flag: "start", given: s.Flags.Start, text: "How should the server run?", def: "here",

@@ -70,7 +70,7 @@ type question struct {
 
 type option struct{ key, label string }
 
-// ask is the answer to q; errBack: the person wants the question before.
+// ask returns the answer to q; errBack: the person wants the question before.
 func (t *talk) ask(ctx context.Context, q question) (string, error) {
 	if q.given != "" {
 		a, err := q.accept(q.given)
@@ -155,7 +155,7 @@ func (t *talk) prompt(q question) {
 	_, _ = io.WriteString(t.out, terminal.Plain(text))
 }
 
-// keys are the options' words.
+// keys returns the options' words.
 func (q question) keys() (all []string) {
 	for _, o := range q.options {
 		all = append(all, o.key)

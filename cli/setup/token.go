@@ -32,7 +32,8 @@ func findToken(network platforms.Network, networks []platforms.Network, pasted s
 	return none, err
 }
 
-// candidate is the longest word of pasted that has the form of the network's token: "10:30" has that of Telegram's, too.
+// candidate returns the longest word of pasted that has the form of the network's token: "10:30" has that of
+// Telegram's, too.
 func candidate(network platforms.Network, pasted string) (best relay.Secret, found bool) {
 	for _, frame := range []string{"\x1b[200~", "\x1b[201~"} { // terminals put these around pasted text
 		pasted = strings.ReplaceAll(pasted, frame, " ")

@@ -20,7 +20,7 @@ func (s setting) path() string {
 	return s.section + "." + s.key
 }
 
-// lineOf is the line on which a file says something about a key, from 1; 0: it does not.
+// lineOf returns the line on which a file says something about a key, from 1; 0: it does not.
 func lineOf(file []byte, path string) int {
 	for _, l := range config.Outline(file) {
 		if l.Path == path && !l.Header {
@@ -91,7 +91,7 @@ func blocks(lines, bot []setting) (all [][]string) {
 	return all
 }
 
-// extended is an extendable file with the lines and the bot's table at its end.
+// extended returns an extendable file with the lines and the bot's table at its end.
 func extended(file []byte, lines, bot []setting) []byte {
 	out := string(file)
 	if out != "" && !strings.HasSuffix(out, "\n") {

@@ -31,8 +31,8 @@ type logins struct {
 	failures limits.Failures
 }
 
-// cookie is the name of the session's cookie. Cookies do not tell ports apart, so that of another connector on this
-// machine needs another name.
+// cookie returns the name of the session's cookie. Cookies do not tell ports apart, so that of another connector on
+// this machine needs another name.
 func cookie(r *http.Request) string {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		return cookieName + "-" + strconv.Itoa(a.Port)

@@ -42,7 +42,7 @@ func answersWait(b manage.BotStatus, now time.Time) finding.Finding {
 		quoted(ops.Answers.Row)+" lists them")
 }
 
-// answersLate are the answers of each instance that could not be sent in time.
+// answersLate returns the answers of each instance that could not be sent in time.
 func answersLate(all []manage.Answer) (out finding.List) {
 	byInstance := make(map[relay.InstanceID][]manage.Answer)
 	var order []relay.InstanceID

@@ -48,8 +48,8 @@ func lettersOf(i manage.InstanceStatus, reasons map[store.DeadReason]int) findin
 // nearlyFull is from how many percent of its room on a buffer is said to fill up.
 const nearlyFull = 80
 
-// ofRoom is the finding that the room for an instance's waiting messages is nearly used up. end is the command that
-// ends the wait; empty: there is none.
+// ofRoom returns the finding that the room for an instance's waiting messages is nearly used up. end is the command
+// that ends the wait; empty: there is none.
 func ofRoom(i manage.InstanceStatus, lane store.Lane, most store.Limits, end string) finding.List {
 	entries, bytes := share(int64(lane.Entries), int64(most.MaxEntries)), share(lane.Bytes, most.MaxBytes)
 	if max(entries, bytes) < nearlyFull {

@@ -46,7 +46,7 @@ func (Words) Verdict(d *gate.Decision, v manage.Verdict) {
 	}
 }
 
-// accepted are the words about an event that was stored for its gateway.
+// accepted returns the words about an event that was stored for its gateway.
 func (p phrase) accepted() (words, change string) {
 	to, d := p.whom(), p.d
 	switch why := d.State; why {
@@ -114,7 +114,7 @@ func gaveUp(why store.DeadReason) string {
 	return "it could not be converted for the gateway"
 }
 
-// refused are the words about an event that no gateway, or not this one, gets.
+// refused returns the words about an event that no gateway, or not this one, gets.
 func (p phrase) refused() (words, change string) {
 	d, to := p.d, p.whom()
 	gateway, user, platform := string(d.Instance), string(d.User), string(d.Platform)
@@ -186,7 +186,7 @@ var unsent = map[string]string{
 	"revoked": "the gateway was revoked", "withdrawn": "the gateway withdrew it", "unknown": "nobody knows whether the network took it",
 }
 
-// admit is the command that lets one more person speak. The list that it gives takes the place of the former one.
+// admit returns the command that lets one more person speak. The list that it gives takes the place of the former one.
 func (p phrase) admit(person string) string {
 	args := []string{string(p.d.Instance), string(relay.AllowList)}
 	for _, a := range p.Instance.Principal.Allow {
@@ -195,7 +195,7 @@ func (p phrase) admit(person string) string {
 	return Line(ops.SetPrincipal.Row, append(args, "--allow", person)...)
 }
 
-// free is the command that frees one more chat of being addressed, as admit.
+// free returns the command that frees one more chat of being addressed, as admit.
 func (p phrase) free(chat string) string {
 	args := []string{string(p.d.Instance), string(p.d.Platform)}
 	for _, c := range p.Instance.Relevance[p.d.Platform].FreeResponseScopes {
@@ -233,7 +233,7 @@ func aside(why gate.Reason) string {
 	return string(why)
 }
 
-// whom is the gateway in quotes.
+// whom returns the gateway in quotes.
 func (p phrase) whom() string { return `"` + gatewayName(p.d) + `"` }
 
 // gatewayName returns the name, for people, of the gateway in a decision.

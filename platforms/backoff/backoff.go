@@ -14,7 +14,7 @@ type Backoff struct {
 	Failures   int // so far, in a row
 }
 
-// Next is the pause after one more failure.
+// Next returns the pause after one more failure.
 func (b *Backoff) Next() time.Duration {
 	d := b.First
 	for n := b.Failures; n > 0 && d < b.Max; n-- {

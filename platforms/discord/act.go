@@ -142,7 +142,7 @@ func (p *Bot) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	return relay.Result{}, explained(err)
 }
 
-// emojiInPath is an emoji for a path: Unicode, or name:id for a custom one, which may be written <:name:id>.
+// emojiInPath returns an emoji for a path: Unicode, or name:id for a custom one, which may be written <:name:id>.
 func emojiInPath(emoji string) string {
 	emoji = strings.TrimSpace(emoji)
 	if inner, ok := strings.CutPrefix(emoji, "<"); ok {

@@ -47,7 +47,8 @@ const (
 	proxyHost = "media.discordapp.net"
 )
 
-// attachments are the files of m: its own, then those of forwarded messages, then those of the message it replies to.
+// attachments returns the files of m: its own, then those of forwarded messages, then those of the message it replies
+// to.
 func (n normaliser) attachments(m *messageData) []relay.Attachment {
 	all := n.filesIn(m, m.ChannelID)
 	if quoted := m.quoted(); quoted != nil {
@@ -120,8 +121,8 @@ func (n normaliser) stickerFile(s discordgo.StickerItem) string {
 	return base + "/stickers/" + url.PathEscape(s.ID) + ext
 }
 
-// filesWith are the files that a command was given, and those of the message it was used on, which is in the channel.
-// The former are in no message.
+// filesWith returns the files that a command was given, and those of the message it was used on, which is in the
+// channel. The former are in no message.
 func (n normaliser) filesWith(d *commandData, channel guilds.ID) (all []relay.Attachment) {
 	for _, id := range givenFiles(nil, d.Options) {
 		if a, ok := d.Resolved.Attachments[id]; ok {
@@ -181,7 +182,7 @@ func kindOf(a *attachmentData, voice bool) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// sortOf is the first half of the media type of a file's extension, for the few that show or sound.
+// sortOf returns the first half of the media type of a file's extension, for the few that show or sound.
 func sortOf(ext string) string {
 	switch strings.ToLower(ext) {
 	case ".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif":
@@ -194,7 +195,7 @@ func sortOf(ext string) string {
 	return ""
 }
 
-// readRef is a reference as fileRef.String made it. ok is false for one that no event of this platform has.
+// readRef returns a reference as fileRef.String made it. ok is false for one that no event of this platform has.
 func readRef(ref string) (r fileRef, ok bool) {
 	ok = json.Unmarshal([]byte(ref), &r) == nil && (r.URL != "" || r.Message != 0)
 	return r, ok

@@ -60,7 +60,7 @@ func callbackTo(i *interaction) callback {
 	return callback{Type: discordgo.InteractionResponseDeferredChannelMessageWithSource}
 }
 
-// whisper is a final answer that only the person sees.
+// whisper returns a final answer that only the person sees.
 func whisper(text string) callback {
 	return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{
 		"content": text, "flags": int(discordgo.MessageFlagsEphemeral),

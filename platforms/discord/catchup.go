@@ -198,7 +198,7 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 	return nil
 }
 
-// nextMissed is the next batch over all streams, the oldest messages first; it is empty at the end. It remembers
+// nextMissed returns the next batch over all streams, the oldest messages first; it is empty at the end. It remembers
 // messages newer than recent.
 func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guilds.ID) (platforms.Batch, error) {
 	var b platforms.Batch

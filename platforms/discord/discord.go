@@ -207,7 +207,7 @@ func checkToken(token relay.Secret) error {
 	return nil
 }
 
-// tokenID is the id of the bot the token belongs to: its first part, a decimal number in base64.
+// tokenID returns the id of the bot the token belongs to: its first part, a decimal number in base64.
 func tokenID(token relay.Secret) (relay.BotID, bool) {
 	first, _, _ := strings.Cut(token.RevealString(), ".")
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(first, "="))

@@ -24,7 +24,7 @@ func interactionsKey() platforms.Key {
 	}
 }
 
-// forward is the request that the interaction's event goes to gateways as.
+// forward returns the request that the interaction's event goes to gateways as.
 func (n normaliser) forward(i *interaction, ev *relay.Event, c *platforms.Capability) relay.Forward {
 	return relay.Forward{
 		Event: *ev, Method: "POST", Path: platforms.HookPath(n.bot),

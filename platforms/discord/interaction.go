@@ -104,8 +104,8 @@ func (i *interaction) wanted() bool {
 // press is not.
 func (i *interaction) placeholder() bool { return i.Kind != discordgo.InteractionMessageComponent }
 
-// fromInteraction is the event in a wanted interaction at the spot, keyed like a message there, and the
-// capability to answer it.
+// fromInteraction returns the event in a wanted interaction at the spot, keyed like a message there, and the capability
+// to answer it.
 func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *platforms.Capability, error) {
 	ev := n.event(i.ID, at, author{i.User, i.nick})
 	ev.Traits.Addressed = true
@@ -128,7 +128,7 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 	return &ev, &c, nil
 }
 
-// capability is the right to answer i, which came in ev.
+// capability returns the right to answer i, which came in ev.
 func (i *interaction) capability(ev relay.EventID) platforms.Capability {
 	return platforms.Capability{
 		Event: ev, Kind: capabilityKind, ID: i.ID.String(), Placeholder: i.placeholder(),

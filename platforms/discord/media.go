@@ -36,7 +36,7 @@ func (p *Bot) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, e
 	return ofFile(p.turns.Post(ctx, a.Chat, x))
 }
 
-// forum is the chat if it is known, or can be looked up soon, to hold posts and no messages.
+// forum returns the chat if it is known, or can be looked up soon, to hold posts and no messages.
 func (p *Bot) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel, bool) {
 	id, err := guilds.ParseID(string(chat))
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *hooks) RespondMedia(ctx context.Context, c platforms.Capability, a rela
 	return ofFile(h.turns.Post(ctx, a.Chat, x))
 }
 
-// ofFile is a parcel's result: it names the file's message, which is the first.
+// ofFile returns a parcel's result: it names the file's message, which is the first.
 func ofFile(res relay.Result, err error) (relay.Result, error) {
 	if len(res.MessageIDs) > 0 {
 		res.MessageID = res.MessageIDs[0]
@@ -190,7 +190,7 @@ type sentFile struct {
 	Waveform []byte  `json:"waveform,omitempty"`
 }
 
-// message is the file's message, with the caption if that fits and may stand there.
+// message returns the file's message, with the caption if that fits and may stand there.
 func (x *parcel) message() fileMessage {
 	file := sentFile{Filename: x.file.Name}
 	m := fileMessage{message: x.w.message("")}

@@ -113,8 +113,8 @@ func (w *writer) letter(content string) (*letter, error) {
 	return l, nil
 }
 
-// postscript is a letter that may say nothing. Rendering and cutting take many times a text's size in
-// memory, so they are done to one long text at a time.
+// postscript returns a letter that may say nothing. Rendering and cutting take many times a text's size in memory, so
+// they are done to one long text at a time.
 func (w *writer) postscript(content string) *letter {
 	if len(content) > markdown.Short {
 		w.cutting.Lock()
@@ -133,7 +133,7 @@ func (l *letter) Skip(err error) bool {
 	return true
 }
 
-// under are the buttons of the next part.
+// under returns the buttons of the next part.
 func (l *letter) under() []buttonRow {
 	if len(l.parts) > 1 {
 		return nil

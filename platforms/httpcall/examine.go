@@ -20,7 +20,7 @@ type Asked struct {
 	Own     bool   // the API is at a configured api_base
 }
 
-// Unanswered is the finding in f, a call that had no result for another reason than the bot's token.
+// Unanswered returns the finding in f, a call that had no result for another reason than the bot's token.
 func (n Asked) Unanswered(f *Fault) finding.Finding {
 	base := ""
 	if n.Own {

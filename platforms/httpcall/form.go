@@ -35,8 +35,8 @@ type FormFile struct {
 	Size    int64 // in bytes
 }
 
-// Request is a POST of f. Each of its bodies reads the file anew, in pieces of at most 64 KiB. Client.Do lets nothing
-// read it any more once it has returned, and knows whether the body's last byte was taken.
+// Request returns a POST of f. Each of its bodies reads the file anew, in pieces of at most 64 KiB. Client.Do lets
+// nothing read it any more once it has returned, and knows whether the body's last byte was taken.
 func (f Form) Request(ctx context.Context, url string) (*http.Request, error) {
 	var mark [16]byte
 	_, _ = rand.Read(mark[:]) // never fails
@@ -67,7 +67,7 @@ type Enclosed struct {
 	Size       int64 // of the file, in bytes
 }
 
-// Request is a POST of e as JSON.
+// Request returns a POST of e as JSON.
 func (e Enclosed) Request(ctx context.Context, url string) (*http.Request, error) {
 	file := func() io.Reader { return &encoded{from: io.NewSectionReader(e.Content, 0, e.Size)} }
 	up := &upload{file: file, head: e.Head, tail: e.Tail, size: (e.Size + 2) / 3 * 4}
@@ -97,7 +97,7 @@ func (e *encoded) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// request is a POST of u.
+// request returns a POST of u.
 func (u *upload) request(ctx context.Context, url, contentType string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {

@@ -181,7 +181,7 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 	}
 }
 
-// bringer is the batch that brought the event.
+// bringer returns the batch that brought the event.
 func bringer(all []*piece, ev relay.EventID) (b platforms.Batch) {
 	for _, p := range all {
 		if slices.ContainsFunc(p.batch.Events, func(e relay.Event) bool { return e.ID == ev }) {

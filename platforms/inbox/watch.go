@@ -33,7 +33,7 @@ func NewWatch(s *status.Tracker, log *slog.Logger, look func(context.Context) er
 	return &Watch{First: time.Second, Every: 10 * time.Minute, status: s, log: log, look: look, judge: judge, doubted: make(chan struct{}, 1)}
 }
 
-// Doubt has Run look now: the network has just refused the credential.
+// Doubt makes Run look now: the network has just refused the credential.
 func (w *Watch) Doubt() {
 	select {
 	case w.doubted <- struct{}{}:

@@ -93,7 +93,7 @@ var LoopbackNetwork = platforms.Network{
 	},
 }
 
-// follow has f drive the bot, which is not running yet.
+// follow makes f drive the bot, which is not running yet.
 func (p *Loopback) follow(f *follower) {
 	p.file, p.net.face.messages = f, maxTexts
 	p.net.face.fails = func(a *Act, content []byte) error {

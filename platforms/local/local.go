@@ -80,7 +80,7 @@ func newNetwork(prefix string, f face) *network {
 	return &network{prefix: prefix, face: f, changed: make(chan struct{}), rooms: make(map[relay.ChatID]*room), kept: make(map[string]kept)}
 }
 
-// mintLocked is a new id. n.mu must be held.
+// mintLocked returns a new id. n.mu must be held.
 func (n *network) mintLocked() string {
 	n.minted++
 	return fmt.Sprintf("%s%d", n.prefix, n.minted)
@@ -178,7 +178,7 @@ func (b *bot) Descriptor() relay.Descriptor {
 	}
 }
 
-// Status is the state of the connection.
+// Status returns the state of the connection.
 func (b *bot) Status() platforms.Status { return b.status.Get() }
 
 // Run hands in messages until ctx ends or the network revokes the bot.

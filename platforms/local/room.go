@@ -71,7 +71,7 @@ type room struct {
 	fileBytes int
 }
 
-// roomLocked is the room of a chat, made when it is missing. n.mu must be held.
+// roomLocked returns the room of a chat, made when it is missing. n.mu must be held.
 func (n *network) roomLocked(chat relay.ChatID) *room {
 	in := n.rooms[chat]
 	if in == nil {
@@ -124,7 +124,7 @@ func (n *network) trimLocked(in *room) {
 	}
 }
 
-// changeLocked has do change a message that stands, if it does. n.mu must be held.
+// changeLocked lets do change a message, unless it is gone. n.mu must be held.
 func (n *network) changeLocked(chat relay.ChatID, id relay.MessageID, do func(*Posted)) {
 	m := n.findLocked(chat, id)
 	if m == nil {
@@ -174,7 +174,7 @@ func (n *network) dropLocked(in *room, files []RoomFile) {
 	}
 }
 
-// File is a file that a room shows, and its bytes, which are never changed.
+// File returns a file that a room shows, and its bytes, which are never changed.
 func (n *network) File(id string) (f RoomFile, content []byte, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,7 +24,7 @@ type Bounds struct {
 	Markup int // lines, marks and cells
 }
 
-// reach is the end of the longest piece of src, in whole lines from start on, that is within b; start if the first
+// reach returns the end of the longest piece of src, in whole lines from start on, that is within b; start if the first
 // line is too much.
 func (b Bounds) reach(src []byte, start int) int {
 	var w weigher
@@ -83,7 +83,7 @@ func markers(line []byte) int {
 
 var newline = []byte("\n")
 
-// lineAt is the line of src that begins at byte at, with its end.
+// lineAt returns the line of src that begins at byte at, with its end.
 func lineAt(src []byte, at int) []byte {
 	if i := bytes.IndexByte(src[at:], '\n'); i >= 0 {
 		return src[at : at+i+1]

@@ -181,7 +181,7 @@ func (c *cutter) large(p piece, ahead int) (this, next piece) {
 	return p, next
 }
 
-// standIn is a short line that begins the same sort of block or item as first, the first line of block.
+// standIn returns a short line that begins the same sort of block or item as first, the first line of block.
 func standIn(block ast.Node, first []byte) string {
 	switch n := block.(type) {
 	case *ast.Heading, *ast.ThematicBreak: // which ended with that line
@@ -243,7 +243,7 @@ func continues(stand string, blank bool, line []byte) (c continuation, item bool
 	return within, false
 }
 
-// endOfFence is the end of the code block that begins at start.
+// endOfFence returns the end of the code block that begins at start.
 func endOfFence(src []byte, start int) int {
 	line := lineAt(src, start)
 	open := bytes.TrimLeft(line, " ")

@@ -72,7 +72,7 @@ func (d *Document) Source() []byte { return d.src }
 // Begin returns where the first line of the block n begins, in bytes of the source.
 func (d *Document) Begin(n ast.Node) int { return lineOf(d.src, max(beginOf(n), 0)) }
 
-// Blocks are the blocks of the document, save definitions of references that stand in links already.
+// Blocks returns the blocks of the document, save definitions of references that stand in links already.
 func (d *Document) Blocks() iter.Seq[Block] {
 	return d.unspent(func(yield func(Block) bool) {
 		for _, p := range d.pieces {
@@ -96,7 +96,7 @@ func (d *Document) Children(n ast.Node) iter.Seq[Block] {
 	})
 }
 
-// piece are the blocks of a piece.
+// piece returns the blocks of a piece.
 func (d *Document) piece(p piece) iter.Seq[Block] {
 	return func(yield func(Block) bool) {
 		if p.raw {

@@ -32,7 +32,7 @@ func EscapeAt(s []byte) (plain string, size int) {
 	return strings.ReplaceAll(plain, "\x00", "\uFFFD"), end + 1
 }
 
-// Address is a link's destination as people read it: with backslash escapes and character references resolved.
+// Address returns a link's destination as people read it: with backslash escapes and character references resolved.
 func Address(s []byte) string {
 	var out strings.Builder
 	for len(s) > 0 {

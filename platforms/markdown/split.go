@@ -80,7 +80,7 @@ func (s *Splitter[U]) blockAt(i int) *CodeBlock {
 	return nil
 }
 
-// fenced is the code block i is inside of, if that has fences.
+// fenced returns the code block i is inside of, if that has fences.
 func (s *Splitter[U]) fenced(i int) *CodeBlock {
 	if b := s.blockAt(i); b != nil && b.Close != "" {
 		return b

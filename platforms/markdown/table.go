@@ -48,7 +48,7 @@ func tableLines(source []byte, n *extast.Table) []string {
 	return out
 }
 
-// widthsOf are the columns' widths, or zeros for a table that is too wide or would be mostly padding.
+// widthsOf returns the columns' widths, or zeros for a table that is too wide or would be mostly padding.
 func widthsOf(rows [][]string) []int {
 	var widths []int
 	said := 0

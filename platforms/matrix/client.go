@@ -135,10 +135,10 @@ type request struct {
 	within time.Duration
 }
 
-// v3 is a path of the API's third version.
+// v3 returns a path of the API's third version.
 func v3(path ...string) []string { return append([]string{"client", "v3"}, path...) }
 
-// inRoom is the path of something of a room.
+// inRoom returns the path of something of a room.
 func inRoom(room relay.ChatID, path ...string) []string {
 	return append(v3("rooms", string(room)), path...)
 }
@@ -224,7 +224,7 @@ type said struct {
 	SoftLogout bool        `json:"soft_logout"`
 }
 
-// refusal is an answer that is no success. Its Detail is the homeserver's code.
+// refusal returns an answer that is no success. Its Detail is the homeserver's code.
 func refusal(via *httpcall.Client, what string, a httpcall.Answer) *httpcall.Fault {
 	f := &httpcall.Fault{What: what, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
 	var s said

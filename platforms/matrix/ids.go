@@ -31,7 +31,7 @@ func serverOf(id string) string {
 	return server
 }
 
-// scopeOf is the scope of a room: the server that its id names.
+// scopeOf returns the scope of a room: the server that its id names.
 func scopeOf(room relay.ChatID) relay.ScopeID { return relay.ScopeID(serverOf(string(room))) }
 
 // eventID returns the id of the event for a message. In old rooms a server chooses the ids of its events freely, so the

@@ -88,7 +88,7 @@ func (m *parcel) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	return posted, nil
 }
 
-// message is the file's.
+// message returns the file's.
 func (m *parcel) message() *event.MessageEventContent {
 	f := m.file
 	name := cmp.Or(f.Name, "file"+f.Ext)

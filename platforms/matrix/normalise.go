@@ -51,7 +51,7 @@ func written(e *event.Event) (*event.MessageEventContent, bool) {
 	return nil, false
 }
 
-// message is the event that a person's message is.
+// message returns the event that a person's message is.
 func (n normaliser) message(chat relay.ChatID, e *event.Event, c *event.MessageEventContent, a around) relay.Event {
 	ev := relay.Event{
 		Bot: n.bot, At: relay.Moment(time.UnixMilli(e.Timestamp)), MessageID: relay.MessageID(e.ID),

@@ -92,7 +92,7 @@ type closed struct {
 	to relay.ChatID
 }
 
-// batch is the newest of the batches.
+// batch returns the newest of the batches.
 func (o *reading) batch() *platforms.Batch {
 	if n := len(o.all); n == 0 || len(o.all[n-1].Events) >= batchSize {
 		o.all = append(o.all, platforms.Batch{})

@@ -41,7 +41,7 @@ type room struct {
 
 func newRooms(me id.UserID) *rooms { return &rooms{me: me, byID: make(map[relay.ChatID]*room)} }
 
-// atLocked is the record of a room, made if need be. rs.mu must be held.
+// atLocked returns the record of a room, made if need be. rs.mu must be held.
 func (rs *rooms) atLocked(chat relay.ChatID) *room {
 	r := rs.byID[chat]
 	if r == nil {
@@ -136,7 +136,7 @@ func (rs *rooms) joined(chat relay.ChatID, members map[id.UserID]string, turnove
 	return true
 }
 
-// encryptedRooms are the names of the encrypted rooms, in order.
+// encryptedRooms returns the names of the encrypted rooms, in order.
 func (rs *rooms) encryptedRooms() (names []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -149,8 +149,8 @@ func (rs *rooms) encryptedRooms() (names []string) {
 	return names
 }
 
-// replaced is the move that a room is part of, of both sides: anybody can say of a room of their own that it takes another
-// one's place, or that another one takes its place. ok is false unless both say so.
+// replaced returns the move that a room is part of, of both sides: anybody can say of a room of their own that it takes
+// another one's place, or that another one takes its place. ok is false unless both say so.
 func (rs *rooms) replaced(chat relay.ChatID) (move platforms.Move, ok bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -208,7 +208,7 @@ func (r *room) kind() relay.ChatType {
 	return relay.ChatGroup
 }
 
-// other is the one person with whom me is in the room.
+// other returns the one person with whom me is in the room.
 func (r *room) other(me id.UserID) (id.UserID, bool) {
 	if _, in := r.members[me]; !in || len(r.members) != 2 {
 		return "", false

@@ -260,7 +260,7 @@ func (p *Bot) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	})
 }
 
-// fitting is an edit that homeservers take: what clients without edits show is the first to go, then the formats.
+// fitting returns an edit that homeservers take: what clients without edits show is the first to go, then the formats.
 func fitting(m *event.MessageEventContent) *event.MessageEventContent {
 	for _, without := range []func(){
 		func() { m.Format, m.FormattedBody = "", "" },

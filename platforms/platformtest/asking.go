@@ -87,7 +87,7 @@ func (b *bench) asks(p platforms.Prompter, h Presser, a relay.Prompt) relay.Resu
 	return res
 }
 
-// presses has Ann press the first button, and looks at the event.
+// presses makes Ann press the first button, and checks the event.
 func (b *bench) presses(h Presser, where Place, src relay.Source, message relay.MessageID, prompt string) (press relay.Event) {
 	before := len(b.in.events())
 	must("harness: press", h.Press(b.ctx, Ann, where, message, prompt, "yes"))

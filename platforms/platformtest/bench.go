@@ -168,7 +168,7 @@ func reply(ev relay.Event, text string) relay.Send {
 	}}
 }
 
-// sent are the texts of the messages the network carried out.
+// sent returns the texts of the messages the network carried out.
 func sent(h Harness) []string {
 	out := []string{}
 	for _, r := range h.Received() {

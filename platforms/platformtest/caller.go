@@ -36,7 +36,7 @@ func (c *Caller) Say(request func() platforms.HookRequest) {
 // Drop lets the answer to the next request get lost.
 func (c *Caller) Drop() { c.deaf.Store(true) }
 
-// Start has c call the bot until the test ends.
+// Start makes c call the bot until the test ends.
 func (c *Caller) Start(t *testing.T) {
 	var calling sync.WaitGroup
 	calling.Go(func() { c.run(t.Context()) })

@@ -25,14 +25,14 @@ type Failer interface {
 //go:embed answer.md
 var section string
 
-// Answer is an answer of at least size bytes, with everything that models write and with definitions of references at its
-// very end.
+// Answer returns an answer of at least size bytes, with everything that models write and with definitions of references
+// at its very end.
 func Answer(size int) string {
 	return strings.Repeat(section, size/len(section)+1) +
 		"[book]: https://parcels.example.org/book\n[sort]: https://parcels.example.org/sort 'sorting'\n"
 }
 
-// Letters are the letters of s, each with how often it occurs.
+// Letters returns the letters of s, each with how often it occurs.
 func Letters(s string) map[rune]int {
 	out := make(map[rune]int)
 	for _, c := range s {
@@ -147,7 +147,7 @@ func Seeds(f *testing.F) {
 	}
 }
 
-// Cuts has a dialect cut plain text, at most 20 characters a part.
+// Cuts checks how a dialect cuts plain text into parts of at most 20 characters.
 func Cuts(t *testing.T, split func(t *testing.T, source string) []string) {
 	for name, tc := range map[string]struct {
 		in   string
@@ -189,7 +189,7 @@ type Pieces struct {
 	Diff func(source string, b markdown.Bounds) string
 }
 
-// tightest are the tightest bounds, from weight on, within which all of source can be parsed, if it can be.
+// tightest returns the tightest bounds, from weight on, within which all of source can be parsed, if it can be.
 func (p Pieces) tightest(source string, weight int) markdown.Bounds {
 	for weight < markdown.MaxMarkup {
 		b := markdown.Bounds{Markup: weight}

@@ -99,7 +99,7 @@ func checkFilesOut(b *bench) {
 	}
 }
 
-// posting is the action that sends a file to the chat of ev.
+// posting returns the action that sends a file to the chat of ev.
 func posting(ev relay.Event, s sample, caption string) relay.SendMedia {
 	return relay.SendMedia{
 		Chat: ev.Source.ChatID, Kind: s.kind, SourceURL: "https://example.org/" + s.name, Filename: s.name, Caption: caption,
@@ -107,7 +107,7 @@ func posting(ev relay.Event, s sample, caption string) relay.SendMedia {
 	}
 }
 
-// posts has the bot post a file, which must arrive as it is, once, with its caption.
+// posts makes the bot post a file, and checks that it arrives unchanged, once, with its caption.
 func (b *bench) posts(p platforms.MediaSender, h FileTaker, a relay.SendMedia) {
 	before := len(h.Taken())
 	res, err := p.SendMedia(b.ctx, a)

@@ -78,7 +78,7 @@ func (in *inbox) batches() []platforms.Batch {
 	return slices.Clone(in.offered)
 }
 
-// events are the accepted ones so far.
+// events returns the accepted ones so far.
 func (in *inbox) events() []relay.Event {
 	in.mu.Lock()
 	defer in.mu.Unlock()

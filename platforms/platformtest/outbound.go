@@ -245,8 +245,8 @@ func checkLength(b *bench) {
 	}
 }
 
-// filler is a text of n units in which UTF-16 units, code points and bytes all differ in number,
-// and which offers no place to split.
+// filler returns a text of n units in which UTF-16 units, code points and bytes all differ in number, and which offers
+// no place to split.
 func filler(n int, unit relay.LenUnit) string {
 	if unit == relay.LenUTF16 {
 		return strings.Repeat("😀", n/2) + strings.Repeat("x", n%2)

@@ -17,7 +17,7 @@ import (
 // partnersEnv is the folder of the npm packages that others wrote and our tests play against: node_modules.
 const partnersEnv = "HERMES_CONNECTOR_PARTNERS"
 
-// Partner is the folder of an npm package. The test is skipped where the packages are not installed.
+// Partner returns the folder of an npm package. The test is skipped where the packages are not installed.
 func Partner(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv(partnersEnv)
@@ -76,7 +76,7 @@ type FormPart struct {
 	Cut        bool // busboy stopped in the middle of it
 }
 
-// ReadForm has busboy parse a request's body. The test is skipped where it is not installed.
+// ReadForm parses a request's body with busboy. The test is skipped where that is not installed.
 func ReadForm(t *testing.T, contentType string, body []byte) (parts []FormPart) {
 	t.Helper()
 	AskPartner(t, "busboy", `return await new Promise((done, fail) => {

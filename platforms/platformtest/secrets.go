@@ -89,7 +89,7 @@ func (g output) check(h Harness) {
 	}
 }
 
-// spellings are the forms that a credential may take in a text.
+// spellings returns the forms that a credential may take in a text.
 func spellings(secret string) []string {
 	return []string{
 		secret,

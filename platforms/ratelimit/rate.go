@@ -34,7 +34,7 @@ func (m *Meter) Take(now time.Time) {
 // Recovered reports whether the whole burst is there again.
 func (m *Meter) Recovered(now time.Time) bool { return !m.full.After(now) }
 
-// Later is the later one of two moments.
+// Later returns the later one of two moments.
 func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

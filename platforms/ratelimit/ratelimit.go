@@ -277,7 +277,7 @@ func (l *Limiter) opensLocked(c *chat, w *waiter, ahead int, now time.Time) time
 	return at
 }
 
-// shareLocked is the share that an instance's actions in the chat are counted against. l.mu must be held.
+// shareLocked returns the share that an instance's actions in the chat are counted against. l.mu must be held.
 func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *Meter {
 	if by == "" || l.rates.Instance.Every <= 0 {
 		return &c.share

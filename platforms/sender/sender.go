@@ -253,7 +253,7 @@ func (s *Turns) waitedFor(last, refusal error) error {
 // NotSentIn is the answer to a call that was not made because ctx had ended.
 func NotSentIn(ctx context.Context) error { return platforms.NotSent(0, context.Cause(ctx)) }
 
-// Dropped is the answer to a signal that is dropped because of err: a gateway does not try it again.
+// Dropped returns the answer to a signal that is dropped because of err: a gateway does not try it again.
 func Dropped(err error) *relay.ActionError {
 	d := httpcall.FaultOf(err).RetryAfter
 	var ae *relay.ActionError
@@ -311,7 +311,7 @@ func (s *Turns) Post(ctx context.Context, chat relay.ChatID, x Text) (relay.Resu
 	return t.Post(ctx, x)
 }
 
-// Edit has replace put the first part of x in the place of the message, and posts the rest, unless the gateway is
+// Edit lets replace put the first part of x in the place of the message, and posts the rest, unless the gateway is
 // still writing the text: its next edit, a second later, would post the rest again.
 func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(context.Context, *Turn) error) (relay.Result, error) {
 	t, err := s.Enter(ctx, a.Chat, ratelimit.Message)

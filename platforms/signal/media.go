@@ -141,7 +141,7 @@ func cut(method string, err error) error {
 // maxHead is how many bytes of an answer may stand before a file, and how long an answer without a file may be.
 const maxHead = 16 << 10
 
-// opened is the file in an answer.
+// opened returns the file in an answer.
 func opened(resp *http.Response, method string) (io.Reader, error) {
 	from := bufio.NewReaderSize(resp.Body, maxHead)
 	const key = `"data":"`

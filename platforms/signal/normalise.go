@@ -59,7 +59,7 @@ func (p *Bot) event(env *envelope) *relay.Event {
 	return ev
 }
 
-// idFor is the id of a message, which has the account as its author whatever the network calls it.
+// idFor returns the id of a message, which has the account as its author whatever the network calls it.
 func (p *Bot) idFor(uuid, number string, at int64) relay.MessageID {
 	if p.me(uuid, number) {
 		return messageID(p.account, at)
@@ -151,7 +151,7 @@ func kindOf(a attachment) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// contactsIn are the contacts that a message shares, a line each.
+// contactsIn returns the contacts that a message shares, a line each.
 func contactsIn(m *dataMessage) string {
 	var lines []string
 	for _, c := range m.Contacts {

@@ -70,7 +70,7 @@ func (d *daemon) call(ctx context.Context, method string, ps params, out any) er
 	return d.post(ctx, method, d.request(method, ps), out)
 }
 
-// request is the body of a call.
+// request returns the body of a call.
 func (d *daemon) request(method string, ps params) []byte {
 	all := params{"account": d.account}
 	maps.Copy(all, ps)

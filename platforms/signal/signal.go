@@ -148,7 +148,7 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// groupIn is the id of the group that a chat is, as the daemon has it.
+// groupIn returns the id of the group that a chat is, as the daemon has it.
 func groupIn(chat relay.ChatID) (id string, ok bool) {
 	return strings.CutPrefix(string(chat), "group:")
 }
@@ -186,7 +186,7 @@ func messageID(author string, at int64) relay.MessageID {
 	return relay.MessageID(fmt.Sprintf("%s:%d", author, at))
 }
 
-// parseMessage is the inverse of messageID.
+// parseMessage returns the inverse of messageID.
 func parseMessage(id relay.MessageID) (author string, at int64, ok bool) {
 	author, digits, _ := strings.Cut(string(id), ":")
 	_, err := fmt.Sscanf(digits, "%d", &at)

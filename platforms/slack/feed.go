@@ -239,7 +239,7 @@ func (f *feeder) message(d *draft, n normaliser, m *messageData) error {
 	return nil
 }
 
-// threadAt is the root of the thread that m is in or may begin.
+// threadAt returns the root of the thread that m is in or may begin.
 func threadAt(m *messageData) string {
 	if t := m.thread(); t != "" {
 		return t
@@ -314,7 +314,7 @@ func (f *feeder) keepLast(ctx context.Context) {
 	}
 }
 
-// retries are the pauses between attempts.
+// retries returns the pauses between attempts.
 func (p *Bot) retries() backoff.Backoff {
 	return backoff.Backoff{First: p.opts.Duration(keyRetryWait), Max: p.opts.Duration(keyRetryMax)}
 }

@@ -21,13 +21,13 @@ func (r fileRef) String() string {
 	return string(raw)
 }
 
-// readRef is a reference as fileRef.String made it. ok is false for one that no event of this platform has.
+// readRef returns a reference as fileRef.String made it. ok is false for one that no event of this platform has.
 func readRef(ref string) (r fileRef, ok bool) {
 	ok = json.Unmarshal([]byte(ref), &r) == nil && (r.URL != "" || r.ID != "")
 	return r, ok
 }
 
-// filesOf are the files of m: its own, then those of messages that were passed on with it.
+// filesOf returns the files of m: its own, then those of messages that were passed on with it.
 func filesOf(m *messageData) []relay.Attachment {
 	all := slices.Clone(m.Files)
 	for _, a := range m.Attachments {

@@ -49,7 +49,7 @@ func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.Conte
 	return lines, whole || enough, nil
 }
 
-// thread are the messages of a thread, newest first, and whether they are all that stand there.
+// thread returns the messages of a thread, newest first, and whether they are all that stand there.
 func (p *Bot) thread(ctx context.Context, root string, params url.Values) (all []messageData, whole bool, err error) {
 	params.Set("ts", root)
 	params.Set("limit", fmt.Sprint(threadPage))

@@ -139,7 +139,8 @@ func (x *parcel) share(ctx context.Context, t *sender.Turn, file string) error {
 // sharedTries are the questions for the message that a file became, which Slack makes in its own time.
 const sharedTries = 5
 
-// sharedAs is the message that a file became in the channel; the file's id when Slack does not say in a few seconds.
+// sharedAs returns the message that a file became in the channel; the file's id when Slack does not say in a few
+// seconds.
 func (w *writer) sharedAs(ctx context.Context, chat relay.ChatID, file string) relay.MessageID {
 	again := backoff.Backoff{First: w.shared, Max: 2 * time.Second}
 	for range sharedTries {

@@ -273,7 +273,7 @@ func (m *messageData) thread() string {
 	return m.ThreadTS
 }
 
-// timeOf is the time in one of Slack's timestamps, like 1712345678.123456, which are its messages' ids.
+// timeOf returns the time in one of Slack's timestamps, like 1712345678.123456, which are its messages' ids.
 func timeOf(ts string) (time.Time, bool) {
 	whole, frac, dot := strings.Cut(ts, ".")
 	seconds, err := strconv.ParseInt(whole, 10, 64)
@@ -292,7 +292,7 @@ func stampOf(t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10) + "." + strconv.Itoa(1_000_000 + t.Nanosecond()/1000)[1:]
 }
 
-// later is the later of two timestamps of the same length or an empty one.
+// later returns the later of two timestamps of the same length or an empty one.
 func later(a, b string) string {
 	if len(a) < len(b) || len(a) == len(b) && a < b {
 		return b

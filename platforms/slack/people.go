@@ -141,7 +141,7 @@ func (w *workspace) met(chat relay.ChatID, user relay.UserID) {
 	}
 }
 
-// chats are the direct messages that somebody is known to have with the bot.
+// chats returns the direct messages that somebody is known to have with the bot.
 func (w *workspace) chats() (out []relay.ChatID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

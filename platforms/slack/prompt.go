@@ -90,7 +90,7 @@ func (w *writer) message(ctx context.Context, chat relay.ChatID, id relay.Messag
 	return m, err
 }
 
-// rewrite are the parameters by which m gets other blocks.
+// rewrite returns the parameters by which m gets other blocks.
 func (w *writer) rewrite(chat relay.ChatID, m *rest.Message, blocks []json.RawMessage) url.Values {
 	params := w.say(chat, m.Text)
 	params.Set("ts", m.TS)

@@ -181,7 +181,7 @@ var (
 	idForm       = regexp.MustCompile(`^[A-Z][A-Z0-9]+$`)
 )
 
-// appID is the id of the app, which stands in its token.
+// appID returns the id of the app, which stands in its token.
 func appID(token relay.Secret) relay.BotID {
 	if m := appTokenForm.FindStringSubmatch(token.RevealString()); m != nil {
 		return relay.BotID(m[1])

@@ -111,7 +111,7 @@ func (m *memory) stored(f func(*state)) {
 	m.dirty = false
 }
 
-// unsaved is the blob when something changed since it was stored, else nil.
+// unsaved returns the blob when something changed since it was stored, else nil.
 func (m *memory) unsaved() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,7 +151,7 @@ func (m *memory) takesPartLocked(t talk) bool {
 	return young || old
 }
 
-// in are the newest threads of a channel that the bot takes part in.
+// in returns the newest threads of a channel that the bot takes part in.
 func (m *memory) in(channel string) (roots []string) {
 	for _, t := range m.read().Talks {
 		if t.Channel == channel {

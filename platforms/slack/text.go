@@ -67,7 +67,7 @@ func (r reading) marked(inside string) string {
 	return "[" + strings.NewReplacer("[", "\\[", "]", "\\]").Replace(label) + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20").Replace(address) + ")"
 }
 
-// mention is a person's name behind an "@"; the bot's own is nothing.
+// mention returns a person's name behind an "@"; the bot's own is nothing.
 func (r reading) mention(id, label string) string {
 	if id == r.me {
 		return ""

@@ -84,8 +84,8 @@ func threadOf(m relay.Metadata) string {
 	return ""
 }
 
-// say are the parameters of every call that says text: nothing in it is a mention or a link that is not marked as one, and
-// Slack fetches nothing that it may not.
+// say returns the parameters of every call that says text: nothing in it is a mention or a link that is not marked as
+// one, and Slack fetches nothing that it may not.
 func (w *writer) say(channel relay.ChatID, text string) url.Values {
 	shows := strconv.FormatBool(w.previews.Allow(text))
 	return url.Values{
@@ -182,7 +182,7 @@ func refusedThread(err error) bool {
 // notThere are Slack's words for a channel that the bot is not in.
 var notThere = []string{"not_in_channel", "channel_not_found"}
 
-// blocksOf are a text and buttons under it, as blocks.
+// blocksOf returns a text and buttons under it, as blocks.
 func blocksOf(text string, buttons *slack.ActionBlock) string {
 	section := slack.NewSectionBlock(&slack.TextBlockObject{Type: slack.MarkdownType, Text: text, Verbatim: true}, nil, nil)
 	raw, _ := json.Marshal([]slack.Block{section, buttons}) // strings: cannot fail

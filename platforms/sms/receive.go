@@ -66,7 +66,7 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 
 var errUnreadable = errors.New("a request of Twilio's that is no form with a MessageSid and a From")
 
-// event is a message that came.
+// event returns a message that came.
 func (p *Bot) event(form url.Values, now time.Time) (ev relay.Event, ok bool) {
 	sid, from := form.Get("MessageSid"), form.Get("From")
 	// Twilio joins names and values before it signs them: what stands behind a SID of full length belongs to another
@@ -97,7 +97,7 @@ func (p *Bot) event(form url.Values, now time.Time) (ev relay.Event, ok bool) {
 	}, true
 }
 
-// located is the text of a place that somebody sent.
+// located returns the text of a place that somebody sent.
 func located(form url.Values, text string) string {
 	lines := []string{form.Get("Label"), form.Get("Address"), form.Get("Latitude") + ", " + form.Get("Longitude"), text}
 	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return l == "" }), "\n")

@@ -107,7 +107,7 @@ func (p *Bot) do(ctx context.Context, method, path string, form url.Values, out 
 	return nil
 }
 
-// refused is the error in an answer, without the secret.
+// refused returns the error in an answer, without the secret.
 func (p *Bot) refused(what string, a httpcall.Answer, secret string) *httpcall.Fault {
 	var body struct {
 		Code    int    `json:"code"`

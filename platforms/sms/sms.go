@@ -103,7 +103,7 @@ func open(o platforms.Options) (*Bot, error) {
 	return p, nil
 }
 
-// letters are the letters and digits of a sender.
+// letters returns the letters and digits of a sender.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

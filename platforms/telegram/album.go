@@ -53,8 +53,8 @@ func newJoiner() *joiner {
 	return &joiner{albums: make(map[albumKey]int), pastes: make(map[corner]paste)}
 }
 
-// place is the number of the message that m goes on with; at, which is m's own, if m stands for itself. part reports
-// whether more may follow, or m itself is a part. Messages come in their order.
+// place returns the number of the message that m goes on with; at, which is m's own, if m stands for itself. part
+// reports whether more may follow, or m itself is a part. Messages come in their order.
 func (j *joiner) place(m *message, at int) (first int, part bool) {
 	c := corner{m.Chat.ID, m.ThreadID, m.author()}
 	before, open := j.pastes[c]
@@ -200,7 +200,8 @@ func (u *update) chat() int64 {
 	return 0
 }
 
-// others are the updates that need not wait, for no part stands before them in their chats. They count as handed in.
+// others returns the updates that need not wait, for no part stands before them in their chats. They count as handed
+// in.
 func (a *sheaf) others() (us []*received) {
 	waits := make(map[int64]bool)
 	for i := range a.all {

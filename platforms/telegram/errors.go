@@ -67,7 +67,7 @@ func refusedEmpty(err error) bool {
 	return refusedWith(err, "message text is empty", "text must be non-empty", "message must be non-empty")
 }
 
-// movedTo is the new id of a chat that the API refused for having moved; 0 if that is not why.
+// movedTo returns the new id of a chat that the API refused for having moved; 0 if that is not why.
 func movedTo(err error) int64 {
 	to, _ := httpcall.FaultOf(err).Detail.(int64)
 	return to

@@ -173,7 +173,7 @@ func (c *chatter) age(now time.Time) {
 
 func (l heard) size() int { return len(l.line.Text) + len(l.line.UserID) + len(l.line.UserName) }
 
-// before are the newest n lines at a place before a message, behind the bot's own last one, oldest first. whole
+// before returns the newest n lines at a place before a message, behind the bot's own last one, oldest first. whole
 // reports whether only n keeps others back, or that they are more than an event carries.
 func (h *history) before(s spot, number int64, n int) (lines []relay.ContextLine, whole bool) {
 	h.mu.Lock()

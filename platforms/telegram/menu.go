@@ -41,7 +41,7 @@ type menu struct {
 	log    *slog.Logger
 }
 
-// keep has Telegram show the connector's own commands in direct messages, and gives up after some tries: they work
+// keep makes Telegram show the connector's own commands in direct messages, and gives up after some tries: they work
 // without being shown.
 func (m menu) keep(ctx context.Context) {
 	for n := range menuTries {
@@ -77,7 +77,8 @@ func (m menu) show(ctx context.Context) error {
 	return m.client.call(ctx, "setMyCommands", direct, nil)
 }
 
-// withOwn are the commands of the lists, each once, and then the connector's own, which nobody else's take the place of.
+// withOwn returns the commands of the lists, each once, and then the connector's own, which nobody else's take the
+// place of.
 func withOwn(lists ...[]botCommand) (out []botCommand) {
 	has := func(all []botCommand, c botCommand) bool {
 		return slices.ContainsFunc(all, func(o botCommand) bool { return o.Command == c.Command })

@@ -151,7 +151,7 @@ func (n normaliser) service(m *message) reading {
 	return o
 }
 
-// rosterChange is a change about one user. The bot's own arrival or departure concerns everybody.
+// rosterChange returns a change about one user. The bot's own arrival or departure concerns everybody.
 func (n normaliser) rosterChange(chat int64, u tgbotapi.User) platforms.RosterChange {
 	c := platforms.RosterChange{Chat: chatID(chat), User: userID(u.ID)}
 	if u.ID == n.me.id || u.ID == 0 {
@@ -267,7 +267,7 @@ func (c chat) name() string { return cmp.Or(c.Title, fullName(c.FirstName, c.Las
 
 func nameOf(u tgbotapi.User) string { return fullName(u.FirstName, u.LastName, u.UserName) }
 
-// fullName is a person's name as Telegram shows it; a deleted account may have neither.
+// fullName returns a person's name as Telegram shows it; a deleted account may have neither.
 func fullName(first, last, handle string) string {
 	return cmp.Or(strings.TrimSpace(first+" "+last), handle)
 }

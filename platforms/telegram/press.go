@@ -6,7 +6,7 @@ import "github.com/hermes-connector/hermes-connector/relay"
 // nothing can reply or react to the message.
 const pressMark = "q"
 
-// pressID is the id of the event that a press is.
+// pressID returns the id of the event that a press is.
 func pressID(query string) relay.EventID { return relay.EventID(pressMark + ":" + query) }
 
 // press reads a press on one of our prompts: a command of the person who pressed, in the chat and topic of the prompt.

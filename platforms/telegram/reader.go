@@ -36,7 +36,7 @@ type received struct {
 	err error // why it makes no sense; nil: it does
 }
 
-// receivedIn is the update in raw.
+// receivedIn returns the update in raw.
 func receivedIn(raw []byte) *received {
 	u := &received{raw: raw}
 	u.err = guarded(func() error { return httpcall.Decode(raw, &u.update) })
@@ -76,7 +76,7 @@ func (r *reader) batch(us ...*received) (b platforms.Batch) {
 	return b
 }
 
-// first is the number of the event that o's goes on with; n, which is to be its own, if it stands for itself.
+// first returns the number of the event that o's goes on with; n, which is to be its own, if it stands for itself.
 func (o reading) first(parts *joiner, n int) int {
 	if o.event == nil || o.post == nil {
 		return n

@@ -110,7 +110,7 @@ func placeOf(a relay.Send) place {
 	return pl
 }
 
-// threadOf is the topic that a gateway named, if any. That of a private chat may come as a hint.
+// threadOf returns the topic that a gateway named, if any. That of a private chat may come as a hint.
 func threadOf(m relay.Metadata) string {
 	for _, id := range []relay.ThreadID{m.ThreadID, m.DMTopicID} {
 		if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n > 0 {
@@ -165,7 +165,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 }
 
-// textParams are the parameters of a message with a part's text, which has no previews that it may not have.
+// textParams returns the parameters of a message with a part's text, which has no previews that it may not have.
 func (p *Bot) textParams(part dialect.Part) tgbotapi.Params {
 	params := tgbotapi.Params{"text": part.Text}
 	var links []string
@@ -185,7 +185,7 @@ func (p *Bot) textParams(part dialect.Part) tgbotapi.Params {
 	return params
 }
 
-// replyTo is the parameter that makes a message a reply, if the one with that number still stands.
+// replyTo returns the parameter that makes a message a reply, if the one with that number still stands.
 func replyTo(number string) string {
 	return `{"message_id":` + number + `,"allow_sending_without_reply":true}`
 }

@@ -108,7 +108,7 @@ func (p *Bot) event(id string, at time.Time, body []byte) (ev relay.Event, err e
 	}, nil
 }
 
-// said is the text of the message.
+// said returns the text of the message.
 func (m message) said() (string, error) {
 	if m.Text == nil {
 		if m.Type == "" {

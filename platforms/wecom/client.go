@@ -82,8 +82,8 @@ func (c *client) cached(stale string) (token string, err error, ok bool) {
 	}, true
 }
 
-// access is an access token, other than stale. One question is asked for all callers; the next in line asks it again
-// only if it ended with its caller.
+// access returns an access token, other than stale. One question is asked for all callers; the next in line asks it
+// again only if it ended with its caller.
 func (c *client) access(ctx context.Context, stale string) (string, error) {
 	if token, err, ok := c.cached(stale); ok {
 		return token, err

@@ -21,9 +21,9 @@ const (
 // errMessage is the error for an unreadable message from WeCom. It quotes nothing.
 var errMessage = errors.New("WeCom's message makes no sense")
 
-// elements are the texts in the root of an XML document, by name. What WeCom never sends is an error: directives,
-// entities other than XML's own five, processing instructions behind the start, anything beside the root, a name
-// that comes twice.
+// elements returns the texts in the root of an XML document, by name. What WeCom never sends is an error: directives,
+// entities other than XML's own five, processing instructions behind the start, anything beside the root, a name that
+// comes twice.
 func elements(doc []byte) (map[string]string, error) {
 	d := xml.NewDecoder(bytes.NewReader(doc))
 	all := make(map[string]string)

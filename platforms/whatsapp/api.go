@@ -108,7 +108,7 @@ var errorTable = map[int]meaning{
 
 const codeToken = 190 // the token is wrong, or expired
 
-// refused is the fault that an answer with an error tells.
+// refused returns the fault that an answer with an error tells.
 func (p *Bot) refused(what string, a httpcall.Answer) *httpcall.Fault {
 	var body struct {
 		Error *apiError `json:"error"`

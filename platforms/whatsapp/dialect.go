@@ -44,8 +44,8 @@ func render(source string) string {
 	return source
 }
 
-// parts are the messages that a text in WhatsApp's dialect makes, each of at most limit units. A block of code that is cut
-// ends with its part and begins again with the next.
+// parts returns the messages that a text in WhatsApp's dialect makes, each of at most limit units. A block of code that
+// is cut ends with its part and begins again with the next.
 func parts(text string, limit int) (out []string) {
 	s := splitter{markdown.Runes(text, limit)}
 	s.Blocks = blocks(text)
@@ -66,7 +66,7 @@ func parts(text string, limit int) (out []string) {
 
 var code = regexp.MustCompile("(?ms)^```\n(.*?)\n```$")
 
-// blocks are the blocks of code in text.
+// blocks returns the blocks of code in text.
 func blocks(text string) (out []markdown.CodeBlock) {
 	at, runes := 0, 0
 	for _, m := range code.FindAllStringSubmatchIndex(text, -1) {
@@ -166,7 +166,7 @@ func (r renderer) inline(n ast.Node, within string) string {
 	return r.inside(n, within)
 }
 
-// around has mark around each line of text: WhatsApp's formats end with their line, and begin and end at a letter.
+// around puts mark around each line of text: WhatsApp's formats end with their line, and begin and end at a letter.
 func around(mark, text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

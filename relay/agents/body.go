@@ -130,7 +130,7 @@ func (p payload) line(c caller) string {
 // maxMilli is the end of the year 9999.
 const maxMilli = 253402300800000
 
-// field is a caller's word as it stands in the first line: without line breaks, controls and brackets, and cut.
+// field returns a caller's word as it stands in the first line: without line breaks, controls and brackets, and cut.
 func field(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || strings.ContainsRune("[](){}", r) {
@@ -153,7 +153,7 @@ func sum(parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// milli is a time as callers are told it.
+// milli returns a time as callers are told it.
 func milli(at time.Time) int64 {
 	if at.IsZero() {
 		return 0
@@ -161,7 +161,7 @@ func milli(at time.Time) int64 {
 	return at.UnixMilli()
 }
 
-// eventID is the event of a caller's dispatch to an agent.
+// eventID returns the event of a caller's dispatch to an agent.
 func eventID(c caller, i relay.InstanceID, dispatch string) relay.EventID {
 	return relay.EventID(fmt.Sprintf("%s-%x", c.Name, sum(c.ID, string(i), dispatch)[:16]))
 }

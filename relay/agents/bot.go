@@ -30,7 +30,7 @@ const (
 	maxOpen   = 16
 )
 
-// Replies stores what agents say to callers. *callers.Records satisfies it.
+// Replies stores what agents say to callers. *callers.Records implements it.
 type Replies interface {
 	Receipt(ctx context.Context, caller string, ev relay.EventID) (relay.Receipt, bool, error)
 	Latest(ctx context.Context, chat relay.ChatID) (relay.Receipt, bool, error)

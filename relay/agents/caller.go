@@ -21,7 +21,7 @@ import (
 // caller is a program that has proved who it is.
 type caller struct{ callers.Caller }
 
-// program is the caller as the agent knows it.
+// program returns the caller as the agent knows it.
 func (c caller) program(i relay.InstanceID) relay.Program {
 	return relay.Program{Caller: c.Name, Agent: i}
 }

@@ -129,7 +129,7 @@ func (d *Desk) hand(ctx context.Context, c caller, h handed) (rec relay.Receipt,
 	return rec, judge(rec), nil
 }
 
-// waits is a warning if the agent cannot be given anything now.
+// waits returns a warning if the agent cannot be given anything now.
 func (d *Desk) waits(ctx context.Context, i relay.InstanceID) ([]string, error) {
 	inst, err := store.Only(d.db.Instances(ctx, i))
 	if err != nil {

@@ -95,7 +95,7 @@ func (d *Desk) ask(ctx context.Context, c caller, h handed) (last callers.Reply,
 	}
 }
 
-// turns has exchanges of a chat come one after the other. The zero value is ready.
+// turns makes exchanges of a chat come one after the other. The zero value is ready.
 type turns struct {
 	mu    sync.Mutex // guards the field below
 	lines map[relay.ChatID]*line

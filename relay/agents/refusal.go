@@ -25,7 +25,7 @@ func unavailable() *refusal {
 	return &refusal{http.StatusServiceUnavailable, "unavailable", 5 * time.Second}
 }
 
-// notFound is the answer about an agent that is not there, and about one that the caller may not reach.
+// notFound returns the answer about an agent that is not there, and about one that the caller may not reach.
 func notFound() *refusal { return refuse(http.StatusNotFound, "not found") }
 
 func tooMany(wait time.Duration, text string) *refusal {

@@ -148,7 +148,7 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 	warning := "connected: not taken yet"
 	if !awake {
 		var err error
-		if warning, err = d.poke(ctx, h.to.Agent); err != nil { // before the entry comes, which has it poked too
+		if warning, err = d.poke(ctx, h.to.Agent); err != nil { // before the entry comes, which causes a poke, too
 			return nil, err
 		}
 	}
@@ -187,7 +187,7 @@ func (d *Desk) wakeWith(ctx context.Context, c caller, h handed, wait time.Durat
 	return out, nil
 }
 
-// poke has a sleeping agent poked, and says how that is.
+// poke causes a poke of a sleeping agent, and says how the agent is.
 func (d *Desk) poke(ctx context.Context, i relay.InstanceID) (said string, err error) {
 	a, err := d.waker.Ask(ctx, i)
 	switch {
@@ -203,7 +203,7 @@ func (d *Desk) poke(ctx context.Context, i relay.InstanceID) (said string, err e
 	return "asleep: poked, not here yet", nil
 }
 
-// span is a span that a caller gave in milliseconds.
+// span returns a span that a caller gave in milliseconds.
 func span(name string, ms *int64, def, least, most time.Duration) (time.Duration, error) {
 	if ms == nil {
 		return def, nil

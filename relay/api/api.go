@@ -99,8 +99,8 @@ type route struct {
 	do      handler
 }
 
-// byPath are all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint, each is
-// an operation of the table; one that is not named here takes its arguments as they are.
+// byPath returns all routes, by their exact paths; one that ends in "/" has one more part. But for the token endpoint,
+// each is an operation of the table; one that is not named here takes its arguments as they are.
 func byPath() map[string]route {
 	all := map[string]route{"/relay/identity/": {[]string{http.MethodGet, http.MethodPost}, (*API).identity}}
 	own := map[*ops.Row]handler{

@@ -83,7 +83,7 @@ func (b *body) member(name string) value {
 	return value{b, b.path + name, raw}
 }
 
-// must is a member that has to be there.
+// must returns a member that has to be there.
 func (b *body) must(name string) value {
 	v := b.member(name)
 	if v.raw == nil {
@@ -92,7 +92,7 @@ func (b *body) must(name string) value {
 	return v
 }
 
-// text is a string of at most maxText bytes that has to be there and say something.
+// text returns a string of at most maxText bytes that has to be there and say something.
 func (b *body) text(name string) string {
 	v := b.must(name)
 	s := v.text(maxText)
@@ -102,7 +102,7 @@ func (b *body) text(name string) string {
 	return s
 }
 
-// optionalText is a string of any length, nil when the member is absent.
+// optionalText returns a string of any length, nil when the member is absent.
 func (b *body) optionalText(name string) *string {
 	v := b.member(name)
 	if v.raw == nil {
@@ -112,7 +112,7 @@ func (b *body) optionalText(name string) *string {
 	return &s
 }
 
-// id is an id that has to be there.
+// id returns an id that has to be there.
 func id[T ~string](b *body, name string) T {
 	v := b.member(name)
 	s := v.id()
@@ -125,7 +125,7 @@ func id[T ~string](b *body, name string) T {
 // optionalID is empty when the member is absent.
 func optionalID[T ~string](b *body, name string) T { return T(b.member(name).id()) }
 
-// flag is a boolean that has to be there.
+// flag returns a boolean that has to be there.
 func (b *body) flag(name string) bool {
 	v := b.must(name)
 	if s := string(v.raw); s != "true" && s != "false" {
@@ -134,7 +134,7 @@ func (b *body) flag(name string) bool {
 	return string(v.raw) == "true"
 }
 
-// ids is a list of ids that has to be there; it may be empty.
+// ids returns a list of ids that has to be there; it may be empty.
 func ids[T ~string](b *body, name string) []T {
 	return list(b.must(name), func(e value) T {
 		s := e.id()

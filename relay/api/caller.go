@@ -123,7 +123,7 @@ func (a *API) failed(r *request, refused *refusal, said string, attrs ...any) er
 	return refused
 }
 
-// digest is the key under which a credential's requests are counted, so that the credential itself is not kept.
+// digest returns the key under which a credential's requests are counted, so that the credential itself is not kept.
 func digest(credential string) string {
 	sum := sha256.Sum256([]byte(credential))
 	return string(sum[:])

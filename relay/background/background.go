@@ -100,7 +100,7 @@ func (q *Queue) over() {
 	q.changedLocked()
 }
 
-// changedLocked has until look again. q.mu must be held.
+// changedLocked makes until look again. q.mu must be held.
 func (q *Queue) changedLocked() {
 	close(q.changed)
 	q.changed = make(chan struct{})

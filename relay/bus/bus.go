@@ -47,8 +47,8 @@ func (Revoked) note()   {}
 type Bus interface {
 	// Publish hands n to every subscriber. It does not wait for anything but their calls.
 	Publish(n Note)
-	// Subscribe has fn called for every note published from now on; fn must not block and must not
-	// call Subscribe. cancel ends it; a call under way may still finish.
+	// Subscribe makes the bus call fn for every note published from now on; fn must not block and must not call
+	// Subscribe. cancel ends it; a call under way may still finish.
 	Subscribe(fn func(Note)) (cancel func())
 }
 

@@ -31,7 +31,7 @@ func counter(name, help string) Counter {
 	return Counter(len(names) - 1)
 }
 
-// String is the counter's name.
+// String returns the counter's name.
 func (c Counter) String() string { return names[c] }
 
 // Help returns what the counter of that name counts, in words; empty: there is no such counter.
@@ -143,7 +143,7 @@ var (
 	hookNotes   = closed("hook_status_", "messages of which the network said what became of them", "queued", "sent", "delivered", "undelivered", "failed", "read")
 )
 
-// closed are the counters of a closed set of words, with help before each word.
+// closed returns the counters of a closed set of words, with help before each word.
 func closed(prefix, help string, words ...string) map[string]Counter {
 	all := make(map[string]Counter, len(words))
 	for _, w := range words {
@@ -152,13 +152,13 @@ func closed(prefix, help string, words ...string) map[string]Counter {
 	return all
 }
 
-// HookRefused is the counter of requests that were refused for a reason.
+// HookRefused returns the counter of requests that were refused for a reason.
 func HookRefused(reason string) Counter { return hookRefused[reason] }
 
-// HookNote is the counter of what networks told of messages.
+// HookNote returns the counter of what networks told of messages.
 func HookNote(note string) Counter { return hookNotes[note] }
 
-// Event is the counter of a verdict.
+// Event returns the counter of a verdict.
 func Event(r gate.Reason) Counter { return events[r] }
 
 // Totals are the counts so far. The zero value is ready; its methods may be called from any goroutine.
@@ -167,7 +167,7 @@ type Totals struct{ n [128]atomic.Uint64 } // more than there are counters
 // Add adds to a total.
 func (t *Totals) Add(c Counter, by uint64) { t.n[c].Add(by) }
 
-// Snapshot is every total by its name.
+// Snapshot returns every total by its name.
 func (t *Totals) Snapshot() map[string]uint64 {
 	out := make(map[string]uint64, len(names))
 	for i, name := range names[1:] {

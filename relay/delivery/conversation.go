@@ -11,7 +11,7 @@ type Conversation struct {
 	urgent bool           // urgent entries only
 }
 
-// In is the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
+// In returns the conversation of a chat and a thread in it. Some networks name a thread that is a chat.
 func In(c relay.Chat, thread relay.ThreadID) Conversation {
 	if string(thread) == string(c.ID) {
 		thread = ""

@@ -49,7 +49,7 @@ type part struct {
 	about store.About
 }
 
-// bufferIDs are the ids of the parts.
+// bufferIDs returns the ids of the parts.
 func bufferIDs(parts []part) []relay.BufferID {
 	ids := make([]relay.BufferID, len(parts))
 	for n, x := range parts {

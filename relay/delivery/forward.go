@@ -101,7 +101,7 @@ func (p *Pump) left(id relay.BufferID, written bool) {
 	}
 }
 
-// liveLocked has the forward at i count as taken once the session has lived long enough. lane.mu must be held.
+// liveLocked makes the forward at i count as taken once the session has lived long enough. lane.mu must be held.
 func (p *Pump) liveLocked(i int) {
 	e := &p.flight.entries[i]
 	if id := e.id; slices.Contains(p.lane.pumps, p) {
@@ -110,8 +110,8 @@ func (p *Pump) liveLocked(i int) {
 	}
 }
 
-// lived has a forward count as taken, forwardLife after it was written, if the gateway still answers. If it does not, the
-// wait begins anew.
+// lived makes a forward count as taken, forwardLife after it was written, if the gateway still answers. If it does not,
+// the wait begins anew.
 func (p *Pump) lived(id relay.BufferID) {
 	l := p.lane
 	l.mu.Lock()
@@ -135,7 +135,7 @@ func (p *Pump) lived(id relay.BufferID) {
 	})
 }
 
-// settleLocked has the entry deleted if it is a forward that counts as taken. lane.mu must be held.
+// settleLocked starts the deletion of the entry if it is a forward that counts as taken. lane.mu must be held.
 func (p *Pump) settleLocked(id relay.BufferID) {
 	l := p.lane
 	i, n := p.flight.index(id), l.forwards[id]

@@ -119,7 +119,7 @@ func (l *Lane) grownLocked(seq uint64) {
 	l.changedLocked()
 }
 
-// changedLocked has everyone who waits for the lane to change look again. l.mu must be held.
+// changedLocked makes everyone who waits for the lane to change look again. l.mu must be held.
 func (l *Lane) changedLocked() {
 	if l.waiters > 0 {
 		close(l.changed)

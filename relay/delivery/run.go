@@ -15,11 +15,11 @@ import (
 // entry in flight is then not charged with a death.
 var ErrShutdown = errors.New("the connector is stopping")
 
-// Start has p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It returns at
-// once; over is called at the end, with the failure, or nil when ctx ended. run starts a goroutine; p has one at a
-// time, and only while it has something to do. If the session ended with entries in flight, the one pushed first, with all
-// that was joined to it, is charged with a death, for it may have killed its gateway, unless the session was flipped, an
-// Ack failed, or the cause of ctx is ErrShutdown.
+// Start makes p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It returns at
+// once; over is called at the end, with the failure, or nil if ctx ended. run starts a goroutine; p has one at a time,
+// and only while it has work. If the session ended with entries in flight, the one pushed first, with everything that
+// was joined to it, is charged with a death, because it may have killed its gateway. It is not charged if the session
+// was flipped, an Ack failed, or the cause of ctx is ErrShutdown.
 func (p *Pump) Start(ctx context.Context, run func(func()), over func(error)) {
 	p.ctx, p.run, p.over = ctx, run, over
 	l := p.lane

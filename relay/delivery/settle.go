@@ -24,8 +24,8 @@ func (p *Pump) unsettled(e *load, t task) bool {
 	return !p.flight.knows(e.parts[0].id) && p.said == p.knew && p.flight.ordinary() < l.window
 }
 
-// settle has e made ready. ok is false if it is not to be pushed now: the pump was flipped or its session ended
-// meanwhile, or a part of e has left the buffer.
+// settle makes e ready for the push. ok is false if it must not be pushed now: the pump was flipped or its session
+// ended meanwhile, or a part of e has left the buffer.
 func (p *Pump) settle(ctx context.Context, e *load) (ok bool, err error) {
 	l := p.lane
 	settling, cancel := context.WithCancel(ctx)

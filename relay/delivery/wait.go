@@ -15,7 +15,7 @@ func (p *Pump) Heard(c Conversation, sign Sign) {
 	p.turns.heard(c, sign)
 }
 
-// waits has e wait if it cannot be pushed yet, and reports whether it does.
+// waits makes e wait if it cannot be pushed yet, and reports whether it does.
 func (p *Pump) waits(ctx context.Context, e *load) bool {
 	l, taken := p.lane, p.out.takes(ctx, &e.Entry)
 	l.mu.Lock()

@@ -39,7 +39,8 @@ func Clean(name string) string {
 	return name
 }
 
-// FromHeader is the name that a gateway put into a header: UTF-8, or Latin-1 as Python's client sends it. It is clean.
+// FromHeader returns the name that a gateway put into a header: UTF-8, or Latin-1 as Python's client sends it. It is
+// clean.
 func FromHeader(raw string) string {
 	if !utf8.ValidString(raw) {
 		latin := make([]rune, len(raw))
@@ -60,8 +61,8 @@ func Ext(name string) string {
 	return name[i:]
 }
 
-// Fit is the clean name of a file with those facts, with an extension that fits them: "voice.oga" is "voice.ogg". One
-// without a name is called after its kind: "photo.jpg".
+// Fit returns the clean name of a file with those facts, with an extension that fits them: "voice.oga" is "voice.ogg".
+// One without a name is called after its kind: "photo.jpg".
 func Fit(name string, f relay.FileFacts) string {
 	name = Clean(name)
 	if name == "" {

@@ -26,7 +26,7 @@ func Disposition(name string) string {
 	return "attachment; filename*=UTF-8''" + percent(name) + `; filename="` + ASCII(name) + `"`
 }
 
-// ASCII is a name that every header can carry, with the same extension if that is ASCII.
+// ASCII returns a name that every header can carry, with the same extension if that is ASCII.
 func ASCII(name string) string {
 	ext := Ext(name)
 	for _, r := range ext[min(1, len(ext)):] {

@@ -44,7 +44,7 @@ type Kind struct {
 	Why      string
 }
 
-// Of is a finding of this kind.
+// Of returns a finding of this kind.
 func (k *Kind) Of(about, what, fix string) Finding {
 	return Finding{Code: k.Code, Severity: k.Severity, About: about, What: what, Why: k.Why, Fix: fix}
 }
@@ -70,7 +70,7 @@ func kind(code string, s Severity, why string) *Kind {
 	return k
 }
 
-// All are the kinds, by code.
+// All returns the kinds, by code.
 func All() []*Kind {
 	all := slices.Clone(kinds)
 	slices.SortFunc(all, func(a, b *Kind) int { return cmp.Compare(a.Code, b.Code) })

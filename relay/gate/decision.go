@@ -75,7 +75,7 @@ type File struct {
 	State relay.MediaState  `json:"state"`
 }
 
-// Bot is the bot that brought the event.
+// Bot returns the bot that brought the event.
 func (d Decision) Bot() relay.Bot { return relay.Bot{Platform: d.Platform, ID: d.BotID} }
 
 // MarshalJSON writes the time in UTC.

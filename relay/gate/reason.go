@@ -50,7 +50,7 @@ const (
 // does.
 const Accepted Reason = "accepted"
 
-// Reasons are all that are counted.
+// Reasons returns all that are counted.
 func Reasons() []Reason {
 	return []Reason{
 		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot, NotNamed, NoCommand, PromptForeign, PromptClosed,

@@ -119,14 +119,15 @@ func Anywhere() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 }
 
-// For is a guard for something else: one that opens other ranges and bodies of another size, and knows the same listeners.
+// For returns a guard for something else: one that opens other ranges and bodies of another size, and knows the same
+// listeners.
 func (g *Guard) For(allow []netip.Prefix, body int64) *Guard {
 	o := g.options
 	o.Allow, o.Body = allow, body
 	return New(o)
 }
 
-// Client is the only client for URLs that somebody else named. A URL or an address that may not be asked for is
+// Client returns the only client for URLs that somebody else named. A URL or an address that may not be asked for is
 // ErrBlocked; a body that is read past Options.Body is an *http.MaxBytesError.
 func (g *Guard) Client() *http.Client { return g.client }
 

@@ -63,7 +63,7 @@ func (g *Guard) CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// portOf is the port a URL means, which must be spelled in one way only.
+// portOf returns the port a URL means, which must be spelled in one way only.
 func portOf(u *url.URL) (uint16, error) {
 	s := u.Port()
 	if s == "" {

@@ -182,7 +182,7 @@ func (h *Hub) Interrupt(i relay.InstanceID, key relay.SessionKey, chat relay.Cha
 	h.bus.Publish(bus.Interrupt{Instance: i, Session: key, Chat: chat})
 }
 
-// lane is the instance's lane.
+// lane returns the instance's lane.
 func (h *Hub) lane(i relay.InstanceID) *delivery.Lane {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -300,7 +300,7 @@ func (s *attachment) wake(ctx context.Context, first bool) error {
 	})
 }
 
-// describe is the descriptor for one hello.
+// describe returns the descriptor for one hello.
 func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	if f.Platform == relay.RelayPlatform {
 		var ds []relay.Descriptor

@@ -105,7 +105,7 @@ func (s *hosted) startLocked(bots []platforms.Bot) {
 // Bots implements outbound.Bots.
 func (s *hosted) Bots() []platforms.Bot { return *s.list.Load() }
 
-// Bot is the hosted bot, or nil.
+// Bot returns the hosted bot, or nil.
 func (s *hosted) Bot(b relay.Bot) platforms.Bot {
 	for _, p := range s.Bots() {
 		if p.ID() == b {
@@ -115,7 +115,7 @@ func (s *hosted) Bot(b relay.Bot) platforms.Bot {
 	return nil
 }
 
-// Fronted are the hosted bots that the identities of a session's hellos stand for, in that order.
+// Fronted returns the hosted bots that the identities of a session's hellos stand for, in that order.
 func (s *hosted) Fronted(ids []relay.Bot) []platforms.Bot {
 	var out []platforms.Bot
 	for _, id := range ids {
@@ -128,7 +128,7 @@ func (s *hosted) Fronted(ids []relay.Bot) []platforms.Bot {
 	return out
 }
 
-// Bots are the hosted bots in the order of the configuration. The caller does not change the list.
+// Bots returns the hosted bots in the order of the configuration. The caller does not change the list.
 func (h *Hub) Bots() []platforms.Bot { return h.hosted.Bots() }
 
 // Host makes bots the hosted ones, in that order: those that are hosted already go on and notice nothing, new ones

@@ -230,7 +230,7 @@ func (h *Hub) note(n bus.Note) {
 	}
 }
 
-// Outbox is the answers that wait for a network.
+// Outbox returns the answers that wait for a network.
 func (h *Hub) Outbox() *outbound.Queue { return h.out.Queue }
 
 // Farewell waits until every background task is done; see background.Queue.Farewell. It is called while the hub runs, when no session is
@@ -243,7 +243,7 @@ func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }
 // Count adds one to a counter, for parts that have no totals of their own.
 func (h *Hub) Count(c count.Counter) { h.counters.Add(c, 1) }
 
-// Decisions are the newest verdicts, oldest first.
+// Decisions returns the newest verdicts, oldest first.
 func (h *Hub) Decisions() []gate.Decision { return h.decisions.List() }
 
 // Forget forgets what a person wrote to i or to nobody, and what programs told them in the name of i.
@@ -257,8 +257,8 @@ func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Platform
 	return h.in.MayClaim(ctx, i, p, scope, chat)
 }
 
-// Tell has a bot write to a person, in a program's words and in the name of the instance that they are linked to, which reads that with
-// their next message; see outbound.Outbound.
+// Tell makes a bot write to a person, with a program's text and in the name of the instance to which they are linked.
+// The instance reads that text with the person's next message; see outbound.Outbound.
 func (h *Hub) Tell(ctx context.Context, to store.Binding, c relay.Chat, program, text string) (relay.Result, error) {
 	res, err := h.out.Tell(ctx, to.Tenant, to.Instance, c, program+": "+text)
 	if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.NotSent {

@@ -94,7 +94,7 @@ func (c *sockets) leave(s *attachment) {
 	x.attached = slices.DeleteFunc(x.attached, func(o *attachment) bool { return o == s })
 }
 
-// of are the live sessions of a gateway.
+// of returns the live sessions of a gateway.
 func (c *sockets) of(g relay.GatewayID) []*attachment {
 	c.mu.Lock()
 	defer c.mu.Unlock()

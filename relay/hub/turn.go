@@ -45,7 +45,7 @@ func (s *attachment) join(e *store.Entry, next store.Entry) bool {
 	return true
 }
 
-// where is the conversation that an entry is said in, and how; see delivery.Outlet.
+// where returns the conversation that an entry is said in, and how; see delivery.Outlet.
 func (s *attachment) where(ctx context.Context, e store.Entry) (c delivery.Conversation, how delivery.Manner) {
 	ev, _ := eventOf(e)
 	c = delivery.In(relay.Chat{Bot: e.About.Bot, ID: e.About.Chat}, ev.Source.ThreadID)

@@ -64,7 +64,7 @@ func (v *Verifier) Mint(ctx context.Context, code string) (token string, life ti
 	return v.sign(ambientClaims{mac, now, now.Add(life)}), life, nil
 }
 
-// code is the identity code with this MAC, if it still counts.
+// code returns the identity code with this MAC, if it still counts.
 func (v *Verifier) code(ctx context.Context, mac []byte) (store.Code, error) {
 	rec, err := v.codes.Get(ctx, store.IdentityCode, mac)
 	switch {

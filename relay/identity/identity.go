@@ -76,14 +76,14 @@ const (
 	defaultTenantClaim = "tenant"
 )
 
-// Codes is the part of the store that knows the identity codes. *store.Codes satisfies it.
+// Codes is the part of the store that knows the identity codes. *store.Codes implements it.
 type Codes interface {
 	// Get returns the code of that kind with this MAC. It returns store.ErrNotFound if there is none any more, and
 	// store.ErrExpired if its time is over.
 	Get(ctx context.Context, k store.CodeKind, mac []byte) (store.Code, error)
 }
 
-// Blobs keeps the last good key set over a restart. *store.DB satisfies it.
+// Blobs keeps the last good key set over a restart. *store.DB implements it.
 type Blobs interface {
 	Blob(ctx context.Context, name string) (value []byte, ok bool, err error)
 	PutBlob(ctx context.Context, name string, value []byte) error

@@ -71,7 +71,7 @@ func decodeKeys(text []byte) (*keySet, error) {
 	return &keySet{list}, nil
 }
 
-// public is the key, if it may verify RS256 signatures.
+// public returns the key, if it may verify RS256 signatures.
 func (k jwk) public() (*rsa.PublicKey, bool) {
 	switch {
 	case k.KeyType != "RSA",
@@ -107,8 +107,8 @@ func (s *keySet) encode() []jwk {
 	return out
 }
 
-// find is the key for a token with this header. A token that names no key can only be meant for
-// the one key there is.
+// find returns the key for a token with this header. A token that names no key can only be meant for the one key there
+// is.
 func (s *keySet) find(header map[string]any) (*rsa.PublicKey, error) {
 	value, named := header["kid"]
 	if !named {

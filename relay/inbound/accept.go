@@ -79,9 +79,10 @@ func (x *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	return nil
 }
 
-// interruptFor has every instance that is about to get a person's /stop stop its run first. It comes before the message
-// is stored: once that is in the lane, nothing could overtake it any more; and it must not wait behind a backlog. Which
-// settings the gateway has we cannot know: every key that may be meant is told, and one that runs nothing does nothing.
+// interruptFor makes every instance that is about to get a person's /stop stop its run first. It does so before the
+// message is stored: once that is in the lane, nothing could overtake it any more, and the stop must not wait behind a
+// backlog. The gateway's settings are not known here, so the stop is sent for every key that may be meant; a key that
+// runs nothing ignores it.
 func (in *Inbound) interruptFor(j judgement) {
 	if !gate.IsStop(j.event) {
 		return
@@ -214,7 +215,7 @@ func (in *Inbound) deliver(j judgement) {
 	}
 }
 
-// recalled are the verdicts as the history has them.
+// recalled returns the verdicts as the history has them.
 func (j judgement) recalled() (out []history.Verdict) {
 	for _, v := range j.verdicts {
 		out = append(out, history.Verdict{Instance: v.Instance, Why: string(v.Reason)})
@@ -222,7 +223,7 @@ func (j judgement) recalled() (out []history.Verdict) {
 	return out
 }
 
-// profileFor is the profile that the instance gets j for.
+// profileFor returns the profile that the instance gets j for.
 func (j judgement) profileFor(i relay.InstanceID) string {
 	n := slices.IndexFunc(j.to, func(r store.Recipient) bool { return r.Instance == i })
 	return j.to[n].Profile

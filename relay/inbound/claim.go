@@ -39,7 +39,7 @@ func (in *Inbound) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Pla
 	return relay.Place{}, false
 }
 
-// claimable is the place the bot knows under the asserted scope and chat.
+// claimable returns the place the bot knows under the asserted scope and chat.
 func claimable(ctx context.Context, p platforms.Bot, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	if chat == "" {
 		return relay.Place{Platform: p.ID().Platform, Scope: scope}, scope != ""

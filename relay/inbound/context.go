@@ -64,7 +64,7 @@ func (in *Inbound) BringContext(ctx context.Context, i relay.InstanceID, ev *rel
 	ev.Context, ev.ContextError = newest(besides(*ev, lines), maxContext, maxContextBytes), err != nil || !whole
 }
 
-// besides are the lines that ev does not say itself: it may be joined of messages that came before its newest.
+// besides returns the lines that ev does not say itself: it may be joined of messages that came before its newest.
 func besides(ev relay.Event, lines []relay.ContextLine) []relay.ContextLine {
 	return slices.DeleteFunc(lines, func(l relay.ContextLine) bool {
 		return l.UserID == ev.Source.UserID && l.Text != ev.Text && strings.Contains("\n"+ev.Text+"\n", "\n"+l.Text+"\n")
@@ -90,7 +90,7 @@ func (in *Inbound) wantsContext(ctx context.Context, i relay.InstanceID, ev rela
 	return err == nil && wants
 }
 
-// newest are the last lines, at most so many and of at most so many bytes.
+// newest returns the last lines, at most so many and of at most so many bytes.
 func newest(lines []relay.ContextLine, most, bytes int) []relay.ContextLine {
 	first := len(lines)
 	for first > 0 && len(lines)-first < most {

@@ -24,7 +24,7 @@ func (x *inbox) Cursor(ctx context.Context) ([]byte, error) {
 	return x.in.db.Cursor(ctx, x.bot)
 }
 
-// Chats are the places where a grant or a conversation says that events matter to somebody.
+// Chats returns the places where a grant or a conversation says that events matter to somebody.
 func (x *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 	var out []relay.Place
 	added := make(map[relay.Place]bool)

@@ -42,7 +42,7 @@ func (n notice) answers(ctx context.Context, in *Inbound, j *judgement, before [
 	return nil
 }
 
-// greet has a stranger told how to get a code, where that is wanted.
+// greet tells a stranger how to get a code, if the operator wants that.
 func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) error {
 	ev, says := j.event, in.replies.Load().Unbound
 	if says == "" || j.verdicts[0] != (verdict{Reason: gate.NoBinding}) || !addressable(ev) {
@@ -59,8 +59,8 @@ func (in *Inbound) greet(ctx context.Context, j *judgement, before []judgement) 
 	return nil
 }
 
-// excuse has a bound person told that i, to whom their message goes, is quiet or away, where that is wanted. A gateway that
-// sleeps is woken unless it is quiet, and so needs no excuse.
+// excuse tells a bound person that i, to whom their message goes, is quiet or away, if the operator wants that. A
+// gateway that sleeps is woken unless it is quiet, and so needs no excuse.
 func (in *Inbound) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
 	if !in.replies.Load().Away || !addressable(j.event) {
 		return nil

@@ -45,7 +45,7 @@ func (in *Inbound) asker(ctx context.Context, ev relay.Event) ([]candidate, erro
 	return []candidate{c}, err
 }
 
-// nobody is the reason for an event without a candidate.
+// nobody returns the reason for an event without a candidate.
 func nobody(ev relay.Event) gate.Reason {
 	if ev.Prompt != nil {
 		return gate.PromptClosed

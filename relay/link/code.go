@@ -16,7 +16,7 @@ const (
 	olderLen = 8
 )
 
-// newCode is a random code without its dash.
+// newCode returns a random code without its dash.
 func newCode() string { return relay.RandomOf(alphabet, codeLen) }
 
 // display returns the code as people see it: in groups of three.

@@ -188,7 +188,7 @@ func (p person) answers() (store.Instance, bool) {
 	return p.to[n].Instance, true
 }
 
-// whole are the instances that the person is linked to for everything.
+// whole returns the instances that the person is linked to for everything.
 func (p person) whole() []linked {
 	return slices.DeleteFunc(slices.Clone(p.to), func(i linked) bool { return len(i.commands) > 0 })
 }
@@ -277,7 +277,7 @@ func (d *Desk) unlink(ctx context.Context, p person, typed string) (string, erro
 	return out + " " + p.others(), nil
 }
 
-// choose has the instance that the person means get their direct messages, or asks which.
+// choose makes the instance that the person means get their direct messages, or asks which one they mean.
 func (d *Desk) choose(ctx context.Context, p person, c Control) (relay.Answer, error) {
 	among := p.whole()
 	if len(p.to) == 1 && len(among) == 1 {

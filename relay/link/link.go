@@ -154,14 +154,14 @@ func DirectTo(ctx context.Context, db *store.DB, by store.Person) (relay.Instanc
 	return direct(bound), err
 }
 
-// quotable is an instance's name between the backticks of an answer.
+// quotable returns an instance's name between the backticks of an answer.
 func quotable(i store.Instance) string { return quoted(i.Shown()) }
 
 // quoted is s between backticks.
 func quoted(s string) string { return strings.ReplaceAll(s, "`", "'") }
 
-// Ration is an answer to ev that links nobody, or nothing. Where answers cost money, all people of the network together get
-// as many as one person does elsewhere: strangers have numbers enough, and may write from forged ones.
+// Ration returns an answer to ev that links nobody, or nothing. Where answers cost money, all people of the network
+// together get as many as one person does elsewhere: strangers have numbers enough, and may write from forged ones.
 func (d *Desk) Ration(ev relay.Event, answer string) string {
 	if ev.Traits.Costly && !d.tries.take(trier{platform: ev.Source.Platform}, d.now()) {
 		return ""

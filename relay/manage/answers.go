@@ -20,13 +20,13 @@ type answers struct {
 	*surroundings
 }
 
-// Outbox sends the answers that wait. *outbound.Queue satisfies it. Its methods are called from any goroutine, and do not block.
+// Outbox sends the answers that wait. *outbound.Queue implements it. Its methods are called from any goroutine, and do not block.
 type Outbox interface {
 	// State says what keeps the answers of a chat now; ok is false if none waits there.
 	State(relay.Chat) (s outbound.State, ok bool)
 	// Ended are the last answers that were not sent, the oldest first.
 	Ended() []outbound.Ended
-	// Recheck has it look which answers are still there.
+	// Recheck makes it check which answers are still there.
 	Recheck()
 }
 

@@ -46,8 +46,8 @@ func (d directory) maybe(ctx context.Context, n Named) (store.Instance, error) {
 	return d.instance(ctx, n.Name)
 }
 
-// served is the instance that a name stands for, refused when no gateway can serve that instance any more:
-// nothing may be granted to a revoked instance.
+// served returns the instance that a name stands for, refused when no gateway can serve that instance any more: nothing
+// may be granted to a revoked instance.
 func (d directory) served(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := d.instance(ctx, name)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d directory) served(ctx context.Context, name string) (store.Instance, err
 	return inst, err
 }
 
-// liveGateways are the instances that a gateway can serve.
+// liveGateways returns the instances that a gateway can serve.
 func (d directory) liveGateways(ctx context.Context) (map[relay.InstanceID]bool, error) {
 	all, err := d.db.Gateways(ctx)
 	if err != nil {

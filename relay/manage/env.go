@@ -61,8 +61,8 @@ func (a *surroundings) env(wakeURL string) map[string]string {
 	return env
 }
 
-// named are the bots that a gateway is told to front. That of programs it fronts in any case: it is named if there is no other
-// one.
+// named returns the bots that a gateway is told to front. That of programs it fronts in any case: it is named if there
+// is no other one.
 func (a *surroundings) named() []platforms.Bot {
 	others := slices.DeleteFunc(slices.Clone(a.bots()), func(p platforms.Bot) bool { return p.ID().IsProgram() })
 	if len(others) == 0 {

@@ -44,7 +44,7 @@ func (e *Error) try(help ...string) *Error {
 	return e
 }
 
-// unfit is a Usage refusal of the argument field.
+// unfit returns a Usage refusal of the argument field.
 func unfit(field, format string, args ...any) *Error {
 	e := refuse(Usage, format, args...)
 	e.Field = field

@@ -115,8 +115,8 @@ type lookout struct {
 	heard   map[store.Person]store.Names // as their networks called those who wrote since the start
 }
 
-// last are the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict for each
-// gateway that it is about.
+// last returns the verdicts about the newest n messages and refused calls, in order; 0: all. One message has a verdict
+// for each gateway that it is about.
 func last(all []gate.Decision, n int) []gate.Decision {
 	type message struct {
 		bot   relay.Bot

@@ -111,7 +111,7 @@ type Settings struct {
 	Now  func() time.Time // nil means time.Now
 }
 
-// Files knows the files that are kept. *media.Keeper satisfies it. Its methods are called from any goroutine, and do not block.
+// Files knows the files that are kept. *media.Keeper implements it. Its methods are called from any goroutine, and do not block.
 type Files interface {
 	Stats() media.Stats
 	// NotFetched reports whether the instance gets files and fetches none.
@@ -142,7 +142,7 @@ type Service struct {
 	*process
 }
 
-// Vault makes MACs of secrets that only need to be recognised, and seals those that are needed again. *vault.Vault satisfies it.
+// Vault makes MACs of secrets that only need to be recognised, and seals those that are needed again. *vault.Vault implements it.
 type Vault interface {
 	relay.MACer
 	Seal(bucket, key string, plain relay.Secret) []byte
@@ -169,7 +169,7 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac Vault, b bus.
 	}
 }
 
-// each is the list of as(a) for every a of all. It is never nil, which JSON would show as null.
+// each returns the list of as(a) for every a of all. It is never nil, which JSON would show as null.
 func each[A, B any](all []A, as func(A) B) []B {
 	out := make([]B, len(all))
 	for i, a := range all {

@@ -426,7 +426,7 @@ func shown(i store.Instance, p relay.PlatformID) Relevance {
 // contextPolicies lists all policies.
 var contextPolicies = []relay.ContextPolicy{relay.ContextOff, relay.ContextGranted, relay.ContextAll}
 
-// relevance is the declared policy, or what holds without one: bots off, address required.
+// relevance returns the declared policy, or what holds without one: bots off, address required.
 func relevance(i store.Instance, p relay.PlatformID) store.Relevance {
 	if r, ok := i.Relevance[p]; ok {
 		return r

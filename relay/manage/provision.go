@@ -147,7 +147,7 @@ func (s *newcomers) seatFor(ctx context.Context, by audit.Actor, p Provision) (s
 	return store.Gateway{}, nameTaken()
 }
 
-// seat is the gateway id, if p may have it.
+// seat returns the gateway id, if p may have it.
 func (s *newcomers) seat(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
 	g, err = store.Only(s.db.Gateways(ctx, id))
 	switch {

@@ -24,8 +24,8 @@ type Reloaded struct {
 	Restart []string `json:"restart"`
 }
 
-// Reload has the running server read its configuration again. It is refused with Usage, and nothing is changed, when
-// that has a fault.
+// Reload makes the running server read its configuration again. It is refused with Usage, and changes nothing, if the
+// configuration has a fault.
 func (s *process) Reload(ctx context.Context, by audit.Actor, _ struct{}) (Reloaded, error) {
 	if s.set.Reload == nil {
 		return Reloaded{}, refuse(Offline, "no server is running: the next start reads the configuration")

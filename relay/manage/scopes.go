@@ -129,7 +129,7 @@ func (s *chats) granted(ctx context.Context, g store.Grant, err error) (Grant, e
 	return s.grant(ctx, g), err
 }
 
-// notYours is the same refusal for every reason, so that it tells nothing about the chat.
+// notYours returns the same refusal for every reason, so that it tells nothing about the chat.
 func notYours() *Error {
 	return refuse(Forbidden, "a chat can be claimed only if somebody linked to this gateway is a member of it and manages it")
 }

@@ -88,7 +88,7 @@ func (s *gateways) Self(ctx context.Context, n Named) (Self, error) {
 	return out, nil
 }
 
-// missing are the reasons why messages do not arrive that the instance's people can change.
+// missing returns the reasons why messages do not arrive that the instance's people can change.
 func (s *gateways) missing(i store.Instance, self Self) []string {
 	out := []string{}
 	if len(s.bots()) == 0 {

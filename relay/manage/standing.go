@@ -47,7 +47,7 @@ type standing struct {
 	place relay.Place
 }
 
-// Grants are the granted chats. *store.DB satisfies it.
+// Grants are the granted chats. *store.DB implements it.
 type Grants interface {
 	Grants(ctx context.Context, f store.GrantFilter) ([]store.Grant, error)
 }
@@ -177,7 +177,7 @@ func (s *Standings) round(ctx context.Context, every bool, hints map[relay.Bot][
 	}
 }
 
-// places are the granted places.
+// places returns the granted places.
 func (s *Standings) places(ctx context.Context) ([]relay.Place, error) {
 	grants, err := s.grants.Grants(ctx, store.GrantFilter{})
 	return each(grants, func(g store.Grant) relay.Place {
@@ -259,7 +259,7 @@ func (s *Standings) forget(places []relay.Place) {
 	maps.DeleteFunc(s.known, func(k standing, _ []finding.Finding) bool { return !granted[k.place] })
 }
 
-// Again has all places asked about once more.
+// Again makes it ask about all places once more.
 func (s *Standings) Again() {
 	for _, b := range s.bots() {
 		s.Changed(b.ID(), []platforms.RosterChange{{}})

@@ -17,7 +17,7 @@ type surroundings struct {
 	set  Settings
 }
 
-// bots are the hosted bots, running or not.
+// bots returns the hosted bots, running or not.
 func (a *surroundings) bots() []platforms.Bot {
 	if a.live != nil {
 		return a.live.Bots()

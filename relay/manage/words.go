@@ -80,7 +80,7 @@ type SeenGateway struct {
 	Connected bool
 }
 
-// Counted is a number of things as people say it: "1 chat", "2 chats".
+// Counted returns a number of things as people say it: "1 chat", "2 chats".
 func Counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -108,7 +108,7 @@ func (c *copies) again(f toCopy) {
 	c.woken()
 }
 
-// drop has the copies of files go.
+// drop queues the copies of files for removal.
 func (c *copies) drop(ids ...relay.MediaID) {
 	if c.to == nil {
 		return
@@ -123,7 +123,7 @@ func (c *copies) drop(ids ...relay.MediaID) {
 	c.woken()
 }
 
-// dropAgain has copies go that could not be dropped now.
+// dropAgain queues copies again that could not be removed now.
 func (c *copies) dropAgain(ids []relay.MediaID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +216,7 @@ func (k *Keeper) compareCopies(ctx context.Context) error {
 	return k.fetchAnew(ctx, lost...)
 }
 
-// fetchAnew has files fetched again that are not here any more; those that nobody gives are gone.
+// fetchAnew makes it fetch missing files again; those that no network gives count as gone.
 func (k *Keeper) fetchAnew(ctx context.Context, ids ...relay.MediaID) error {
 	if len(ids) == 0 {
 		return nil

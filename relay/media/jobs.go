@@ -45,7 +45,7 @@ func (q *jobs) wake() {
 	}
 }
 
-// add is the job of fetching a file.
+// add returns the job of fetching a file.
 func (q *jobs) add(id relay.MediaID) *job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,7 +66,7 @@ func (q *jobs) len() int {
 	return len(q.by)
 }
 
-// idle are the jobs that do not run, in the order they came.
+// idle returns the jobs that do not run, in the order they came.
 func (q *jobs) idle() []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()

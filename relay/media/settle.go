@@ -63,7 +63,7 @@ func held(a relay.Attachment, r media.Record) relay.Held {
 	return relay.Held{Attachment: a, State: r.State, Why: r.Why, Facts: r.Facts}
 }
 
-// Read is the content of a file that is held and has at most limit bytes.
+// Read returns the content of a file that is held and has at most limit bytes.
 func (k *Keeper) Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error) {
 	r, ok, err := k.db.Media.Get(ctx, id)
 	if err != nil {

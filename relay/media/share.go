@@ -90,7 +90,7 @@ type stack struct {
 	files []share
 }
 
-// stacked are the files that may go.
+// stacked returns the files that may go.
 func stacked(held []share) map[string]*stack {
 	stacks := make(map[string]*stack)
 	for _, s := range held {

@@ -114,7 +114,7 @@ func bare(err error) error {
 	return err
 }
 
-// nameless is an open file that not even a crash leaves behind.
+// nameless returns an open file that not even a crash leaves behind.
 func (d *folder) nameless(id relay.MediaID) (*os.File, error) {
 	path := d.path(id) + partSuffix
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)

@@ -17,7 +17,7 @@ var weighty = []string{
 	finding.DiskLow.Code, finding.InodesOut.Code, finding.CertificateEnds.Code, finding.NoSnapshot.Code, finding.SnapshotFailed.Code,
 }
 
-// keyOf is the key of a finding. All faults have weight.
+// keyOf returns the key of a finding. All faults have weight.
 func keyOf(f finding.Finding) key {
 	switch {
 	case f.Code == finding.GatewaySilent.Code: // the same a day later

@@ -90,5 +90,5 @@ func (i Item) text() string {
 	return about + ": " + i.What + "\n" + i.Why + "\nTo fix it: " + i.Fix
 }
 
-// shown is the words of a finding, in one line, with this machine's clock.
+// shown returns the words of a finding, in one line, with this machine's clock.
 func shown(words string) string { return relay.Shown(finding.Local(words)) }

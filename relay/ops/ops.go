@@ -55,7 +55,7 @@ func (o Op[A, R]) formerly(command string) Op[A, R] {
 // ErrMalformed is the refusal of arguments that cannot be read at all.
 var ErrMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
 
-// malformed is the refusal of arguments that err says cannot be read.
+// malformed returns the refusal of arguments that err says cannot be read.
 func malformed(err error) *manage.Error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
@@ -73,7 +73,7 @@ func malformed(err error) *manage.Error {
 	return &manage.Error{Why: manage.Usage, Field: wrong.Field, Message: "want " + want}
 }
 
-// Words are the words of the command, and the arguments and flags that stand behind them.
+// Words returns the words of the command, and the arguments and flags that stand behind them.
 func (r *Row) Words() (words, args []string) { return Split(r.Command) }
 
 // Split divides a command as the table writes it into its words, and the arguments and flags that stand behind them.
@@ -91,7 +91,7 @@ func Split(command string) (words, args []string) {
 // rows are all operations. Each adds itself while the package is set up, and nothing changes them after that.
 var rows []*Row
 
-// All are all operations, in the order of the table.
+// All returns all operations, in the order of the table.
 func All() []*Row { return rows }
 
 // Operators returns the operation with that name, if it is for the operator.
@@ -104,12 +104,12 @@ func Operators(name string) (*Row, bool) {
 	return nil, false
 }
 
-// change is an operation that leaves a row in the audit list, in the name of who asked for it.
+// change returns an operation that leaves a row in the audit list, in the name of who asked for it.
 func change[A, R any](name, command, route string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
 	return enter(&Row{Name: name, Command: command, Route: route, Changes: true}, do)
 }
 
-// look is an operation that changes nothing.
+// look returns an operation that changes nothing.
 func look[A, R any](name, command, route string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
 	return enter(&Row{Name: name, Command: command, Route: route},
 		func(svc *manage.Service, ctx context.Context, _ audit.Actor, args A) (R, error) {

@@ -71,7 +71,7 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	return nil
 }
 
-// place is the chat that the action is about, for the order among what waits.
+// place returns the chat that the action is about, for the order among what waits.
 func (a *action) place() relay.Chat {
 	if a.target.bot == nil {
 		return a.line

@@ -26,7 +26,7 @@ type Bots interface {
 	Fronted(identities []relay.Bot) []platforms.Bot
 }
 
-// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.
+// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault implements it.
 type Sealer interface {
 	Seal(bucket, key string, plain relay.Secret) []byte
 	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
@@ -91,7 +91,7 @@ func (cs *Capabilities) DropUseless(ctx context.Context) error {
 	return cs.db.Capabilities.Remove(ctx, useless)
 }
 
-// Held are the capabilities that the instance may use, the oldest first.
+// Held returns the capabilities that the instance may use, the oldest first.
 func (cs *Capabilities) Held(ctx context.Context, i relay.InstanceID) ([]capability.Record, error) {
 	all, err := cs.db.Capabilities.Of(ctx, i)
 	return slices.DeleteFunc(all, func(c capability.Record) bool {
@@ -99,7 +99,8 @@ func (cs *Capabilities) Held(ctx context.Context, i relay.InstanceID) ([]capabil
 	}), err
 }
 
-// reply is the capability that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
+// reply returns the capability that a send in the chat answers through: the one replyTo names, else the oldest
+// unanswered.
 func (cs *Capabilities) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (c capability.Record, ok bool, err error) {
 	all, err := cs.Held(ctx, i)
 	all = slices.DeleteFunc(all, func(c capability.Record) bool { return c.Bot != chat.Bot || c.Chat != chat.ID })

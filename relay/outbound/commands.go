@@ -79,7 +79,7 @@ func unite(all []store.Manifest) []json.RawMessage {
 	return out
 }
 
-// namesIn are the names of all commands.
+// namesIn returns the names of all commands.
 func namesIn(all []store.Manifest) (out []string) {
 	for _, raw := range unite(all) {
 		out = append(out, nameOf(raw))

@@ -110,7 +110,7 @@ type Caller struct {
 	instance   relay.InstanceID
 }
 
-// Caller is the gateway at the other end of the attachment, which serves the tenant's instance.
+// Caller returns the gateway at the other end of the attachment, which serves the tenant's instance.
 func (out *Outbound) Caller(a Attachment, g relay.GatewayID, t relay.TenantID, i relay.InstanceID) Caller {
 	return Caller{out: out, attachment: a, gateway: g, tenant: t, instance: i}
 }

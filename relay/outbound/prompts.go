@@ -25,7 +25,7 @@ const (
 	maxOptions, maxLabel = 100, 1000
 )
 
-// promptRecord is the prompt as it is stored.
+// promptRecord returns the prompt as it is stored.
 func promptRecord(i relay.InstanceID, bot relay.Bot, a relay.Prompt, now time.Time) prompt.Record {
 	r := prompt.Record{
 		Instance: i, Bot: bot, Chat: a.Chat, Thread: a.Meta.ThreadID, ID: a.PromptID, Kind: a.Kind,

@@ -133,14 +133,14 @@ func byNumber(w waiter, number uint64) int {
 	return 0
 }
 
-// movedLocked has everybody look again. q.mu must be held.
+// movedLocked makes everybody look again. q.mu must be held.
 func (q *Queue) movedLocked() {
 	close(q.moved)
 	q.moved = make(chan struct{})
 	q.wake()
 }
 
-// wake has Run look for something to begin. It does not block.
+// wake makes Run look for something to begin. It does not block.
 func (q *Queue) wake() {
 	select {
 	case q.poke <- struct{}{}:
@@ -148,7 +148,7 @@ func (q *Queue) wake() {
 	}
 }
 
-// Recheck has answers forgotten that are not on disk any more, and bots tried again. It does not block.
+// Recheck makes Run forget answers that are no longer on disk, and try bots again. It does not block.
 func (q *Queue) Recheck() {
 	if q.size.Load() == 0 {
 		return
@@ -220,7 +220,7 @@ func (q *Queue) seize(ctx context.Context, c relay.Chat) (release func(), ok boo
 	}, ok
 }
 
-// lateIn are the chat's answers that are too late.
+// lateIn returns the chat's answers that are too late.
 func (q *Queue) lateIn(c relay.Chat) (numbers []uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -274,7 +274,7 @@ func (q *Queue) State(c relay.Chat) (s State, ok bool) {
 	return s, true
 }
 
-// Ended are the last answers that were not sent, the oldest first.
+// Ended returns the last answers that were not sent, the oldest first.
 func (q *Queue) Ended() []Ended {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -39,7 +39,7 @@ func (q *Queue) recall(r outbox.Record, state history.State, message relay.Messa
 	})
 }
 
-// replyOf is the message that a answers, as its gateway says.
+// replyOf returns the message that a answers, as its gateway says.
 func replyOf(a relay.Action) relay.MessageID {
 	switch a := a.(type) {
 	case relay.Send:

@@ -57,13 +57,13 @@ func (q *Queue) attempt(stop context.Context, j job) tried {
 	return q.send(ctx, stop, r)
 }
 
-// caller is the gateway that asked for r.
+// caller returns the gateway that asked for r.
 func (q *Queue) caller(r outbox.Record) *Caller {
 	who := q.out.Caller(absent{r.Bot}, r.Gateway, r.Tenant, r.Instance)
 	return &who
 }
 
-// send has the gate judge r as of now, marks it, and sends it.
+// send lets the gate judge r as of now, marks it, and sends it.
 func (q *Queue) send(ctx, stop context.Context, r outbox.Record) tried {
 	who := q.caller(r)
 	asked, err := requestOf(r)
@@ -180,8 +180,8 @@ func (q *Queue) mark(ctx context.Context, r outbox.Record, told bool) (_ outbox.
 	return r, ok, err
 }
 
-// dated is a text that came at at and is sent now, with what its reader has to know: when it was said, and that it may stand
-// there already.
+// dated returns a text that came at at and is sent now, with what its reader has to know: when it was said, and that it
+// may stand there already.
 func dated(text string, at, now time.Time, twice bool) string {
 	if now.Sub(at) > lateAfter {
 		text = "(from " + clock(at) + ")\n\n" + text
@@ -192,7 +192,7 @@ func dated(text string, at, now time.Time, twice bool) string {
 	return text
 }
 
-// clock is the time of day where the server is.
+// clock returns the time of day where the server is.
 func clock(at time.Time) string { return at.Local().Format("15:04") }
 
 // sent notes that r stands on the network.

@@ -114,7 +114,7 @@ func (cs *Capabilities) Respond(ctx context.Context, i relay.InstanceID, p platf
 // errAnswered: somebody else had the right to answer first.
 var errAnswered = errors.New("answered already")
 
-// wield has do answer through c. onlyFirst: if another answer was the first, the error is errAnswered.
+// wield lets do answer through c. onlyFirst: if another answer was the first, the error is errAnswered.
 func (cs *Capabilities) wield(ctx context.Context, r platforms.Responder, c capability.Record, do answer, onlyFirst bool) (relay.Result, error) {
 	if !cs.leads() {
 		return relay.Result{}, errNotOurs

@@ -66,7 +66,7 @@ func (who *Caller) routeOwn(r relay.Request, known func(platforms.Bot) (bool, er
 	return p, sure, nil
 }
 
-// line is the chat that r is about, however the frame spells the bot and the thread; see session.Action. No
+// line returns the chat that r is about, however the frame spells the bot and the thread; see session.Action. No
 // platform is asked: where only a platform could tell, frames with the same spelling share a line.
 func (who *Caller) line(ctx context.Context, r relay.Request) relay.Chat {
 	i, thread := who.instance, r.Action.Within()
@@ -105,7 +105,7 @@ func (who *Caller) said(p relay.PlatformID) bool {
 	return slices.ContainsFunc(who.attachment.Identities(), func(b relay.Bot) bool { return b.Platform == p })
 }
 
-// speaksOf is the platform a request is about, as the gateway sees it: the frame's, else its first identity's.
+// speaksOf returns the platform a request is about, as the gateway sees it: the frame's, else its first identity's.
 func (who *Caller) speaksOf(r relay.Request) relay.PlatformID {
 	if ids := who.attachment.Identities(); r.Platform == "" && len(ids) > 0 {
 		return ids[0].Platform

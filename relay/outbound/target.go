@@ -95,7 +95,7 @@ func (who *Caller) aim(ctx context.Context, t *target) (f gate.ActFacts, ok bool
 	return f, true, nil
 }
 
-// errLeftBehind is the answer to an action on a message that stayed in the former chat, in Telegram's words.
+// errLeftBehind returns the answer to an action on a message that stayed in the former chat, in Telegram's words.
 func errLeftBehind(op relay.Op) *relay.ActionError {
 	return relay.Refused("Bad Request: message to "+string(op)+" not found", nil)
 }

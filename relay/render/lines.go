@@ -14,14 +14,14 @@ const (
 	empty  = "[Message without text]" // what stands for nothing at all
 )
 
-// contentOf is a text file's content under its name.
+// contentOf returns a text file's content under its name.
 func contentOf(f File) string {
 	content := bytes.TrimPrefix(f.Content, []byte("\uFEFF"))
 	return "[Content of " + filename.Show(nameOf(f.Held)) + "]:\n" + strings.TrimRight(string(content), "\r\n")
 }
 
-// linesOf are the lines that stand behind the text for a file. shown: it is among the event's media. told: its content is in
-// the text.
+// linesOf returns the lines that stand behind the text for a file. shown: it is among the event's media. told: its
+// content is in the text.
 func linesOf(f File, shown, told bool, o Options) (lines []string) {
 	kind, name := kindOf(f.Held), filename.Show(nameOf(f.Held))
 	switch {
@@ -41,7 +41,7 @@ func linesOf(f File, shown, told bool, o Options) (lines []string) {
 	return lines
 }
 
-// missing is the line for a file that the gateway does not get.
+// missing returns the line for a file that the gateway does not get.
 func missing(h relay.Held, why string) string {
 	line := "[" + words[kindOf(h)]
 	if kind := kindOf(h); words[kind] == "" {
@@ -87,7 +87,8 @@ func reason(h relay.Held, o Options) string {
 	return "it did not arrive in time"
 }
 
-// sizeOf is a size as people read it, never less than it is: 1024 bytes are a KB, as the networks' own programs count.
+// sizeOf returns a size as people read it, never less than it is: 1024 bytes are a KB, as the networks' own programs
+// count.
 func sizeOf(n int64) string {
 	const kb, mb = 1 << 10, 1 << 20
 	switch {

@@ -95,7 +95,7 @@ func (o *outbox) startLocked() {
 	}
 }
 
-// next is the oldest frame; without one the writer must end. Only the writer calls it.
+// next returns the oldest frame; without one the writer must end. Only the writer calls it.
 func (o *outbox) next() (frame queued, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

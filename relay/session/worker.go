@@ -83,7 +83,7 @@ func (q *actions) allow(ctx context.Context, l *line, a *action) (Action, error)
 	return a.allowed, a.refusal
 }
 
-// ask has the handler decide about a. If a is allowed, the newest waiting action that replaces a takes its place.
+// ask makes the handler decide about a. If a is allowed, the newest waiting action that replaces a takes its place.
 func (q *actions) ask(ctx context.Context, l *line, a *action) {
 	err := func() (err error) {
 		ctx, cancel := context.WithDeadline(ctx, a.deadline)
@@ -201,8 +201,8 @@ func replaces(newer, older relay.Action) bool {
 	return false
 }
 
-// replacedResult is the answer to an action that was replaced: success, as if it had been carried
-// out and overtaken at once.
+// replacedResult returns the answer to an action that was replaced: success, as if it had been carried out and
+// overtaken at once.
 func replacedResult(a relay.Action) relay.Result {
 	if e, ok := a.(relay.Edit); ok {
 		return relay.Result{MessageID: e.Message}

@@ -50,8 +50,8 @@ type Newest struct {
 	OldUntil time.Time
 }
 
-// Newest is the newest secret of gateway g, if it was made less than within ago, and otherwise a
-// new one, as Rotate makes it. Only a new one leaves row. Calls at the same time get the same. Errors are those of Rotate.
+// Newest returns the newest secret of gateway g, if it was made less than within ago, and otherwise a new one, as
+// Rotate makes it. Only a new one leaves row. Calls at the same time get the same. Errors are those of Rotate.
 func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.GatewayID, within time.Duration) (Newest, error) {
 	now := a.now()
 	n := Newest{Secret: randomSecret(), CreatedAt: now}
@@ -114,8 +114,7 @@ func (a *Authority) Used(ctx context.Context, p Peer, from netip.Addr) error {
 	return nil
 }
 
-// DeliveryKey is the delivery key of gateway g. Errors: store.ErrNotFound, or trouble with the
-// store or the vault.
+// DeliveryKey returns the delivery key of gateway g. Errors: store.ErrNotFound, or trouble with the store or the vault.
 func (a *Authority) DeliveryKey(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
 	rec, err := store.Only(a.db.Gateways(ctx, g))
 	var key relay.Secret

@@ -33,7 +33,7 @@ const (
 	bucket = "gateways"
 )
 
-// Sealer seals secrets for the place they are stored at. *vault.Vault satisfies it.
+// Sealer seals secrets for the place they are stored at. *vault.Vault implements it.
 type Sealer interface {
 	Seal(bucket, key string, plain relay.Secret) []byte
 	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
@@ -131,7 +131,7 @@ func (a *Authority) match(g store.Gateway, c claim, now time.Time) (id string, o
 	return "", false, damaged
 }
 
-// liveSecrets are the secrets of g that count now, oldest first.
+// liveSecrets returns the secrets of g that count now, oldest first.
 func liveSecrets(g store.Gateway, now time.Time) []store.GatewaySecret {
 	if g.Revoked {
 		return nil
@@ -163,11 +163,11 @@ func Sealed() rekey.Kind {
 	})
 }
 
-// Unknown is a secret that nobody is told: it stands where one was that cannot be read any more.
+// Unknown returns a secret that nobody is told: it stands where one was that cannot be read any more.
 func Unknown() relay.Secret { return randomSecret() }
 
 // secretLen is the length of the contract's secrets. They are text (wire.md 2.2).
 const secretLen = 64
 
-// randomSecret is a secret of more than 256 random bits.
+// randomSecret returns a secret of more than 256 random bits.
 func randomSecret() relay.Secret { return relay.NewSecret([]byte(relay.RandomText(secretLen))) }

@@ -104,7 +104,7 @@ func (c *call) send(f relay.File) error {
 	return nil
 }
 
-// contentType is the type that a file is announced with.
+// contentType returns the type that a file is announced with.
 func contentType(mime string) string {
 	if mime == "" {
 		return "application/octet-stream"

@@ -116,12 +116,12 @@ func (f *Finder) notSourced(hold context.Context, err error) error {
 
 func nothing() {}
 
-// errNotFound is the error for an address of ours at which the instance finds no file.
+// errNotFound returns the error for an address of ours at which the instance finds no file.
 func errNotFound() *relay.ActionError {
 	return relay.Refused("media not found or expired", nil)
 }
 
-// refused is the answer when a file cannot be had. err says no address.
+// refused returns the answer when a file cannot be had. err says no address.
 func refused(why string, err error) *relay.ActionError {
 	return relay.Refused("media not fetched: "+why, err)
 }

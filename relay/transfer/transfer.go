@@ -50,7 +50,7 @@ const (
 	uploadRate, uploadBurst = 1, 60
 )
 
-// Files keeps the files; *media.Keeper has it. All methods: any goroutine.
+// Files keeps the files; *media.Keeper has it. Its methods may be called from any goroutine.
 type Files interface {
 	// Open opens a file that the instance may read. If it may not, or nobody has such a file, the error is
 	// media.ErrNoFile. The caller calls done when it no longer needs the content.

@@ -41,17 +41,17 @@ const (
 	settle = 15 * time.Second
 )
 
-// Instances is the part of the store a waker needs. *store.DB satisfies it.
+// Instances is the part of the store a waker needs. *store.DB implements it.
 type Instances interface {
 	Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error)
 }
 
-// Lanes is the part of the store that knows what waits. *store.Lanes satisfies it.
+// Lanes is the part of the store that knows what waits. *store.Lanes implements it.
 type Lanes interface {
 	State(ctx context.Context, id relay.InstanceID) (store.Lane, error)
 }
 
-// Presence knows who is there. *hub.Hub satisfies it.
+// Presence knows who is there. *hub.Hub implements it.
 type Presence interface {
 	// Awake reports whether a session serves the instance now that did not go idle. It does not block.
 	Awake(id relay.InstanceID) bool
@@ -225,7 +225,7 @@ func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// due are the instances to look at, the longest waiting first.
+// due returns the instances to look at, the longest waiting first.
 func (w *Waker) due(now time.Time) []relay.InstanceID {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -237,7 +237,7 @@ func (p *Receiver) refused(h *hooked, a platforms.HookAnswer) {
 	p.log.Debug("web hook refused", "bot", h.bot.String(), "reason", a.Refused)
 }
 
-// newest is all and one more, without the oldest if they are too many.
+// newest returns all and one more, without the oldest if they are too many.
 func newest[T any](all []T, one T) []T {
 	if len(all) >= maxRefusals {
 		all = append(all[:0], all[1:]...)
@@ -251,14 +251,14 @@ func (p *Receiver) undelivered(b relay.Bot, n platforms.HookNote) {
 	p.lost = newest(p.lost, Undelivered{At: time.Now(), Bot: b, HookNote: n})
 }
 
-// Undelivered are the newest, oldest first.
+// Undelivered returns the newest, oldest first.
 func (p *Receiver) Undelivered() []Undelivered {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Undelivered(nil), p.lost...)
 }
 
-// Refusals are the newest, oldest first.
+// Refusals returns the newest, oldest first.
 func (p *Receiver) Refusals() []Refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	idSpace   = len(idKey) + longestID + len(`"`)
 )
 
-// Pack is the frame of a delivery without a buffer id, with as many of the newest lines of context as fit under
+// Pack returns the frame of a delivery without a buffer id, with as many of the newest lines of context as fit under
 // any id. False: it does not fit even without context and is whole, or nil, when it cannot be encoded.
 func Pack(d relay.Delivery) (line []byte, fits bool) {
 	var err error
@@ -54,7 +54,7 @@ func Fits(ev relay.Event) bool {
 	return err == nil && len(line)+idSpace < MaxFrame
 }
 
-// packWithout is the frame of an event without the oldest of its context; whole when it is too large without any.
+// packWithout returns the frame of an event without the oldest of its context; whole when it is too large without any.
 func packWithout(ev relay.Event, whole []byte) ([]byte, error) {
 	context := ev.Context
 	ev.Context = nil

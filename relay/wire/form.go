@@ -19,7 +19,7 @@ func (f *form) miss(key, want string) {
 	}
 }
 
-// need is an id without which the action means nothing.
+// need returns an id without which the action means nothing.
 func (f *form) need(key string) string {
 	id := f.id(key)
 	if id == "" {
@@ -50,8 +50,8 @@ func (f *form) title(key string) string {
 	return s
 }
 
-// choice is a flag that may be absent but not of another type: a guess would turn a removal
-// into an addition, or a guarded change into an unguarded one.
+// choice returns a flag that may be absent but not of another type: a guess would turn a removal into an addition, or a
+// guarded change into an unguarded one.
 func (f *form) choice(key string) bool {
 	switch string(f.object[key]) {
 	case "true", "false", "null", "":
@@ -61,7 +61,7 @@ func (f *form) choice(key string) bool {
 	return f.hint(key)
 }
 
-// count is a whole number that must be there, also one written as a string, as 5.0 or as 5e3.
+// count returns a whole number that must be there, also one written as a string, as 5.0 or as 5e3.
 func (f *form) count(key string) int64 {
 	n, err := strconv.ParseInt(f.id(key), 10, 64)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *form) count(key string) int64 {
 	return n
 }
 
-// currentName is the second guard of a thread_rename. The first one wins over it.
+// currentName returns the second guard of a thread_rename. The first one wins over it.
 func (f *form) currentName(connectorCreated bool) *string {
 	const key = "only_if_current_name"
 	raw := f.object[key]

@@ -42,7 +42,7 @@ func parseObject(raw []byte) (object, bool) {
 	return o, true
 }
 
-// parts are a list's elements, or an object's keys and values in turn. raw is valid JSON.
+// parts returns a list's elements, or an object's keys and values in turn. raw is valid JSON.
 func parts(raw []byte) iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
 		depth, from, q := 0, 0, quotes{}
@@ -125,7 +125,7 @@ func idOf(raw json.RawMessage) string {
 	return s
 }
 
-// hint is a flag that counts only when it is true.
+// hint returns a flag that counts only when it is true.
 func (o object) hint(key string) bool { return string(o[key]) == "true" }
 
 // seconds returns a positive number of seconds, at most maxWait; else 0.

@@ -138,7 +138,7 @@ func DecodeFromConnector(line []byte) (Frame, error) {
 	}
 }
 
-// read is the frame in a line of the form T.
+// read returns the frame in a line of the form T.
 func read[T interface{ frame() Frame }](line []byte) (Frame, error) {
 	var v T
 	if err := json.Unmarshal(line, &v); err != nil {

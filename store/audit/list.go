@@ -196,10 +196,10 @@ func Recount(w *table.Writer) error {
 	return nil
 }
 
-// Log is the list. All methods: any goroutine.
+// Log is the list. Its methods may be called from any goroutine.
 type Log struct{ db *table.DB }
 
-// New is the list of db.
+// New returns the list of db.
 func New(db *table.DB) *Log { return &Log{db} }
 
 // List lists the newest limit rows of all tenants, or of those that which selects, the newest last; a limit of 0 means

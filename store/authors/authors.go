@@ -92,7 +92,7 @@ func (l *Log) NoteReaction(i relay.InstanceID, r relay.Reaction, removed bool) {
 	l.notes.Set(reactionKey(r), Record{Instance: i, At: at})
 }
 
-// By is the instance that sent the message; ok is false when that is not remembered.
+// By returns the instance that sent the message; ok is false when that is not remembered.
 func (l *Log) By(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay.InstanceID, ok bool, err error) {
 	return l.by(ctx, key(c, m))
 }

@@ -195,8 +195,8 @@ func (k *Keeper) prune(all []snapshot) error {
 	return errors.Join(errs...)
 }
 
-// list are the snapshots in the folder, oldest first. One from the future was taken while the clock
-// was ahead, or before it was set back: it is older than any that is taken now.
+// list returns the snapshots in the folder, oldest first. One from the future was taken while the clock was ahead, or
+// before it was set back: it is older than any that is taken now.
 func list(dir string, now time.Time) ([]snapshot, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -256,7 +256,7 @@ func (s snapshot) name() string {
 	return name
 }
 
-// parseName is the inverse of name. ok is false for files that are no snapshots.
+// parseName returns the inverse of name. ok is false for files that are no snapshots.
 func parseName(name string) (s snapshot, ok bool) {
 	rest, isSealed := strings.CutSuffix(name, sealed)
 	rest, _ = strings.CutPrefix(rest, "connector-")

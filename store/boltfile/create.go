@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// Leftovers is a pattern that matches the names under which databases for path are made.
+// Leftovers returns a pattern that matches the names under which databases for path are made.
 func Leftovers(path string) string { return filepath.Base(path) + ".new-*" }
 
 // create makes an empty database at path. It makes it under another name first, because a power cut in the middle can

@@ -75,7 +75,7 @@ func loadDigest(k, value []byte) (d Digest, ok bool) {
 	return Digest{N: int(n.Uint64(payload)), Sum: n.Uint64(payload[8:]), Tx: n.Uint64(payload[16:])}, true
 }
 
-// storedDigest is the one in the file.
+// storedDigest returns the one in the file.
 func storedDigest(t *bolt.Tx) (Digest, error) {
 	d, ok := loadDigest([]byte(digestKey), metaValue(t, digestKey))
 	if !ok {

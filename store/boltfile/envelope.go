@@ -31,7 +31,7 @@ func Seal(key, payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// Unseal is the inverse of Seal. The payload it returns is part of value: it dies with the transaction.
+// Unseal returns the inverse of Seal. The payload it returns is part of value: it dies with the transaction.
 func Unseal(key, value []byte) ([]byte, error) {
 	switch {
 	case len(value) < EnvelopeSize:

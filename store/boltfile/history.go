@@ -29,7 +29,7 @@ type History struct {
 	Terms []Term // the newest is the last
 }
 
-// historyOf is the one of t's file.
+// historyOf returns the one of t's file.
 func historyOf(t *bolt.Tx) (h History, err error) {
 	if h.Place, err = PlaceOf(t); err != nil {
 		return h, err
@@ -57,7 +57,8 @@ func parseTerms(value []byte) (terms []Term, err error) {
 	return terms, nil
 }
 
-// beginTerm has the file remember that its next entry is the first of l's term. It stood at entry after.
+// beginTerm makes the file remember that its next entry is the first of l's term, and that it was at entry after before
+// that.
 func (w *Writer) beginTerm(l Log, after uint64, base bool) error {
 	h, err := historyOf(w.Tx)
 	if err != nil {
@@ -112,7 +113,7 @@ func (e Entry) History() (h History, err error) {
 	return h, err
 }
 
-// end is the last number of h's term at index n.
+// end returns the last number of h's term at index n.
 func (h History) end(n int) uint64 {
 	if n+1 < len(h.Terms) {
 		return h.Terms[n+1].After

@@ -100,7 +100,7 @@ func besidesPlace(d Digest, t *bolt.Tx) Digest {
 	return d
 }
 
-// next is the place after a commit with these changes, which leaves records with the digest d.
+// next returns the place after a commit with these changes, which leaves records with the digest d.
 func (p Place) next(term uint64, changes []byte, d Digest) Place {
 	h := sha256.New()
 	_, _ = h.Write(p.Chain[:])
@@ -382,7 +382,7 @@ func dropAll(t *bolt.Tx) error {
 	return err
 }
 
-// recordAll has w record the whole file, as it is.
+// recordAll makes w record the whole file, as it is.
 func (w *Writer) recordAll() error {
 	return w.ForEach(func(name []byte, b *bolt.Bucket) error {
 		bucket := string(name)

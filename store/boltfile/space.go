@@ -55,7 +55,7 @@ func (f *File) refuseGrowth(why error) {
 	f.askLater()
 }
 
-// askLater has the writer ask for space after the pause. The timer's function queues an op, and waits for nothing.
+// askLater makes the writer ask for space after the pause. The timer's function queues an op, and does not wait.
 func (f *File) askLater() {
 	f.timer = time.AfterFunc(f.pause, func() {
 		_ = f.queue.push(&Op{Run: func(Batch) error { // closed: nobody needs space any more

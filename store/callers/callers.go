@@ -67,7 +67,7 @@ type Person struct {
 	Muted bool `json:"muted,omitempty"`
 }
 
-// String is the person as people type them.
+// String returns the person as people type them.
 func (p Person) String() string { return string(p.Platform) + ":" + string(p.User) }
 
 // Person returns the caller's entry for a person to whom it may write; nil: it may not.
@@ -82,7 +82,7 @@ func (c *Caller) Person(p relay.PlatformID, u relay.UserID) *Person {
 // Place returns where the secret is stored, for the seal.
 func Place(name string) (bucket, key string) { return Bucket, string(table.Key(name)) }
 
-// Index is the caller's place, and its keys in the index.
+// Index returns the caller's place, and its keys in the index.
 func (c Caller) Index() (string, []byte, [][]byte) {
 	also := [][]byte{table.IndexKey(Bucket, byMAC, string(c.Token), c.Name)}
 	for _, a := range c.Agents {
@@ -94,7 +94,7 @@ func (c Caller) Index() (string, []byte, [][]byte) {
 	return Bucket, table.Key(c.Name), also
 }
 
-// Agent is the agent as the caller was let reach it; ok is false if it was not.
+// Agent returns the agent as the caller was let reach it; ok is false if it was not.
 func (c Caller) Agent(i relay.InstanceID) (a Agent, ok bool) {
 	n := slices.IndexFunc(c.Agents, func(a Agent) bool { return a.Instance == i })
 	if n < 0 {
@@ -103,7 +103,7 @@ func (c Caller) Agent(i relay.InstanceID) (a Agent, ok bool) {
 	return c.Agents[n], true
 }
 
-// Sealed are the callers with a secret.
+// Sealed returns the callers with a secret.
 func Sealed() rekey.Kind {
 	return rekey.Records(Bucket, false, func(c *Caller) []rekey.Value {
 		if c.Signs == nil {
@@ -114,10 +114,10 @@ func Sealed() rekey.Kind {
 	})
 }
 
-// Records are those of all callers. All methods: any goroutine.
+// Records are those of all callers. Its methods may be called from any goroutine.
 type Records struct{ db *table.DB }
 
-// New are the records of db.
+// New returns the records of db.
 func New(db *table.DB) *Records { return &Records{db: db} }
 
 // All lists the callers by name.

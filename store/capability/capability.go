@@ -69,13 +69,13 @@ func Sealed() rekey.Kind {
 	})
 }
 
-// Records are those of all instances. All methods: any goroutine.
+// Records are those of all instances. Its methods may be called from any goroutine.
 type Records struct {
 	db    *table.DB
 	notes table.Notes[Became]
 }
 
-// New are the records of db.
+// New returns the records of db.
 func New(db *table.DB) *Records { return &Records{db: db} }
 
 // Of lists the capabilities of an instance that have not expired, the oldest first; with an empty instance, all of

@@ -126,7 +126,7 @@ func (n *Node) stored(shard string, at uint64, took time.Duration) {
 	n.appends.add(time.Now(), took)
 }
 
-// isAt has the other nodes see, with the next renewal, where this node's file of the shard is.
+// isAt shows the other nodes, with the next renewal, where this node's file of the shard is.
 func (n *Node) isAt(shard string, at uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

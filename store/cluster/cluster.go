@@ -59,7 +59,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Node is this process among those that share an engine. All methods: any goroutine.
+// Node is this process among those that share an engine. Its methods may be called from any goroutine.
 type Node struct {
 	o    Options
 	now  func() time.Duration // boottime
@@ -129,7 +129,7 @@ var tables = []string{
 // me is this run of this node, as leaders are named.
 func (n *Node) me() string { return n.o.Node + "/" + n.run }
 
-// boottime is a clock that goes on while the machine sleeps.
+// boottime returns a clock that goes on while the machine sleeps.
 func boottime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

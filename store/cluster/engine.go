@@ -112,7 +112,7 @@ func (e *engine) close(ctx context.Context) {
 	}
 }
 
-// number is a cell that was asked for as text.
+// number returns a cell that was asked for as text.
 func number(cell []byte) (uint64, error) { return strconv.ParseUint(string(cell), 10, 64) }
 
 // pool is a few connections that many use; each statement has one to itself.

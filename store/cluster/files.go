@@ -24,7 +24,7 @@ const (
 )
 
 // Files are the copies of a shard's files in the engine, as its leader keeps them: on connections of their own, so that the
-// log never waits for them. All methods: any goroutine; each ends at the latest at its context's deadline.
+// log never waits for them. Its methods may be called from any goroutine; each ends at the latest at its context's deadline.
 type Files struct {
 	shard string
 	term  uint64

@@ -107,7 +107,7 @@ func (n *Node) Leader(shard string) (name, run, url string, err error) {
 	return l.name, l.run, l.url, nil
 }
 
-// Log is the log of the shard's file.
+// Log returns the log of the shard's file.
 func (l *Lead) Log() *boltfile.Log {
 	return &boltfile.Log{To: l, Term: l.term, Top: l.top, Forced: l.forced}
 }

@@ -22,8 +22,8 @@ const (
 // ErrNobody: there is no such shard, or no living node that may lead.
 var ErrNobody = errors.New("nothing was changed")
 
-// Move has node lead the shard, and returns when it does, or has failed to: nobody serves the shard while it is tried. ErrNobody:
-// nothing was asked.
+// Move makes node lead the shard, and returns when it does, or has failed to: nobody serves the shard while it tries.
+// ErrNobody: nothing was asked.
 func (n *Node) Move(ctx context.Context, shard, node string) error {
 	nodes, rows, err := names(ctx, n.look)
 	if err != nil {
@@ -84,7 +84,7 @@ func noNode(node string, nodes []string) error {
 	return fmt.Errorf("%w: no node %q is alive and may lead; those that are: %s", ErrNobody, node, strings.Join(nodes, ", "))
 }
 
-// names are the nodes that may lead, and all shards with their leaders and the nodes that were asked for.
+// names returns the nodes that may lead, and all shards with their leaders and the nodes that were asked for.
 func names(ctx context.Context, e *engine) (nodes []string, rows [][3]string, err error) {
 	a, err := e.exec(ctx, nodesSQL)
 	if err != nil {

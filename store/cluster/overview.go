@@ -121,7 +121,7 @@ func (n *Node) Overview(ctx context.Context) (o Overview, err error) {
 	return o, nil
 }
 
-// moment is a cell with microseconds since 1970.
+// moment returns a cell with microseconds since 1970.
 func moment(cell []byte) (time.Time, error) {
 	us, err := strconv.ParseInt(string(cell), 10, 64)
 	return time.UnixMicro(us), err

@@ -174,7 +174,8 @@ func (ls *leads) follow(ctx context.Context, nodes []string, pieces []piece) {
 	})
 }
 
-// view is the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know yet is made.
+// view returns the living nodes that lead shards, all shards, and who leads them. A shard that the engine does not know
+// yet is made.
 func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, leaders map[string]leader, err error) {
 	asked := ls.n.now()
 	if nodes, err = mayLead(ctx, ls.n.look); err != nil {
@@ -206,7 +207,7 @@ func (ls *leads) view(ctx context.Context) (nodes []string, pieces []piece, lead
 	return nodes, pieces, leaders, nil
 }
 
-// mayLead are the living nodes that lead shards, or would.
+// mayLead returns the living nodes that lead shards, or would.
 func mayLead(ctx context.Context, e *engine) (nodes []string, err error) {
 	a, err := e.exec(ctx, nodesSQL)
 	for _, row := range a.cells {
@@ -274,7 +275,7 @@ func (ls *leads) leads(h *held, l *Lead) {
 	h.lead = l
 }
 
-// led are the leads that the engine had confirmed when this was asked.
+// led returns the leads that the engine had confirmed when this was asked.
 func (ls *leads) led() map[string]*Lead {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -294,7 +295,7 @@ func (ls *leads) holds(shard string) bool {
 	return ls.held[shard] != nil
 }
 
-// say has the log say something, once; shard is empty where it is about no single one.
+// say writes a line to the log, once; shard is empty if it is about no single one.
 func (ls *leads) say(shard string, log func(string, ...any), words string, args ...any) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -18,7 +18,7 @@ type known struct {
 	n    int                          // in all of days; the writer's
 }
 
-// has is the answer from memory, if sure.
+// has returns the answer from memory, if sure.
 func (kn *known) has(m Mark) (seen, sure bool) {
 	kn.mu.RLock()
 	defer kn.mu.RUnlock()

@@ -47,7 +47,7 @@ type Mark [12]byte
 // Stored is the size of a mark in a record.
 const Stored = len(Mark{}) + 4
 
-// Of is the mark of an event.
+// Of returns the mark of an event.
 func Of(b relay.Bot, e relay.EventID) Mark {
 	return markOfKey(table.Key(b.Platform, string(b.ID), string(e)))
 }
@@ -72,7 +72,7 @@ func (k runKey) number() uint32 { return binary.BigEndian.Uint32(k[5:]) }
 // behindMarks sorts behind every mark.
 const behindMarks = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
 
-// behind is a key that sorts behind all of the run's records.
+// behind returns a key that sorts behind all of the run's records.
 func (k runKey) behind() []byte { return append(k[:], behindMarks...) }
 
 // Day numbers the UTC days.
@@ -81,7 +81,7 @@ func Day(at time.Time) uint32 { return uint32(at.Unix() / (24 * 60 * 60)) }
 // DayKey returns the key of the newest marks of a day.
 func DayKey(day uint32) []byte { return binary.BigEndian.AppendUint32(nil, day) }
 
-// keyDay is the day of a key of marks.
+// keyDay returns the day of a key of marks.
 func keyDay(k []byte) uint32 {
 	if len(k) < 4 {
 		return 0
@@ -89,7 +89,7 @@ func keyDay(k []byte) uint32 {
 	return binary.BigEndian.Uint32(k)
 }
 
-// Encode is the payload of a record of marks.
+// Encode returns the payload of a record of marks.
 func Encode(ms []Mark) []byte {
 	out := make([]byte, 0, len(ms)*Stored)
 	for n := range ms {
@@ -130,7 +130,7 @@ func Damaged(bucket string, k, value []byte, why error) Bad {
 	return Bad{Err: boltfile.DamagedRecord(bucket, k, why), bucket: bucket, key: bytes.Clone(k), good: good}
 }
 
-// Marks are those of all events. All methods: any goroutine.
+// Marks are those of all events. Its methods may be called from any goroutine.
 type Marks struct {
 	db  *table.DB
 	log *slog.Logger

@@ -78,7 +78,7 @@ func addRun(w *table.Writer, day uint32, level byte, ms []Mark) error {
 	}
 }
 
-// runsOf are the runs of a day's level, in the order of their numbers.
+// runsOf returns the runs of a day's level, in the order of their numbers.
 func runsOf(t *bolt.Tx, day uint32, level byte) (out []runKey) {
 	c := t.Bucket([]byte(Runs)).Cursor()
 	pre := append(DayKey(day), level)

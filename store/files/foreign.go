@@ -68,7 +68,7 @@ func Anothers(path string) string {
 	return other(Owner(st), os.Geteuid())
 }
 
-// other is the name of owner, if that is neither me nor root.
+// other returns the name of owner, if that is neither me nor root.
 func other(owner, me int) string {
 	if owner == me || owner == 0 || owner < 0 {
 		return ""
@@ -80,7 +80,7 @@ func other(owner, me int) string {
 	return id // of a container's user, say
 }
 
-// Group is the number of the group that a file belongs to; -1: not known.
+// Group returns the number of the group that a file belongs to; -1: not known.
 func Group(st fs.FileInfo) int {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Gid)

@@ -227,7 +227,7 @@ func (r *Records) boundLocked() {
 	}
 }
 
-// Wait has the notes of a transaction that was stored without them wait for another one.
+// Wait makes the notes of a transaction that was stored without them wait for another one.
 func (r *Records) Wait(made Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,7 +245,7 @@ func (b Batch) kept(notes []*note) []*note {
 	})
 }
 
-// snapshot are the notes that wait.
+// snapshot returns the notes that wait.
 func (r *Records) snapshot() []*note {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -187,7 +187,7 @@ func (s *scan) notes() {
 	}
 }
 
-// id is the same for the same word in all records.
+// id returns the same for the same word in all records.
 func (s *scan) id(w uint16) uint32 {
 	if s.own[w] == 0 {
 		word := s.d.words[w]

@@ -102,7 +102,7 @@ func within(e relay.EventID, c relay.ChatID) string {
 	return byItself + string(e)
 }
 
-// eventOf is the inverse of within.
+// eventOf returns the inverse of within.
 func eventOf(word, chat string) relay.EventID {
 	if rest, ok := strings.CutPrefix(word, behindChat); ok {
 		return relay.EventID(chat + rest)

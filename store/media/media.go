@@ -46,7 +46,7 @@ func (r Record) Uploaded() bool { return r.Bot == relay.Bot{} }
 // Key returns the key of the file's record.
 func Key(id relay.MediaID) []byte { return table.Key(id) }
 
-// Records are those of all files. All methods: any goroutine.
+// Records are those of all files. Its methods may be called from any goroutine.
 type Records struct {
 	db *table.DB
 
@@ -54,7 +54,7 @@ type Records struct {
 	taken map[relay.InstanceID]int
 }
 
-// New are the records of db.
+// New returns the records of db.
 func New(db *table.DB) *Records { return &Records{db: db, taken: make(map[relay.InstanceID]int)} }
 
 // List lists all records but damaged ones, which were named when the file was opened.
@@ -72,8 +72,8 @@ func (rs *Records) Add(ctx context.Context, r Record) error {
 	return rs.db.Change(ctx, "file", func(w *table.Writer) error { return w.Put(Bucket, Key(r.ID), r) }, recordSize)
 }
 
-// Change has to change each of the records that is there and sound, in one transaction, which may call it more than once;
-// those that it reports false for go.
+// Change calls to for each of the records that exists and is undamaged, and stores the result; it deletes those for
+// which to returns false. It is one transaction, which may call to more than once.
 func (rs *Records) Change(ctx context.Context, to func(*Record) bool, ids ...relay.MediaID) error {
 	return rs.db.Change(ctx, "change files", func(w *table.Writer) error {
 		for _, id := range ids {
@@ -156,7 +156,8 @@ func (r *Record) free(i relay.InstanceID, now time.Time) {
 	}
 }
 
-// Hold has i need a file that it sent, until LetGo: it waits to be sent on. An error means that it is not here.
+// Hold makes i need a file that it sent and that waits to be sent on, until LetGo. It returns an error if the file does
+// not exist.
 func Hold(w *table.Writer, i relay.InstanceID, id relay.MediaID) error {
 	r, err := table.Must[Record](w.Tx, Bucket, Key(id), "file")
 	if err != nil {

@@ -95,7 +95,7 @@ func (r Record) State() State {
 	return Sent
 }
 
-// Line is the chat within which answers keep their order.
+// Line returns the chat within which answers keep their order.
 func (r Record) Line() relay.Chat { return relay.Chat{Bot: r.Bot, ID: r.Chat} }
 
 // Past reports whether nobody needs the record any more.
@@ -109,7 +109,7 @@ func (r Record) Past(now time.Time) bool {
 	return false
 }
 
-// Key is the key in Bucket of the answer with that number.
+// Key returns the key in Bucket of the answer with that number.
 func Key(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
 
 // Index implements table.Indexed.
@@ -117,7 +117,7 @@ func (r Record) Index() (string, []byte, [][]byte) {
 	return Bucket, Key(r.Number), [][]byte{append(of(r.Instance, r.State() == Sent), fmt.Sprintf("%016x", r.Number)...)}
 }
 
-// of is the prefix of the index keys of an instance's answers: those that were sent, or the others.
+// of returns the prefix of the index keys of an instance's answers: those that were sent, or the others.
 func of(i relay.InstanceID, sent bool) []byte {
 	part := "open"
 	if sent {
@@ -175,7 +175,7 @@ func waiting(t *bolt.Tx, i relay.InstanceID) (n, bytes int) {
 	return n, bytes
 }
 
-// Files are the files that the instance's answers hold.
+// Files returns the files that the instance's answers hold.
 func Files(t *bolt.Tx, i relay.InstanceID) (out []relay.MediaID) {
 	all, _ := table.Lookup[Record](t, Bucket, of(i, false), "", 0) // the file of a damaged record is not known
 	for _, r := range all {

@@ -68,7 +68,7 @@ func (r Record) Open(now time.Time) bool { return r.Answer == nil && now.Before(
 // On reports whether the pressed message is the prompt's, if both are known.
 func (r Record) On(m relay.MessageID) bool { return m == "" || r.Message == "" || r.Message == m }
 
-// Option is the option with that id; ok is false if it was not offered.
+// Option returns the option with that id; ok is false if it was not offered.
 func (r Record) Option(id string) (o relay.PromptOption, ok bool) {
 	i := slices.IndexFunc(r.Options, func(o relay.PromptOption) bool { return o.ID == id })
 	if i < 0 {
@@ -88,7 +88,7 @@ func Key(c relay.Chat, id string) []byte {
 // Key returns the prompt's key.
 func (r Record) Key() []byte { return Key(relay.Chat{Bot: r.Bot, ID: r.Chat}, r.ID) }
 
-// Index is the prompt's place, and its key in the index.
+// Index returns the prompt's place, and its key in the index.
 func (r Record) Index() (string, []byte, [][]byte) {
 	return Bucket, r.Key(), [][]byte{
 		append(Of(r.Instance), table.Key(r.Bot.Platform, string(r.Bot.ID), string(r.Chat), r.ID)...),
@@ -115,7 +115,7 @@ type Records struct {
 	notes table.Notes[relay.EventID] // prompts whose buttons are gone, with the event that answered
 }
 
-// New are the records of db.
+// New returns the records of db.
 func New(db *table.DB) *Records { return &Records{db: db} }
 
 // At returns the prompt with that id in a chat; ok is false if there is none, or it is damaged.
@@ -127,7 +127,7 @@ func (rs *Records) At(ctx context.Context, c relay.Chat, id string) (r Record, o
 	return r, ok, err
 }
 
-// In are the prompts of a chat. Damaged ones are left out.
+// In returns the prompts of a chat. Damaged ones are left out.
 func (rs *Records) In(ctx context.Context, c relay.Chat) ([]Record, error) {
 	return table.Get(ctx, rs.db, "prompts", func(t *bolt.Tx) (out []Record, _ error) {
 		for k, v := range table.Under(t, Bucket, table.Prefix(c.Bot.Platform, string(c.Bot.ID), string(c.ID))) {

@@ -69,7 +69,7 @@ func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
 	return boltfile.OpenBolt(temp, o)
 }
 
-// into is the transaction the next record goes into.
+// into returns the transaction the next record goes into.
 func (c *carrier) into() (store.Edit, error) {
 	if c.n >= carryBatch {
 		if err := c.commit(true); err != nil {

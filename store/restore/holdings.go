@@ -75,7 +75,7 @@ func (h holdings) without(other holdings) Content {
 	return c
 }
 
-// lostIn are the events, by their seen marks, that are in h and not in other, and the keys of their bots.
+// lostIn returns the events, by their seen marks, that are in h and not in other, and the keys of their bots.
 func (h holdings) lostIn(other holdings) (events map[dedupe.Mark]bool, bots map[string]bool) {
 	events, bots = make(map[dedupe.Mark]bool), make(map[string]bool)
 	for _, k := range missing(h.open, other.open) {

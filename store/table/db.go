@@ -25,8 +25,8 @@ type viewing struct{}
 // errWithinView refuses a write: the writer may have to wait for every reader.
 var errWithinView = errors.New("a write within a view")
 
-// View has all that fn reads with its context come from one read transaction. fn must neither write nor wait
-// for others, and the context must not outlive it.
+// View makes all reads of fn with its context come from one read transaction. fn must neither write nor wait for
+// others, and the context must not outlive it.
 func (db *DB) View(ctx context.Context, fn func(context.Context) error) error {
 	return db.File.Read(ctx, func(t *bolt.Tx) error { return fn(context.WithValue(ctx, viewing{}, t)) })
 }

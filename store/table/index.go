@@ -25,7 +25,7 @@ func IndexKey(b string, by string, parts ...string) []byte {
 	return Key(b, append([]string{by}, parts...)...)
 }
 
-// IndexUnder is the prefix of all keys that IndexKey makes of parts and further parts.
+// IndexUnder returns the prefix of all keys that IndexKey makes of parts and further parts.
 func IndexUnder(b string, by string, parts ...string) []byte {
 	return append(IndexKey(b, by, parts...), 0)
 }

@@ -28,7 +28,7 @@ func (n *Notes[V]) Change(k []byte, to func(V) V) {
 	n.waiting[string(k)] = to(n.waiting[string(k)])
 }
 
-// Get is the note that waits for k.
+// Get returns the note that waits for k.
 func (n *Notes[V]) Get(k []byte) (v V, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // Writer is a write transaction. It reads through bbolt's, and changes the file through its own methods alone.
 type Writer struct{ *boltfile.Writer }
 
-// Edit is a transaction of somebody who has the file to themselves.
+// Edit returns a transaction of somebody who has the file to themselves.
 func Edit(x *bolt.Tx) *Writer { return &Writer{boltfile.Edit(x)} }
 
 // Records returns w, for code that has the Batch that embeds it.

@@ -232,7 +232,7 @@ func (s *Spool) Finish(key string, o Outcome, chat Chat, said *Said, confirms Cu
 // NotSent is the status of an outcome that leaves a key free.
 const NotSent = "not_sent"
 
-// Chats are the conversations, that of the newest message first.
+// Chats returns the conversations, that of the newest message first.
 func (s *Spool) Chats() (all []Chat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +260,7 @@ func (c *Chat) copied() Chat {
 	return out
 }
 
-// Messages are the messages of a conversation that are kept, the oldest first.
+// Messages returns the messages of a conversation that are kept, the oldest first.
 func (s *Spool) Messages(key string) (all []Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -337,7 +337,7 @@ func (m *memory) trim() {
 	}
 }
 
-// waiting are the conversation's messages that are not confirmed.
+// waiting returns the conversation's messages that are not confirmed.
 func (c *Chat) waiting() (all []*Message) {
 	for _, msg := range c.messages {
 		if msg.waits {
@@ -371,7 +371,7 @@ func (m *memory) expire(now time.Time) (changed bool) {
 	return changed
 }
 
-// lines are the lines that say all that is known.
+// lines returns the lines that say all that is known.
 func (m *memory) lines() iter.Seq[line] {
 	return func(yield func(line) bool) {
 		h := m.head

@@ -223,7 +223,7 @@ func takeLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// holder is the process that the lock file names.
+// holder returns the process that the lock file names.
 func holder(path string) int {
 	raw, _ := os.ReadFile(path) // without it, nobody is named
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw)))

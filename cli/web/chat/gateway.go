@@ -21,12 +21,12 @@ func standsFor(st manage.Status, id relay.InstanceID) manage.InstanceStatus {
 	return manage.InstanceStatus{ID: id, Revoked: true}
 }
 
-// path is a page of a gateway's; below is empty or begins with "/".
+// path returns a page of a gateway's; below is empty or begins with "/".
 func path(id relay.InstanceID, below string) string {
 	return page.Chat + "/" + url.PathEscape(string(id)) + below
 }
 
-// standing are the gateways that were not revoked.
+// standing returns the gateways that were not revoked.
 func standing(st manage.Status) (all []manage.InstanceStatus) {
 	for _, i := range st.Instances {
 		if !i.Revoked {

@@ -164,7 +164,7 @@ func (w writer) inline(n ast.Node) template.HTML {
 	}
 }
 
-// raw is the text of a code span.
+// raw returns the text of a code span.
 func (w writer) raw(n ast.Node) string {
 	var out strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {

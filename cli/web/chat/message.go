@@ -31,7 +31,7 @@ var shown = map[relay.Format]string{
 	relay.FormatOpus: "audio", relay.FormatOgg: "audio", relay.FormatMP3: "audio", relay.FormatM4A: "audio",
 }
 
-// style is the class of a button.
+// style returns the class of a button.
 func style(o relay.PromptOption) string {
 	if slices.Contains([]string{"primary", "success", "danger"}, o.Style) {
 		return o.Style
@@ -47,7 +47,7 @@ func label(o relay.PromptOption) string {
 	return o.Label
 }
 
-// bytesOf is a size as people read it.
+// bytesOf returns a size as people read it.
 func bytesOf(n int64) string {
 	switch {
 	case n < 1000:

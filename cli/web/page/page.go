@@ -67,7 +67,7 @@ func Answer(w http.ResponseWriter, status int, p Page) {
 	_, _ = w.Write([]byte(body)) // fails only if the browser is gone
 }
 
-// Words is a page that says one thing. Here is Page.Here.
+// Words returns a page that says one thing. Here is Page.Here.
 func Words(here, title string, sentences ...string) Page {
 	return Page{Title: title, Here: here, Main: frame.HTML("words", struct {
 		Title     string

@@ -39,7 +39,7 @@ func Event(name, mark, data string) string {
 // Streams are pages that are kept fresh.
 type Streams struct{ places chan struct{} }
 
-// NewStreams has room for as many as most at a time.
+// NewStreams allows most streams at a time.
 func NewStreams(most int) Streams { return Streams{make(chan struct{}, most)} }
 
 // Follow sends the events that next says, until the request ends: it is asked at every look, and when changed is closed. Where a look

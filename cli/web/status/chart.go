@@ -58,7 +58,7 @@ func (v view) Charts() []chart {
 	}
 }
 
-// Hours are the moments at the charts' lines, six hours apart: the first of the four is 24 hours ago.
+// Hours returns the moments at the charts' lines, six hours apart: the first of the four is 24 hours ago.
 func (v view) Hours() (all []time.Time) {
 	for n := range 4 {
 		all = append(all, v.At.Truncate(slotFor).Add(time.Duration(n-4)*6*time.Hour))
@@ -66,7 +66,7 @@ func (v view) Hours() (all []time.Time) {
 	return all
 }
 
-// outline is the path through values. A point on the line between its neighbours takes no bytes.
+// outline returns the path through values. A point on the line between its neighbours takes no bytes.
 func outline(values []float64) string {
 	top := 0.0
 	for _, v := range values {

@@ -57,7 +57,7 @@ func releases(g manage.Gateway, of manage.Grant) Fix {
 	}
 }
 
-// Address is the page that asks.
+// Address returns the page that asks.
 func (f Fix) Address() string {
 	q := url.Values{"do": {f.Do}, "gateway": {f.Gateway}}
 	for key, value := range map[string]string{"platform": string(f.Grant.Platform), "scope": string(f.Grant.Scope), "chat": string(f.Grant.Chat)} {

@@ -63,7 +63,7 @@ type deepLink struct {
 	Squares        string
 }
 
-// squares is a path around all runs of dark modules.
+// squares returns a path around all runs of dark modules.
 func squares(rows [][]bool) string {
 	var d []byte
 	for y, row := range rows {

@@ -55,7 +55,7 @@ func (s *Section) nodes(ctx context.Context) *nodes {
 	return all
 }
 
-// Look is a node's state.
+// Look returns a node's state.
 func (n node) Look() look {
 	switch {
 	case !n.Alive:

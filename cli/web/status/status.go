@@ -119,7 +119,7 @@ const (
 	freshFor    = time.Second
 )
 
-// look is the state now, or that of less than a second ago.
+// look returns the state now, or that of less than a second ago.
 func (s *Section) look(ctx context.Context) (view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *Section) look(ctx context.Context) (view, error) {
 	return v, err
 }
 
-// forget has the next look ask anew: something was changed.
+// forget makes the next look ask again, because something was changed.
 func (s *Section) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -97,7 +97,7 @@ func (v view) Ago(at time.Time, none string) any {
 	}{at, max(0, v.At.Sub(at)), none}
 }
 
-// Instance is the state of an instance.
+// Instance returns the state of an instance.
 func (v view) Instance(id relay.InstanceID) manage.InstanceStatus {
 	for _, i := range v.Status.Instances {
 		if i.ID == id {

@@ -48,7 +48,7 @@ func capital(words string) string {
 	return string(unicode.ToUpper(first)) + words[n:]
 }
 
-// bare is the name of an account without the sign before it.
+// bare returns the name of an account without the sign before it.
 func bare(name string) string { return strings.TrimPrefix(name, "@") }
 
 // called returns a gateway's name for people.
@@ -62,7 +62,7 @@ func class(f finding.Finding) string {
 	return "warn"
 }
 
-// says is a decision in words.
+// says returns a decision in words.
 func says(d gate.Decision) string {
 	if d.Says == "" && d.Hint != "" {
 		return string(d.Reason) + ": " + d.Hint
@@ -81,7 +81,8 @@ func hears(p manage.Principal) string {
 	return "linked people only"
 }
 
-// span is a distance in time as one would say it, in steps so coarse that a page does not change with every second.
+// span returns a distance in time as one would say it, in steps so coarse that a page does not change with every
+// second.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -134,7 +135,7 @@ var gatewayLooks = map[manage.State]look{
 	manage.Away:      {"!", "warn", "away"},
 }
 
-// gatewayLook is a gateway's. Who never came is not away.
+// gatewayLook returns a gateway's. Who never came is not away.
 func gatewayLook(g manage.Gateway) look {
 	if g.LastSeenAt.IsZero() && (g.State == manage.Away || g.State == manage.Asleep) {
 		return look{"!", "warn", "never connected"}

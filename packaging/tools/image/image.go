@@ -118,7 +118,7 @@ func image(program, version string, platform v1.Platform, made time.Time) (v1.Im
 	return mutate.Append(img, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: made}, CreatedBy: "packaging/release"}})
 }
 
-// files is the one layer of an image, as a tar.
+// files returns the one layer of an image, as a tar.
 func files(program string, made time.Time) ([]byte, error) {
 	binary, err := os.ReadFile(program)
 	if err != nil {

@@ -48,7 +48,7 @@ type commandOption struct {
 	MaxLength    *int                                       `json:"max_length,omitempty"`
 }
 
-// encode is the command as JSON, always the same for the same command.
+// encode returns the command as JSON, always the same for the same command.
 func (c slashCommand) encode() json.RawMessage {
 	raw, _ := json.Marshal(c) // strings and finite numbers cannot fail
 	return raw

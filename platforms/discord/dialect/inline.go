@@ -138,7 +138,7 @@ func (e *editor) link(n ast.Node, destination, title []byte, reference bool, ope
 	}
 }
 
-// addressOf is a destination as a link's target, and as people read it: in the brackets that keep Discord from
+// addressOf returns a destination as a link's target, and as people read it: in the brackets that keep Discord from
 // showing a preview.
 func addressOf(destination []byte) (target, shown string) {
 	target = string(util.URLEscape(destination, true))
@@ -148,7 +148,7 @@ func addressOf(destination []byte) (target, shown string) {
 	return target, markdown.Address(destination)
 }
 
-// addressesIn are the addresses of the links and images within n, as people read them.
+// addressesIn returns the addresses of the links and images within n, as people read them.
 func addressesIn(n ast.Node) (shown []string) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
@@ -162,7 +162,7 @@ func addressesIn(n ast.Node) (shown []string) {
 	return shown
 }
 
-// inWords is a destination and a title as people read them.
+// inWords returns a destination and a title as people read them.
 func inWords(destination, title []byte) string {
 	_, address := addressOf(destination)
 	return strings.TrimSpace(address + spoken(title))

@@ -108,7 +108,7 @@ func (s *splitter) lineOf(i int) int {
 	return i
 }
 
-// part is the text from start to end.
+// part returns the text from start to end.
 func (s *splitter) part(start, end int) string {
 	text := s.lead(start) + string(s.Text[start:end])
 	if b := s.CodeAt(end); b != nil {

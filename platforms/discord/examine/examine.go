@@ -137,7 +137,7 @@ func (b Bot) place(ctx context.Context, known *guilds.Guilds, invite string, c r
 	return nil, nil
 }
 
-// hostOf is the host of an address.
+// hostOf returns the host of an address.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -81,7 +81,7 @@ const (
 	keyIntentWait   = "intent_wait"
 )
 
-// Keys are the settings of a gateway.
+// Keys returns the settings of a gateway.
 func Keys() []platforms.Key {
 	return []platforms.Key{
 		platforms.DurationKey(keyAnswerWait, "15s",
@@ -93,7 +93,7 @@ func Keys() []platforms.Key {
 	}
 }
 
-// Retries are the pauses between attempts.
+// Retries returns the pauses between attempts.
 func Retries(s platforms.Settings) backoff.Backoff {
 	return backoff.Backoff{First: s.Duration(keyRetryWait), Max: s.Duration(keyRetryMax)}
 }

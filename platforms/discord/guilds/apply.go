@@ -191,7 +191,7 @@ func decodeOf(data []byte, out any, id *ID, without error) error {
 	return nil
 }
 
-// inScope is a change of everything in a guild.
+// inScope returns a change of everything in a guild.
 func inScope(guild ID) []platforms.RosterChange {
 	return []platforms.RosterChange{{Scope: relay.ScopeID(guild.String())}}
 }

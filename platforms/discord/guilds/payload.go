@@ -171,7 +171,7 @@ func digits(raw []byte) (string, error) {
 	return string(raw), nil
 }
 
-// At is the least id of a moment; 0 for moments before there were ids.
+// At returns the least id of a moment; 0 for moments before there were ids.
 func At(t time.Time) ID {
 	ms := t.UnixMilli() - epoch
 	if ms <= 0 {
@@ -180,5 +180,5 @@ func At(t time.Time) ID {
 	return ID(ms) << 22
 }
 
-// Back is the least id of a moment d earlier.
+// Back returns the least id of a moment d earlier.
 func (id ID) Back(d time.Duration) ID { return At(id.Time().Add(-d)) }

@@ -72,7 +72,7 @@ type buckets struct {
 	named  map[string]*bucket // by Discord's name and the top-level id
 }
 
-// of is the bucket of a route.
+// of returns the bucket of a route.
 func (s *buckets) of(route string, now time.Time) *bucket {
 	b := s.routes[route]
 	if b == nil {
@@ -82,7 +82,7 @@ func (s *buckets) of(route string, now time.Time) *bucket {
 	return b
 }
 
-// name is the bucket of a route, now that Discord has named it (empty: it has not).
+// name returns the bucket of a route, now that Discord has named it (empty: it has not).
 func (s *buckets) name(route, name string, now time.Time) *bucket {
 	b := s.of(route, now)
 	if name == "" {

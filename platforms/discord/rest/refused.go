@@ -138,7 +138,7 @@ func (n *noes) known(keys ...string) error {
 	return nil
 }
 
-// remember has known say for a while that Discord refused what key stands for.
+// remember makes known return Discord's refusal of key for a while.
 func (n *noes) remember(key string, f *httpcall.Fault, while time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -122,7 +122,7 @@ func (c *Client) OpensIn(ctx context.Context, method, endpoint string) time.Dura
 	return c.limiter.opensIn(ctx, RouteOf(method, endpoint))
 }
 
-// Bury has Do decline everything that uses the token of a web hook, since Discord refused that token with f.
+// Bury makes Do decline every request with the token of a web hook, because Discord refused that token with f.
 func (c *Client) Bury(endpoint string, f *httpcall.Fault) {
 	c.noes.remember(topLevel(RouteOf("", endpoint)), f, TokenFor)
 }
@@ -193,7 +193,7 @@ func withBody(ctx context.Context, method, url string, body any) (*http.Request,
 // are a Fault's Detail.
 type Places map[string]struct{}
 
-// refused is the error in an answer.
+// refused returns the error in an answer.
 func refused(route string, a httpcall.Answer, scrub func(string) string) *httpcall.Fault {
 	var body struct {
 		Code       int             `json:"code"`

@@ -38,8 +38,8 @@ func exempt(route string) bool {
 	return strings.HasPrefix(path, "/webhooks/")
 }
 
-// topLevel is the part of a route by which Discord tells limits apart: a channel, a guild, or a web
-// hook with its token.
+// topLevel returns the part of a route by which Discord tells limits apart: a channel, a guild, or a web hook with its
+// token.
 func topLevel(route string) string {
 	_, path, _ := strings.Cut(route, " ")
 	segments := strings.Split(strings.Trim(path, "/"), "/")
@@ -58,7 +58,7 @@ func pathOf(endpoint string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
 }
 
-// secretsIn are the spellings of the interaction's token in a path, if it has one.
+// secretsIn returns the spellings of the interaction's token in a path, if it has one.
 func secretsIn(path string) []string {
 	segments := strings.Split(path, "/")
 	if len(segments) < 4 || segments[1] != "webhooks" && segments[1] != "interactions" {

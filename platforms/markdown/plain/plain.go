@@ -29,8 +29,8 @@ var form = markdown.Form{
 	},
 }
 
-// Parts are the messages that source makes: each at most limit long, where size says how much a character
-// takes. Errors: ErrEmpty, ErrTooLong.
+// Parts returns the messages that source makes: each at most limit long, where size says how much a character takes.
+// Errors: ErrEmpty, ErrTooLong.
 func Parts(source string, limit int, size func(rune) int) (parts []string, err error) {
 	if markdown.TooLong(source) {
 		return nil, ErrTooLong

@@ -123,7 +123,7 @@ func (writer) link(out util.BufWriter, _ []byte, node ast.Node, entering bool) (
 	return ast.WalkContinue, nil
 }
 
-// image is a link: clients show pictures of Matrix's own media only.
+// image returns a link: clients show pictures of Matrix's own media only.
 func (writer) image(out util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	n := node.(*ast.Image)
 	anchor(out, n.Destination, entering)

@@ -61,7 +61,7 @@ func (s *splitter) lead(start int) string {
 	return ""
 }
 
-// part is the text from start to end.
+// part returns the text from start to end.
 func (s *splitter) part(start, end int) string {
 	text := s.lead(start) + string(s.Text[start:end])
 	if b := s.CodeAt(end); b != nil {

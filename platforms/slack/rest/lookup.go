@@ -62,7 +62,7 @@ func (c *Client) pages(ctx context.Context, method string, params url.Values) it
 	}
 }
 
-// Members are the ids of a channel's members, page by page.
+// Members returns the ids of a channel's members, page by page.
 func (c *Client) Members(ctx context.Context, channel string) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		for raw, err := range c.pages(ctx, ChannelMembers, url.Values{"channel": {channel}, "limit": {"1000"}}) {

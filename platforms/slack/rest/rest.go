@@ -107,7 +107,7 @@ var (
 	}
 )
 
-// refused is the Fault of a call that Slack answered with a word.
+// refused returns the Fault of a call that Slack answered with a word.
 func (c *Client) refused(method string, a httpcall.Answer, said slack.SlackResponse, secrets ...string) *httpcall.Fault {
 	f := &httpcall.Fault{What: method, Status: a.Status, Sent: httpcall.Refused, Message: c.calls.Scrub(said.Error, secrets...)}
 	switch {
@@ -122,7 +122,7 @@ func (c *Client) refused(method string, a httpcall.Answer, said slack.SlackRespo
 	return f
 }
 
-// noAnswer is the Fault of a call that something else answered, or Slack's limits.
+// noAnswer returns the Fault of a call that something else answered, or Slack's limits.
 func noAnswer(method string, a httpcall.Answer) *httpcall.Fault {
 	f := &httpcall.Fault{What: method, Status: a.Status, Message: httpcall.NoAnswer, Sent: a.Sent}
 	if a.Status >= 300 && a.Status < 500 {

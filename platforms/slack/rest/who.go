@@ -55,7 +55,7 @@ func (c *Client) Ticket(ctx context.Context) (string, error) {
 // Clock returns Slack's time now, to about a second; zero: Slack has not answered since then.
 func (c *Client) Clock(since time.Time) time.Time { return c.calls.Clock(since) }
 
-// Joined are the ids of the channels that the bot is in.
+// Joined returns the ids of the channels that the bot is in.
 func (c *Client) Joined(ctx context.Context) (all []string, err error) {
 	params := url.Values{"types": {"public_channel,private_channel,mpim"}, "exclude_archived": {"true"}, "limit": {"200"}}
 	for raw, err := range c.pages(ctx, JoinedChannels, params) {

@@ -142,7 +142,7 @@ func (c *conn) retire() {
 	time.AfterFunc(lingerFor, func() { c.HangUp(errRetired) }) // after its end that does nothing
 }
 
-// stands has the socket count among those that stand, and reports whether no other one does.
+// stands counts the socket among the standing ones, and reports whether there is no other.
 func (c *conn) stands() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

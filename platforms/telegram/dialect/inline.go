@@ -106,8 +106,8 @@ func (r *renderer) link(n ast.Node, destination []byte) {
 	}
 }
 
-// shown is a link target as people read it. A mail address goes without its scheme: Telegram finds the address in the
-// text, and would take a mailto link for a web address.
+// shown returns a link target as people read it. A mail address goes without its scheme: Telegram finds the address in
+// the text, and would take a mailto link for a web address.
 func shown(destination []byte) string {
 	return strings.TrimPrefix(markdown.Address(destination), "mailto:")
 }

@@ -40,7 +40,7 @@ type splitter struct {
 	entities []Style
 }
 
-// part is the text from start to end with the formats over it.
+// part returns the text from start to end with the formats over it.
 func (s *splitter) part(start, end int) Part {
 	for end > start && markdown.IsSpace(s.Text[end-1]) {
 		end--

@@ -24,8 +24,8 @@ const (
 
 // Door lets requests in to one handler at a time.
 type Door interface {
-	// Serve has h answer until Shutdown or Close, and returns http.ErrServerClosed then. refused is called for each connection
-	// that was turned away.
+	// Serve lets h answer until Shutdown or Close, and then returns http.ErrServerClosed. refused is called for each
+	// connection that was refused.
 	Serve(h http.Handler, refused func()) error
 	// Shutdown lets nothing further in, and waits for the requests under way until ctx ends.
 	Shutdown(ctx context.Context) error
@@ -33,7 +33,8 @@ type Door interface {
 	Close() error
 }
 
-// Run has h answer at d until ctx ends, and returns nil then; an error of the door ends it too. All requests end with ctx.
+// Run lets h answer at d until ctx ends, and then returns nil; an error of the door ends it too. All requests end with
+// ctx.
 func Run(ctx context.Context, d Door, h http.Handler, refused func()) error {
 	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
 	go func() {
@@ -65,7 +66,7 @@ type own struct {
 	over func(refused func()) net.Listener
 }
 
-// Own is the door at l, which it closes, for srv's settings.
+// Own returns the door at l, which it closes, for srv's settings.
 func Own(l net.Listener, srv *http.Server) Door {
 	return own{srv, func(func()) net.Listener { return l }}
 }

@@ -19,7 +19,7 @@ type Share struct {
 // NewShare makes a share, which otherwise answers for as long as nobody serves.
 func NewShare(otherwise http.Handler) *Share { return &Share{otherwise: otherwise} }
 
-// Turn is a door at the share. Of several, one serves at a time.
+// Turn returns a door at the share. Of several, one serves at a time.
 func (s *Share) Turn() Door {
 	return &turn{of: s, under: make(map[*request]func()), over: make(chan struct{}), idle: make(chan struct{})}
 }

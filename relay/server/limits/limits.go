@@ -17,7 +17,7 @@ const maxTracked = 10_000
 // table remembers the keys that were asked for last. The zero value is ready.
 type table[K comparable, V any] struct{ young, old map[K]*V }
 
-// at is the place of key's value, which begins as the zero value.
+// at returns the place of key's value, which begins as the zero value.
 func (t *table[K, V]) at(key K) *V {
 	if v, ok := t.young[key]; ok {
 		return v

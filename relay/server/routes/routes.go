@@ -81,7 +81,7 @@ func (d *Table) Also(find func(path string) (Route, bool)) *Table {
 	return d
 }
 
-// find is the route at a path as it was sent.
+// find returns the route at a path as it was sent.
 func (d *Table) find(path string) (m Route, ok bool) {
 	if strings.HasSuffix(path, "/") {
 		return Route{}, false

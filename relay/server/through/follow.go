@@ -346,7 +346,7 @@ func (f *Follower) Command(user string) http.Handler {
 	})
 }
 
-// hand has t answer r.
+// hand lets t answer r.
 func (f *Follower) hand(w http.ResponseWriter, r *http.Request, t *target, p *httputil.ReverseProxy, c Claim) {
 	if !f.enter() {
 		unavailable(w, "stopping")

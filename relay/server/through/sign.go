@@ -88,7 +88,7 @@ func message(claim string, method, uri, host string, h http.Header, bound []stri
 
 var encoding = base64.RawURLEncoding
 
-// sign is the header that says c of a request.
+// sign returns the header that says c of a request.
 func (k Key) sign(c Claim, method, uri, host string, h http.Header, bound []string) string {
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func (k Key) sign(c Claim, method, uri, host string, h http.Header, bound []stri
 	return claim + "." + encoding.EncodeToString(k(message(claim, method, uri, host, h, bound)))
 }
 
-// verify is the claim in the header of r; errForeign or a *clockError.
+// verify returns the claim in the header of r; errForeign or a *clockError.
 func (k Key) verify(r *http.Request, bound []string, now time.Time) (c Claim, err error) {
 	said := r.Header.Values(claimHeader)
 	claim, mac, _ := strings.Cut(said[0], ".")
@@ -121,7 +121,7 @@ func (k Key) leads(said string) string {
 	return encoding.EncodeToString(k([]byte("leads\n" + said)))
 }
 
-// binding are the headers that a signature is bound to: those of proxies, and more.
+// binding returns the headers that a signature is bound to: those of proxies, and more.
 func binding(more []string) []string {
 	return slices.Concat(forwarded, more)
 }

@@ -54,8 +54,8 @@ func (a answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Hijack is the caller's connection for a socket. It has no way to close one direction alone: when either end goes, the
-// other one is to know.
+// Hijack returns the caller's connection for a socket. It has no way to close one direction alone: when either end
+// goes, the other one is to know.
 func (a answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	a.Header().Del("Connection") // it goes on, as a socket
 	conn, rw, err := a.conn.Hijack()

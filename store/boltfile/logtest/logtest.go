@@ -16,7 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Log is a boltfile.CommitLog. The zero Log is empty. All methods: any goroutine.
+// Log is a boltfile.CommitLog. The zero Log is empty. Its methods may be called from any goroutine.
 type Log struct {
 	// Fault, if set, is asked before an entry is stored, and its error returned: with stored the entry is in the log all the
 	// same. Set it before the file is opened.

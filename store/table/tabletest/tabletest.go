@@ -20,7 +20,7 @@ type DB struct {
 	*table.DB
 	// Time is the clock's time.
 	Time time.Time
-	// Rides add what waits to a transaction that is about to be committed, as store has them do. They are set before
+	// Rides add waiting notes to a transaction that is about to be committed, as in package store. They are set before
 	// anything is changed.
 	Rides []func(*table.Writer) (stored func(), err error)
 }
