@@ -77,7 +77,7 @@ func (w where) find(ctx context.Context) (f found, err error) {
 	if cfg != nil && len(cfg.Shards) > 0 {
 		return f, cfg.WhichShard()
 	}
-	var denied error // why this user may not use the data folder; as one of a service's group they may use its known socket
+	var denied error // why this user may not use the data folder; a member of a service's group may still use its known socket
 	asked := target{file: abs(config.File(w.source())), decided: w.configGiven()}
 	if cfg != nil {
 		denied = ownData(cfg)

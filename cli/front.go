@@ -157,7 +157,7 @@ func (f *front) close() {
 	}
 }
 
-// doorsOf are those of the server that leads t for a while.
+// doorsOf returns the doors of the server that leads t at present.
 func (f *front) doorsOf(t *site) *doors {
 	d := &doors{addr: f.doors.addr, own: f.doors.own, tls: f.doors.tls, pagesTLS: f.doors.pagesTLS, listen: t.listen.Turn(), operator: []door.Door{t.operator.Turn()}}
 	if f.doors.metrics != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/whatsapp"
 )
 
-// networks are those of [[bots]] and the chat of the web pages, which no [[bots]] table makes.
+// networks returns the networks of [[bots]], and the chat of the web pages, which no [[bots]] table makes.
 func networks() []platforms.Network { return append(configurable(), local.WebNetwork) }
 
 // configurable returns the networks that a [[bots]] table can name, one line each.

@@ -112,7 +112,7 @@ func (a *app) asNode(ctx context.Context, cfg *config.Config, within time.Durati
 	return do(ctx, n)
 }
 
-// asNodes is asNode for each of the engines, with the shards that have their log there.
+// asNodes is asNode for each of the engines, with the shards whose log is there.
 func (a *app) asNodes(ctx context.Context, within time.Duration, do func(context.Context, *cluster.Node, []config.Shard) error) error {
 	cfg, err := a.config()
 	if err != nil {

@@ -64,12 +64,12 @@ func storeOptions(cfg *config.Config, server bool, log *slog.Logger) store.Optio
 	return store.Options{Limits: bufferLimits(cfg), Compact: server, Log: log}
 }
 
-// bufferLimits are those of each gateway's buffer.
+// bufferLimits returns the limits of each gateway's buffer.
 func bufferLimits(cfg *config.Config) store.Limits {
 	return store.Limits{MaxEntries: cfg.Delivery.MaxEntries, MaxBytes: cfg.Delivery.MaxBytes, MaxAge: cfg.Delivery.MaxAge}
 }
 
-// openBots makes the configured bots, which reach addresses of the settings through g, and behind them that of the web
+// openBots makes the configured bots, which reach addresses from settings through g, and behind them the bot of the web
 // chat, if there are pages. They do nothing until they are run.
 func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms.Bot, error) {
 	var bots []platforms.Bot
@@ -86,7 +86,7 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 	return bots, nil
 }
 
-// lookedAt is bots with that of programs, if they are let in, for who only looks at it.
+// lookedAt returns bots with the bot of programs, if they are let in, for a command that only reads it.
 func lookedAt(cfg *config.Config, bots []platforms.Bot) []platforms.Bot {
 	if cfg.Agents {
 		bots = append(bots, agents.NewBot(nil, nil, nil))

@@ -22,8 +22,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// keptPurposes are the purposes of the MACs that are stored, or that names are made of. They outlive the data key: nobody
-// can make them again. The MAC of identity tokens does not; those live for minutes.
+// keptPurposes are the purposes of the MACs that are stored, or from which names are made. They outlive the data key:
+// nobody can make them again. The MAC of identity tokens does not; those live for minutes.
 var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose, callers.TokenPurpose, callers.WakePurpose, callers.PushPurpose}
 
 // sealedKinds returns all records with sealed values.

@@ -92,9 +92,9 @@ type (
 		RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error)
 	}
 
-	// MediaSender posts files. The result names the file's message, and in MessageIDs all that were made; a caption
-	// that does not fit follows as ordinary messages. Once the last byte of the body may have left, an unclear failure is
-	// relay.MaybeSent.
+	// MediaSender posts files. The result names the file's message, and MessageIDs all messages that were made; a
+	// caption that does not fit follows as ordinary messages. Once the last byte of the body may have left, an unclear
+	// failure is relay.MaybeSent.
 	MediaSender interface {
 		// SendMedia posts a.File in the form that a.Kind asks for if its bytes have that type, otherwise as a document.
 		SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error)
@@ -185,8 +185,8 @@ type (
 		// error means that no such thread is known now.
 		Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error)
 	}
-	// Responder answers through a capability. Errors are those of Send; one that wraps
-	// ErrCapabilityGone means that the network no longer honours it: the caller forgets it.
+	// Responder answers through a capability. Errors are those of Send; one that wraps ErrCapabilityGone means that the
+	// network no longer accepts the capability: the caller forgets it.
 	Responder interface {
 		// Thinking reports whether c's placeholder still stands, so that no answer has taken its place. The caller
 		// asks before an answer that may or may not be the first.
@@ -195,7 +195,7 @@ type (
 		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
 		// Discard takes c's placeholder away: nobody will answer.
 		Discard(ctx context.Context, c Capability) error
-		// Settle takes away the buttons of the message on which one was pressed, which c came of: the press is stored.
+		// Settle takes the buttons off the message with the pressed button from which c came: the press is stored.
 		Settle(ctx context.Context, c Capability) error
 	}
 	// MediaResponder is a Responder that answers with files too. The rules are those of Respond.

@@ -11,7 +11,7 @@
 //  2. Only the process that holds the database listens, or one that found that nobody does, so a socket file that it finds is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
 //  4. Every change is made in the name of the user who ran the command.
-//  5. The operations are those of relay/ops that are the operator's, each at POST /v1/<name> with its arguments as JSON.
+//  5. The operations are those of relay/ops for the operator, each at POST /v1/<name> with its arguments as JSON.
 package admin
 
 import (

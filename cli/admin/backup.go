@@ -24,7 +24,8 @@ const (
 	backupError = "Backup-Error"
 )
 
-// maxTrailer bounds what a backup's error may say, in bytes. A client takes a trailer only as a whole, into its buffer.
+// maxTrailer is the longest text of a backup's error, in bytes. A client takes a trailer only as a whole, into its
+// buffer.
 const maxTrailer = 32 << 10
 
 // copies returns the operation that copies src.

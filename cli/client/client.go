@@ -375,7 +375,7 @@ func (c *Client) write(ctx context.Context, l *link, f wire.Frame) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	if c.Observe != nil { // what comes in answer is observed behind it
+	if c.Observe != nil { // answers to the frame are observed after it
 		c.observing.Lock()
 		defer c.observing.Unlock()
 	}

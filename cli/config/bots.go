@@ -321,7 +321,7 @@ func keyNames(keys []platforms.Key) (names []string) {
 	return names
 }
 
-// envKeys returns the keys of a network that have a variable: all of a table's, and the token itself.
+// envKeys returns the keys of a network that can be set by a variable: all keys of its table, and the token.
 func envKeys(k platforms.Network) []string {
 	keys := slices.DeleteFunc(keyNames(botKeys()), func(key string) bool { return key == "platform" })
 	for _, c := range credentials(k) {

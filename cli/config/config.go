@@ -12,8 +12,9 @@
 //  4. A credential enters through a file that only its owner can read, or through the
 //     environment; never through the configuration file itself.
 //
-// The file is read with go-toml's unstable parser: its decoder has positions of syntax errors, of unknown keys and of
-// the first value that does not fit, but not of the values it took, and every fault here names its line.
+// The file is read with go-toml's unstable parser, because every fault here names its line. The library's decoder gives
+// positions of syntax errors, of unknown keys and of the first value that does not fit, but not of the values that it
+// accepted.
 package config
 
 import (
@@ -174,7 +175,7 @@ type Delivery struct {
 	MaxAge     time.Duration // at least 1 s
 }
 
-// Vault says which key seals what is stored. Exactly one source is set: Passphrase, Credential, or else KeyFile.
+// Vault says which key seals stored values. Exactly one source is set: Passphrase, Credential, or else KeyFile.
 type Vault struct {
 	KeyFile       string // made at the first start when it is missing
 	Passphrase    relay.Secret

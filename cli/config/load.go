@@ -46,7 +46,7 @@ type Source struct {
 	Found bool
 	// DataDir is the data folder given by a flag, which replaces data_dir; empty: there was no flag.
 	DataDir string
-	// Draft, when not nil, is judged in place of the file at Path, which need not exist.
+	// Draft, unless nil, is judged in place of the file at Path, which need not exist.
 	Draft []byte
 	// Pending holds, by path, what will stand in files that Draft names and that do not exist yet.
 	Pending map[string]relay.Secret

@@ -31,7 +31,7 @@ type parser struct {
 	ast    unstable.Parser
 	prefix []string         // the section the next keys belong to
 	table  *rawTable        // the table to which the next keys belong; nil: a section
-	seen   map[string]Place // of a key or section, where it stands first
+	seen   map[string]Place // where each key or section stands first
 
 	items  []item // all items except those in tables
 	tables []*rawTable

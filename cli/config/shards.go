@@ -199,7 +199,7 @@ func (f *Faults) apart(one, other *Config) {
 	}
 }
 
-// regular returns the text of the file at path, if it is fit for a configuration. found: its user did not name it.
+// regular returns the text of the file at path, if it may serve as a configuration. found: nobody named the file.
 func regular(path string, found bool) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {

@@ -49,7 +49,7 @@ type Options struct {
 	Others []string     // data folders of other servers on this machine that are known
 	Spools []string     // folders of MCP servers of this user
 	Limits store.Limits // of each gateway's buffer
-	// Start is the fix when no server runs: how the one of this configuration is started.
+	// Start is the fix when no server runs: the command that starts the server of this configuration.
 	Start string
 	// Check is the command that checks this configuration.
 	Check string
@@ -156,8 +156,8 @@ func look(ctx context.Context, o Options) Report {
 	return Report{Running: server != nil, Findings: finding.Merge(found, nil)}
 }
 
-// less is found without what only follows from something else in it: where the configuration's faults took bots away, that
-// they are missing; and where nothing is set up yet, all that setup makes.
+// less returns found without findings that only follow from others in it. If faults of the configuration removed bots,
+// the missing bots are left out; if nothing is set up yet, everything that setup makes is left out.
 func (o *Options) less(found finding.List) finding.List {
 	of := func(follows ...*finding.Kind) func(finding.Finding) bool {
 		return func(f finding.Finding) bool {

@@ -22,7 +22,7 @@ import (
 func foldersOfOthers(proc, database string) map[string]string {
 	out := make(map[string]string)
 	for _, p := range processes(proc, serves) {
-		if slices.Contains(p.open, database) { // which may have others: those of further shards
+		if slices.Contains(p.open, database) { // it may have other databases open: those of further shards
 			continue
 		}
 		for _, path := range p.open { // empty for another user's process, and for one that has just begun
@@ -47,7 +47,7 @@ func (o *Options) others(ctx context.Context, server *running) (out finding.List
 	var ours []platforms.Bot
 	if len(folders) > 0 && len(o.Config.Bots) > 0 {
 		if all, err := o.Bots(); err == nil {
-			ours = all[:min(len(all), len(o.Config.Bots))] // without that of the pages, which every server has
+			ours = all[:min(len(all), len(o.Config.Bots))] // without the bot of the pages, which every server has
 		}
 	}
 	names := slices.Sorted(maps.Keys(folders))

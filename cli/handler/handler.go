@@ -15,7 +15,7 @@
 //  4. A message runs a program once or not at all: a run that had begun when the runner died is not repeated.
 //  5. A program runs in its cage, or does not run. Only a handler with sandbox = "none", which a person must write,
 //     runs without one.
-//  6. Nothing of a run is left when it has ended, or when the runner is killed.
+//  6. When a run has ended, or the runner is killed, nothing of it is left.
 package handler
 
 import (

@@ -23,7 +23,8 @@ type Runner struct {
 	Engine     *Engine
 	Credential client.Credential
 	Log        *slog.Logger
-	// Tell, when not nil, is told in a line what became of the messages since the start, at the start and whenever that changes.
+	// Tell, unless nil, gets a line about what happened to the messages since the start, at the start and after each
+	// change.
 	Tell func(line string)
 
 	client  *client.Client
@@ -140,7 +141,7 @@ func (r *Runner) take(ctx context.Context, in wire.Inbound) error {
 			return err
 		}
 	}
-	_ = r.client.Acknowledge(ctx, in.Buffer) // of a connection that is lost it comes again, and is known
+	_ = r.client.Acknowledge(ctx, in.Buffer) // if the connection is lost, the message comes again and is recognised
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (r *Runner) answer(ctx context.Context, in wire.Inbound) error {
 	}
 	messages = run(ctx)
 	if ctx.Err() != nil {
-		return nil // it was killed: the next start says so
+		return nil // it was killed: the next start reports it
 	}
 	if n := len(messages); n > 0 && messages[n-1] == didNotWork {
 		r.count(&r.counts.failed)

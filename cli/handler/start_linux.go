@@ -110,7 +110,7 @@ func firstIn(info io.Reader) (pidfd int, err error) {
 	return pidfd, err
 }
 
-// emptied ends the first process of a cage, and waits until it, and so all that was in the cage, is gone.
+// emptied ends the first process of a cage, and waits until that process, and so everything in the cage, is gone.
 func emptied(first int) error {
 	defer func() { _ = unix.Close(first) }()
 	if err := unix.PidfdSendSignal(first, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -119,7 +119,7 @@ func emptied(first int) error {
 	return gone(first)
 }
 
-// gone waits for the end of a process that was killed, by its descriptor, or for those who read a pipe.
+// gone waits for the end of a killed process, by its descriptor, or for the readers of a pipe.
 func gone(fd int) error {
 	for until := time.Now().Add(goneWithin); ; {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(until).Milliseconds()))

@@ -25,7 +25,7 @@ const fetchTime = 30 * time.Second
 // errGone ends the tries of a file: it is not there.
 var errGone = errors.New("the connector has no such file")
 
-// fetchAll fetches the files of an event, side by side. One that does not come is without a name.
+// fetchAll fetches the files of an event, side by side. A file that cannot be fetched has no name.
 func (s *Server) fetchAll(ctx context.Context, sp *spool.Spool, all []relay.Media) []spool.File {
 	out := make([]spool.File, min(len(all), relay.MaxAttachments))
 	var wg sync.WaitGroup

@@ -65,7 +65,8 @@ func (s *Server) take(ctx context.Context, sp *spool.Spool, in wire.Inbound) err
 			return err
 		}
 	}
-	// Of a connection that is lost it comes again, and is known. A context that ends in a write would end the connection.
+	// If the connection is lost, the delivery comes again and is recognised. A context that ends in a write would end
+	// the connection.
 	_ = s.client.Acknowledge(s.life, in.Buffer)
 	return nil
 }

@@ -10,7 +10,7 @@
 //  3. A message counts as sent only when the connector says so. A message whose fate is unknown is never sent again
 //     automatically.
 //  4. People's text appears only in members called text and content, and in previews.
-//  5. Only a person allows what a client asks for.
+//  5. Only a person consents to what a client asks for.
 package mcp
 
 import (
@@ -52,7 +52,7 @@ type Options struct {
 	// ApproveIn is the key of the direct messages in which a person is asked for consent to Claude Code's actions;
 	// empty: nobody is asked.
 	ApproveIn string
-	// Mend says what to do when the connector refuses the credential.
+	// Mend says what to do if the connector refuses the credential.
 	Mend    string
 	Version string
 	In      io.Reader
@@ -104,7 +104,7 @@ func (s *Server) observe(outward bool, f wire.Frame) {
 
 // Run serves the client until it is gone, or ctx ends. Both are no error.
 func (s *Server) Run(ctx context.Context) error {
-	signal.Ignore(syscall.SIGPIPE) // a client that is gone reads no answer; the connector is told of the end all the same
+	signal.Ignore(syscall.SIGPIPE) // a client that is gone reads no answer; the connector must still learn of the end
 	ending, end := context.WithCancel(ctx)
 	defer end()
 	life, die := context.WithCancel(context.WithoutCancel(ctx))

@@ -23,8 +23,9 @@ var errTooLong = errors.New("a line has at most 1 MiB")
 // codeInvalidRequest is JSON-RPC's code for JSON that is no message.
 const codeInvalidRequest = -32600
 
-// stdio is the way to the client: a message in each line, both ways. Beside those of the library it carries notifications of our
-// own, and it goes on reading behind a line that is no message. It is the transport and its only connection.
+// stdio is the way to the client: a message in each line, both ways. Beside the library's messages it carries
+// notifications of our own, and it continues to read behind a line that is not a message. It is the transport and its
+// only connection.
 type stdio struct {
 	in  io.Reader
 	out io.Writer
@@ -82,8 +83,8 @@ func (s *stdio) read() {
 	}
 }
 
-// nextLine returns the next line, without its end; errTooLong when it is over maxLine. What stands behind the last end
-// is a line, too.
+// nextLine returns the next line, without its end; errTooLong if it is longer than maxLine. Text behind the last line
+// end is a line, too.
 func nextLine(r *bufio.Reader) (text []byte, err error) {
 	long := false
 	for {

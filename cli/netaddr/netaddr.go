@@ -35,7 +35,7 @@ func All() (all []netip.Addr) {
 	return among(interfaces)
 }
 
-// among are those addresses that can be dialled from elsewhere, those of IPv4 first.
+// among returns the addresses that can be dialled from elsewhere, those of IPv4 first.
 func among(interfaces []net.Addr) (all []netip.Addr) {
 	var six []netip.Addr
 	for _, i := range interfaces {

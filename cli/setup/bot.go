@@ -204,7 +204,7 @@ func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token r
 	}
 }
 
-// replaceToken plans that the token of o is written where that of b stands, and nothing else.
+// replaceToken plans only this: to write the token of o where that of b is.
 func (s *interview) replaceToken(p *plan, b config.Bot, o platforms.Options) error {
 	if b.TokenFile == "" {
 		return errors.New("the bot's token comes from an environment variable: put the new one there, then run setup again")

@@ -53,7 +53,7 @@ func mergeEnv(file string, lines []string) string {
 	return strings.Join(append(all, added...), "\n") + "\n"
 }
 
-// readEnv returns the .env file at path, where a link leads, and what stands in it; a missing one is empty.
+// readEnv returns the path to which the .env file's link leads, and the content; a missing file is empty.
 func readEnv(path string) (to string, content []byte, err error) {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
 		path = at
@@ -73,7 +73,7 @@ func readEnv(path string) (to string, content []byte, err error) {
 	return path, content, err
 }
 
-// envHolds reports whether the .env file has the lines of a gateway, and whether they have it dial that address.
+// envHolds reports whether the .env file has the lines of a gateway, and whether they make it dial that address.
 func envHolds(path, name, address string) (lines, dials bool, err error) {
 	_, content, err := readEnv(path)
 	for line := range strings.Lines(string(content)) {

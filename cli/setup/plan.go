@@ -14,7 +14,7 @@ import (
 // plan is the result of the answers.
 type plan struct {
 	looked int         // how many looks at bots there were
-	name   string      // of the bot, for the last word
+	name   string      // of the bot, for the farewell
 	invite string      // the link that invites the bot into a server; empty: it needs none
 	tokens []tokenFile // to be written
 	bot    []setting   // the table of a bot to add; nil: none

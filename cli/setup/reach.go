@@ -40,7 +40,7 @@ var (
 	}
 )
 
-// port returns the one to listen on: that of the configuration, if it names one.
+// port returns the port to listen on: that of the configuration, if it names one.
 func (s *setup) port() string {
 	if _, port, err := net.SplitHostPort(s.cfg.Listen); err == nil && port != "0" && s.has("listen") {
 		return port
@@ -50,8 +50,8 @@ func (s *setup) port() string {
 
 func (s *setup) localAddress() string { return net.JoinHostPort("127.0.0.1", s.port()) }
 
-// askReach asks where gateways run, and has the server listen where they can reach it. A file that setup does not edit says
-// so itself, or means this machine.
+// askReach asks where gateways run, and makes the server listen where they can reach it. A file that setup does not
+// edit decides itself; without a line it means this machine.
 func (s *interview) askReach(ctx context.Context, p *plan) error {
 	settled := s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "" || sectioned(s.text)
 	if s.Reach == "" && settled && (p.enter == "" || s.cfg.PublicURL != "") {

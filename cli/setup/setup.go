@@ -74,8 +74,8 @@ type Options struct {
 	// the configuration wants.
 	Serve func(ctx context.Context, file string) error
 	Loud  func(*config.Config)
-	// Client is the way to the running server of the file, or to the database opened for one command, which it makes.
-	// The caller ends it with done.
+	// Client returns a client for the running server of the file, or for the database opened for one command, which it
+	// makes. The caller ends it with done.
 	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
 	// Reload makes the running server take over the changed configuration. left are the settings that wait for a
 	// restart.
@@ -90,7 +90,7 @@ type setup struct {
 	*talk
 	file  string         // the configuration
 	named bool           // it was named by --config
-	text  []byte         // what stands in it
+	text  []byte         // its content
 	cfg   *config.Config // the text as a configuration
 }
 
@@ -159,7 +159,7 @@ func (s *installation) farewell(ctx context.Context, p *plan) error {
 	}
 }
 
-// judgeFlags refuses what makes no sense before anything is done.
+// judgeFlags refuses flags that make no sense, before anything is done.
 func (s *interview) judgeFlags(ctx context.Context) error {
 	for _, q := range []question{
 		{flag: "reach", given: s.Reach, options: reaches}, {flag: "secure", given: s.Secure, options: secures},

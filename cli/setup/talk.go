@@ -163,7 +163,7 @@ func (q question) keys() (all []string) {
 	return all
 }
 
-// numbers are those of the options, in words: 1, 2 or 3.
+// numbers returns the options' numbers, in words: 1, 2 or 3.
 func (q question) numbers() string {
 	text := "1"
 	for n := 2; n <= len(q.options); n++ {

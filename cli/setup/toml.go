@@ -60,7 +60,7 @@ func extendable(file []byte, lines []setting, gone []string) bool {
 	return !sectioned(file) && len(gone) == 0 && !slices.ContainsFunc(lines, func(s setting) bool { return lineOf(file, s.path()) > 0 })
 }
 
-// blocks are lines by their sections, the top of the file first, and a bot's table.
+// blocks returns lines by their sections, the top of the file first, and a bot's table.
 func blocks(lines, bot []setting) (all [][]string) {
 	var names []string
 	for _, s := range lines {

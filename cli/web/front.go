@@ -16,7 +16,7 @@ const (
 	answerTime = time.Minute      // for an answer to be read; a section that streams sets its own
 )
 
-// front judges what every request has in common, before anybody asks who sent it.
+// front checks every request, before anybody asks who sent it.
 type front struct {
 	o      Options
 	host   string // of o.URL, without the port
@@ -78,8 +78,9 @@ func (f front) ours(r *http.Request) bool {
 	}
 }
 
-// foreign reports whether an https page asks while nothing is served over https under that name: one of another program under the
-// same name and port, which http.CrossOriginProtection takes for ours, because it compares hosts only.
+// foreign reports whether an https page makes the request although nothing is served over https under that name: the
+// page belongs to another program under the same name and port, which http.CrossOriginProtection takes for ours,
+// because it compares hosts only.
 func (f front) foreign(r *http.Request) bool {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return strings.HasPrefix(strings.ToLower(r.Header.Get("Origin")), "https:") && r.TLS == nil && !(f.secure && strings.EqualFold(hostname(r.Host), f.host)) && !f.o.TrustedProxies.Trust(peer.Addr())

@@ -56,7 +56,7 @@ func (l *logins) renew(w http.ResponseWriter, r *http.Request, token string, unt
 	switch err := l.desk.Renew(r.Context(), token, longer); {
 	case err == nil:
 		l.setCookie(w, r, token, longer)
-	case !errors.Is(err, login.ErrNotGood): // else it ends right now, and watch says so
+	case !errors.Is(err, login.ErrNotGood): // otherwise the session ends right now, and watch reports it
 		l.o.Log.Warn("a login could not be prolonged", "err", err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/history"
 )
 
-// phrase puts one decision into words: what became of the event, and the command that would change that the next time.
+// phrase puts one decision into words: what happened to the event, and the command that would change that the next
+// time.
 type phrase struct {
 	d *gate.Decision
 	manage.Verdict

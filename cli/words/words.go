@@ -13,7 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/ops"
 )
 
-// Words are those of the command line.
+// Words is the wording of the command line.
 type Words struct{}
 
 var _ manage.Words = Words{}

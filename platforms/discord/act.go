@@ -54,7 +54,7 @@ func (w *writer) call(ctx context.Context, t *sender.Turn, r request, out any) e
 	})
 }
 
-// checkChat is errUnknownChat unless chat is spelled like one of Discord's ids.
+// checkChat returns errUnknownChat unless chat is spelled like one of Discord's ids.
 func checkChat(chat relay.ChatID) error {
 	if !rest.IsID(string(chat)) {
 		return errUnknownChat

@@ -121,8 +121,8 @@ func (n normaliser) stickerFile(s discordgo.StickerItem) string {
 	return base + "/stickers/" + url.PathEscape(s.ID) + ext
 }
 
-// filesWith returns the files that a command was given, and those of the message it was used on, which is in the
-// channel. The former are in no message.
+// filesWith returns the files that a command was given, which are in no message, and those of the message on which it
+// was used, which is in the channel.
 func (n normaliser) filesWith(d *commandData, channel guilds.ID) (all []relay.Attachment) {
 	for _, id := range givenFiles(nil, d.Options) {
 		if a, ok := d.Resolved.Attachments[id]; ok {
@@ -182,7 +182,7 @@ func kindOf(a *attachmentData, voice bool) relay.MessageType {
 	return relay.TypeDocument
 }
 
-// sortOf returns the first half of the media type of a file's extension, for the few that show or sound.
+// sortOf returns the first half of the media type for a file extension; it knows only the few that show or sound.
 func sortOf(ext string) string {
 	switch strings.ToLower(ext) {
 	case ".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif":

@@ -40,8 +40,8 @@ type catchup struct {
 	due    time.Time // when to try next; zero: no messages are missing
 	tries  int
 	direct map[relay.ChatID]struct{} // direct-message channels in which somebody wrote
-	// recent are the newest of the fetched messages, which the new session brings too. The hub would recognise
-	// them, but with a write.
+	// recent are the newest of the fetched messages, which the new session brings, too. The hub would recognise them,
+	// but each would cost a write.
 	recent map[guilds.ID]bool
 }
 

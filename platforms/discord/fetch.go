@@ -119,7 +119,7 @@ func (f *files) get(ctx context.Context, address string) (io.ReadCloser, error) 
 	return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: tooLargeFile(), Private: withoutURL}, nil
 }
 
-// withoutURL is the error of a request, without its address.
+// withoutURL returns the error of a request without its address.
 func withoutURL(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {

@@ -100,8 +100,7 @@ func (i *interaction) wanted() bool {
 	return false
 }
 
-// placeholder reports whether the acknowledgement is a message that says the bot is thinking, which that of a
-// press is not.
+// placeholder reports whether the acknowledgement is a message that says the bot is thinking. For a press it is not.
 func (i *interaction) placeholder() bool { return i.Kind != discordgo.InteractionMessageComponent }
 
 // fromInteraction returns the event in a wanted interaction at the spot, keyed like a message there, and the capability

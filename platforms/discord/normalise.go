@@ -44,8 +44,8 @@ type author struct {
 // name returns the name that others see.
 func (a author) name() string { return cmp.Or(a.nick, a.user.GlobalName, a.user.Username) }
 
-// written reports whether a person, a bot or a web hook wrote m, which is not so of a join, a pin, or the first
-// line of a thread, which repeats a message of its parent. Of answers to interactions only the bot's own matter.
+// written reports whether a person, a bot or a web hook wrote m. It is false for a join, a pin, and the first line of a
+// thread, which repeats a message of its parent. Of answers to interactions only the bot's own matter.
 func (n normaliser) written(m *messageData) (bool, error) {
 	said := m.Type == discordgo.MessageTypeDefault || m.Type == discordgo.MessageTypeReply
 	answer := m.Type == discordgo.MessageTypeChatInputCommand || m.Type == discordgo.MessageTypeContextMenuCommand
@@ -99,7 +99,7 @@ func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 		Source: relay.Source{
 			Platform:  n.bot.Platform,
 			ChatID:    relay.ChatID(at.channel.ID.String()),
-			ChatType:  relay.ChatGroup, // every channel of a guild: the session key says so
+			ChatType:  relay.ChatGroup, // every channel of a guild is a group: the session key depends on it
 			ChatName:  at.name(),
 			ChatTopic: at.channel.Topic,
 			UserID:    relay.UserID(who.user.ID.String()),

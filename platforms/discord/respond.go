@@ -81,7 +81,7 @@ func (a *hookLetter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID,
 	return relay.MessageID(m.ID), err
 }
 
-// Thinking implements platforms.Responder: Discord marks the message that says so.
+// Thinking implements platforms.Responder: Discord marks a message that says the bot is thinking.
 func (h *hooks) Thinking(ctx context.Context, c platforms.Capability) (bool, error) {
 	if err := h.answerable(ctx, c); err != nil {
 		return false, err

@@ -32,7 +32,7 @@ const (
 type newThread struct {
 	Name    string                `json:"name"`
 	Type    discordgo.ChannelType `json:"type,omitempty"`    // of a thread without a message
-	Message *message              `json:"message,omitempty"` // the first one of a post
+	Message *message              `json:"message,omitempty"` // the first message of a post
 }
 
 // threads makes threads, and knows which it made.

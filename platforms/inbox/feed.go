@@ -127,7 +127,7 @@ func (f *Feed) Run(ctx context.Context, in platforms.Inbox, said func(error)) {
 	}
 }
 
-// gather adds to p what else waits.
+// gather adds the other waiting pieces to p.
 func (f *Feed) gather(p *piece) []*piece {
 	all := []*piece{p}
 	for len(all) < maxTogether {

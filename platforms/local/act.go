@@ -195,7 +195,8 @@ func (b *bot) do(ctx context.Context, a Act, with more) (relay.Result, error) {
 	return n.actLocked(a, with), fail
 }
 
-// actLocked carries a out, a long text as several acts: of a file the first shows it, of a prompt the last asks. n.mu must be held.
+// actLocked carries a out. A long text becomes several acts: the first one shows the file, the last one asks the
+// prompt's question. n.mu must be held.
 func (n *network) actLocked(a Act, with more) (res relay.Result) {
 	parts := split(a.Text, n.face.maxLength)
 	special := 0

@@ -220,8 +220,8 @@ func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, e
 	}
 }
 
-// line says one line of the file, which stands at offset there. Its ids come from that place, so they are the
-// same when the line is read again after a restart.
+// line says one line of the file, which begins at offset. Its ids come from that offset, so they are the same when the
+// line is read again after a restart.
 func (n *Network) line(line string, offset int64) (accepted <-chan struct{}) {
 	m, err := parseLine(line)
 	n.mu.Lock()

@@ -225,7 +225,7 @@ func (b *bot) Run(ctx context.Context, in platforms.Inbox) error {
 	}
 }
 
-// stuck says that nothing can be stored, of a face that says so.
+// stuck says that nothing can be stored, if the face has words for that.
 func (b *bot) stuck(words string) {
 	if b.net.face.stuck != "" {
 		b.status.SetStuck(words)

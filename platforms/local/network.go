@@ -246,7 +246,7 @@ func (n *Network) FailFetch(errs ...error) {
 	n.fetchFails = append(n.fetchFails, errs...)
 }
 
-// Sent returns the content of the file that the bot posted in a message, of a network in memory.
+// Sent returns the content of the file that the bot posted in a message, on a network in memory.
 func (n *Network) Sent(chat relay.ChatID, message relay.MessageID) ([]byte, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -112,7 +112,7 @@ func (n *network) postLocked(chat relay.ChatID, m *Posted) {
 	n.trimLocked(in)
 }
 
-// trimLocked forgets the oldest messages of a room that has too much, with their files. n.mu must be held.
+// trimLocked forgets the oldest messages of a room that has too many, with their files. n.mu must be held.
 func (n *network) trimLocked(in *room) {
 	most := n.face
 	for most.messages > 0 && len(in.messages) > most.messages || most.bytes > 0 && in.bytes > most.bytes {
@@ -150,7 +150,7 @@ func (n *network) quoteLocked(chat relay.ChatID, id relay.MessageID) string {
 	return line
 }
 
-// keepLocked keeps a file of a chat's room, and lets go of the oldest ones where there is too much. n.mu must be held.
+// keepLocked keeps a file of a chat's room, and drops the oldest ones if there are too many. n.mu must be held.
 func (n *network) keepLocked(chat relay.ChatID, f RoomFile, content []byte) RoomFile {
 	f.Size = int64(len(content))
 	in := n.roomLocked(chat)

@@ -20,7 +20,7 @@ const (
 	WebID relay.PlatformID = "web"
 	// MaxWebLength is the longest message, in code points.
 	MaxWebLength = 16_000
-	// MaxWebFile is the largest file of the bot's, and how much the person may show at once, in bytes.
+	// MaxWebFile is the size of the bot's largest file, and how much the person may send at once, in bytes.
 	MaxWebFile = 10 << 20
 
 	// MaxWebMessages is how many messages of a room are kept, the newest.
@@ -240,7 +240,8 @@ func (m *Posted) label(option string) (string, bool) {
 type View struct {
 	// Mark names the moment, for a later View. It has letters, digits and a point.
 	Mark string
-	// Messages are those that changed since, oldest first, deleted ones too; of a whole view, those that stand.
+	// Messages are those that changed since, oldest first, also deleted ones; in a whole view they are the present
+	// ones.
 	Messages []Posted
 	Whole    bool      // the moment asked for is not known: these are all
 	Typing   bool      // the bot is at work

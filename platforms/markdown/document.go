@@ -72,7 +72,7 @@ func (d *Document) Source() []byte { return d.src }
 // Begin returns where the first line of the block n begins, in bytes of the source.
 func (d *Document) Begin(n ast.Node) int { return lineOf(d.src, max(beginOf(n), 0)) }
 
-// Blocks returns the blocks of the document, save definitions of references that stand in links already.
+// Blocks returns the blocks of the document, without definitions of references that links use already.
 func (d *Document) Blocks() iter.Seq[Block] {
 	return d.unspent(func(yield func(Block) bool) {
 		for _, p := range d.pieces {

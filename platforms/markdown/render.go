@@ -29,12 +29,12 @@ type Form struct {
 
 // Dialect writes, with its Writer, the blocks that look different on each network.
 type Dialect interface {
-	// Inlines writes what stands within the lines of n.
+	// Inlines writes the inline content of n.
 	Inlines(n ast.Node)
 	Heading(n *ast.Heading)
 	// Quote makes a quotation of what body writes.
 	Quote(body func())
-	// Code makes a code block of what body writes, which is not empty. language may be.
+	// Code makes a code block of the output of body, which is not empty. language may be empty.
 	Code(language string, body func())
 }
 
@@ -149,7 +149,8 @@ func (w *Writer) Indented(marker, prefix string, body func()) {
 	w.prefix = outer
 }
 
-// Verbatim writes body as code, from the beginning of a line, with prefix in place of the lines' prefix here.
+// Verbatim writes body as code, from the beginning of a line. Until the end of body, prefix replaces the present prefix
+// of lines.
 func (w *Writer) Verbatim(prefix string, body func()) {
 	if text := w.out.String(); text != "" && !strings.HasSuffix(text, "\n") {
 		w.Write("\n")
@@ -259,7 +260,7 @@ func (w *Writer) fenced(d Dialect, info string, segs *text.Segments) {
 	})
 }
 
-// lines writes whole lines of the source as they are, save for blanks at the end.
+// lines writes whole lines of the source as they are, without blanks at the end.
 func (w *Writer) lines(lines []text.Segment) {
 	for len(lines) > 0 && util.IsBlank(lines[len(lines)-1].Value(w.Source)) {
 		lines = lines[:len(lines)-1]

@@ -258,7 +258,7 @@ func (s *Splitter[U]) border(first, end int) int {
 		}
 		a, b := letters[i], letters[i+1]
 		if unicode.In(a, unicode.M, unicode.C, unicode.Regional_Indicator) || unicode.Is(unicode.Regional_Indicator, b) {
-			continue // what stands before these decides as well
+			continue // the characters before these decide, too
 		}
 		if uniseg.GraphemeClusterCount(string([]rune{a, b})) == 2 {
 			return at

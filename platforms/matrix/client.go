@@ -295,7 +295,7 @@ func explained(err error) *relay.ActionError {
 	})
 }
 
-// login asks the homeserver for a token of a new device, by the account's password.
+// login asks the homeserver for a token of a new device, with the account's password.
 func login(ctx context.Context, o platforms.Options, password relay.Secret) (token relay.Secret, err error) {
 	opts, err := o.Settings(keys)
 	if err != nil {

@@ -53,8 +53,8 @@ func (r *reader) invite(state []json.RawMessage) (in invite) {
 }
 
 // invited decides about the invitations of an answer, which wait to be accepted from then on. A linked person may
-// invite the bot anywhere, and other people into a direct chat. The bot enters a room that replaces one it is in,
-// whoever invites it.
+// invite the bot anywhere; other people may invite it into a direct chat. The bot enters a room that replaces one it is
+// in, whoever invites it.
 func (l *runner) invited(ctx context.Context, came map[relay.ChatID]invite) (changed bool) {
 	for _, chat := range slices.Sorted(maps.Keys(came)) {
 		in := came[chat]
@@ -157,7 +157,7 @@ func (l *runner) follow(ctx context.Context) {
 	}
 }
 
-// settle takes out of the position the invitations that are followed, and reports whether there were any.
+// settle removes the accepted invitations from the position, and reports whether there were any.
 func (l *runner) settle() (changed bool) {
 	for {
 		select {

@@ -1,10 +1,10 @@
 // Package matrix is one account of a Matrix homeserver behind platforms.Bot. It asks the client-server API for events
 // (GET /sync), converts them, and carries actions out. The types are those of mautrix-go's packages event and id. The
-// calls and the loop are ours, because that library's loop moves on before the events are on disk, and its client does
-// not distinguish what certainly was not sent from what may have been.
+// calls and the loop are ours: that library's loop moves on before the events are on disk, and its client does not
+// distinguish a request that certainly was not sent from one that may have been.
 //
-// Rooms are chats, threads are not: replies go where metadata.thread_id says. Encryption is not spoken: in an encrypted
-// room nothing is read, and nothing is written but one notice that says so.
+// Rooms are chats, threads are not: replies go where metadata.thread_id says. There is no encryption: in an encrypted
+// room nothing is read, and only one notice is written that says so.
 //
 // Invariants, besides those of package platforms:
 //

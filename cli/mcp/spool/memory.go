@@ -143,7 +143,7 @@ type memory struct {
 	seen    map[string]bool
 	keys    map[string]*use
 
-	bytes, files         int64 // of what waits
+	bytes, files         int64 // of waiting events
 	pastBytes, pastFiles int64 // of the history
 	useless              []string
 }

@@ -176,7 +176,7 @@ func (s *Spool) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// Changed is closed at the next change of what waits.
+// Changed returns a channel that is closed at the next change of the waiting events.
 func (s *Spool) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

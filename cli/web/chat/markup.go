@@ -85,7 +85,7 @@ func (w writer) block(b markdown.Block) template.HTML {
 	}
 }
 
-// lines are whole lines of the source, without the last one's end.
+// lines returns whole lines of the source, without the last one's end.
 func (w writer) lines(segs []text.Segment) string {
 	var out strings.Builder
 	for _, s := range segs {

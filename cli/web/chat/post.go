@@ -19,7 +19,7 @@ import (
 
 const (
 	maxPost = local.MaxWebFile + 256<<10 // bytes of all that is posted at once
-	maxText = 4*local.MaxWebLength + 1   // bytes of a text, and one more that shows that there were more
+	maxText = 4*local.MaxWebLength + 1   // bytes of a text, and one more, which shows that the text is longer
 	maxName = 200                        // bytes of a file's name
 	// comeWithin is how long a post may take to arrive.
 	comeWithin = 5 * time.Minute
@@ -57,7 +57,7 @@ var (
 	errBind = errors.New("you could not be linked to this gateway")
 )
 
-// answer does something, unless err says why not, and answers with the room. That it takes long is no failure: the page
+// answer does something, unless err says why not, and answers with the room. A slow action is no failure: the page
 // shows what waits.
 func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.InstanceID, err error, do func(context.Context) error) {
 	if err == nil {

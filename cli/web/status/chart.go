@@ -18,7 +18,7 @@ type chart struct {
 	Width        int
 }
 
-// Charts are those of the last day.
+// Charts returns the charts of the last day.
 func (v view) Charts() []chart {
 	n := len(v.lines)
 	in, out, waiting, took := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)

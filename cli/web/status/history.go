@@ -42,7 +42,7 @@ type slot struct {
 	acks, delay uint64 // delay is in milliseconds
 }
 
-// add notes a reading. Totals that fell are those of another start: they count from zero.
+// add notes a reading. Totals that fell come from a restarted server: they count from zero.
 func (h *history) add(now time.Time, r reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

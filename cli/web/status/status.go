@@ -119,7 +119,7 @@ const (
 	freshFor    = time.Second
 )
 
-// look returns the state now, or that of less than a second ago.
+// look returns the state now, or a state that is less than a second old.
 func (s *Section) look(ctx context.Context) (view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,7 +70,7 @@ func completions(folder string) error {
 	return nil
 }
 
-// prepare makes markdown of the descriptions of c and all below it, which cobra takes for that.
+// prepare turns the descriptions of c and its subcommands into markdown, because cobra treats them as such.
 func prepare(c *cobra.Command) {
 	c.Short, c.Long = markdown(c.Short), markdown(c.Long)
 	for _, sub := range c.Commands() {

@@ -35,7 +35,7 @@ func Split(text string, limit int) []string {
 // splitter is the markdown.Cuts of one text.
 type splitter struct{ markdown.Splitter[rune] }
 
-// inline finds what stands within a line and means something only as a whole.
+// inline finds stretches within a line that make sense only as a whole.
 var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
 	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
 

@@ -1,6 +1,6 @@
-// Package gateway keeps one bot's connection to Discord's gateway: where to connect, hello, identify or
-// resume, heartbeats, and what follows each kind of end. The socket is its own, because discordgo's can hang
-// for ever, cannot resume after a restart and does not tell a final close from others.
+// Package gateway keeps one bot's connection to Discord's gateway: where to connect, hello, identify or resume,
+// heartbeats, and the step after each kind of end. The socket is its own, because discordgo's can hang for ever, cannot
+// resume after a restart and does not tell a final close from others.
 //
 // It hands dispatches to the Handler, and reads only READY and RESUMED itself.
 //

@@ -17,7 +17,7 @@ const (
 	maxPayload = 32 << 20
 	// maxSkipped is the largest payload that is skipped.
 	maxSkipped = 256 << 20
-	// HeadBytes are kept of a payload that is skipped, or makes no sense.
+	// HeadBytes is how much is kept of a payload that is skipped, or makes no sense.
 	HeadBytes = 4 << 10
 )
 
@@ -80,7 +80,7 @@ func (c *connection) Take(ctx context.Context, raw []byte, whole bool) error {
 		return errReconnect
 	case opInvalidSession:
 		var resumable bool
-		if _ = json.Unmarshal(p.Data, &resumable); resumable { // what makes no sense is a no
+		if _ = json.Unmarshal(p.Data, &resumable); resumable { // an unreadable value counts as no
 			return errRejected
 		}
 		return errUnknown

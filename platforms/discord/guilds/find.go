@@ -142,7 +142,7 @@ const maxFound = 100
 
 // FindPeople returns the members of the bot's guilds whose account has that name; see platforms.PersonFinder.
 func (c *Guilds) FindPeople(ctx context.Context, handle string) (out []relay.Source, err error) {
-	var all []struct { // of a bot that resumed, not all are known here
+	var all []struct { // after a resume, some of the bot's guilds are not known here
 		ID ID `json:"id"`
 	}
 	if err := c.ask(ctx, discordgo.EndpointUserGuilds("@me"), &all); err != nil {

@@ -135,8 +135,8 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(id>>22) + epoch).UTC()
 }
 
-// permissions are a set of discordgo's. Discord writes them as a decimal number of any length in a string;
-// what lies beyond the 64th bit falls away.
+// permissions are a set of discordgo's permissions. Discord writes them as a decimal number of any length in a string;
+// bits beyond the 64th are dropped.
 type permissions int64
 
 var errNoPermissions = errors.New("permissions that are no number")

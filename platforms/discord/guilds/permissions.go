@@ -25,7 +25,7 @@ func permissionsIn(g Guild, c Channel, p person, now time.Time) permissions {
 	if may&discordgo.PermissionAdministrator != 0 {
 		return mayDoAll
 	}
-	var allow, deny permissions // of the roles, together: their order does not matter
+	var allow, deny permissions // of all roles together: their order does not matter
 	var own overwrite
 	for _, o := range c.Overwrites {
 		switch {

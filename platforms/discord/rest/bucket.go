@@ -66,7 +66,7 @@ func (b *bucket) heed(limit, left int, after time.Duration, now time.Time) {
 	b.window = max(b.window, after)
 }
 
-// buckets are those of a bot. Routes that Discord counts together share one.
+// buckets holds the buckets of a bot. Routes that Discord counts together share one.
 type buckets struct {
 	routes map[string]*bucket
 	named  map[string]*bucket // by Discord's name and the top-level id

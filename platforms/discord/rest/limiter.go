@@ -29,7 +29,7 @@ const (
 	// closed to all instances, so that the connector's own requests can leave whatever instances do.
 	keptForShares = 20
 	keptForOwn    = 16
-	// maxOwnInRow of the connector's own requests leave before one of an instance that waits does.
+	// maxOwnInRow is how many of the connector's own requests leave before one of a waiting instance does.
 	maxOwnInRow = 8
 	// leastPenalty is the penalty of a 429 that names no time.
 	leastPenalty = time.Second
@@ -54,7 +54,7 @@ type limiter struct {
 	alarm    *time.Timer
 	accounts map[relay.InstanceID]*account
 	number   uint64 // of the last request of an instance
-	ownInRow int    // requests of the connector's own that left before one of an instance that waits
+	ownInRow int    // the connector's own requests that left before one of a waiting instance
 }
 
 func newLimiter() *limiter {
@@ -67,8 +67,8 @@ func newLimiter() *limiter {
 	return l
 }
 
-// waiter is a request that has not left yet. Within a bucket, and for the rate of the bot, the connector's
-// own requests go first; then instances alternate, and the requests of each keep their order.
+// waiter is a request that has not left yet. Within a bucket, and for the rate of the bot, the connector's own requests
+// go first; then instances alternate, and the requests of each keep their order.
 type waiter struct {
 	route    string
 	caller   relay.InstanceID // empty: the connector itself
@@ -368,7 +368,7 @@ func (l *limiter) penaliseLocked(b *bucket, h http.Header, scope string, now tim
 	switch {
 	case isGlobal(h):
 		l.closed = ratelimit.Later(l.closed, until)
-	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API: what stands before it
+	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API, but something in front of it
 		l.banned = ratelimit.Later(l.banned, until)
 	default:
 		b.free, b.left, b.reset = false, 0, ratelimit.Later(b.reset, until)

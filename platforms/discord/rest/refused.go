@@ -83,7 +83,7 @@ func (r *refusals) count(p payer, status int, now time.Time) {
 	}
 }
 
-// closed is until when nothing of p may leave (zero: it may), and whether that is so for everybody.
+// closed returns until when no request of p may leave (zero: it may), and whether that holds for everybody.
 func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bool) {
 	if until = r.until(maxRefused, now, func(t *tally) int { return t.all }); !until.IsZero() {
 		return until, true
