@@ -67,10 +67,10 @@ type core struct {
 	others *through.Receiver
 }
 
-// newCore builds a server that listens on addr. g must refuse requests to addr. In a cluster, m says whether this node
-// leads, before a gateway is let in and before a network is called; nil: this process is alone.
-func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, m *membership) (*core, error) {
-	c := &core{db: db, bus: &bus.Local{}, others: m.receiver(cfg, v, log)}
+// newCore builds a server that listens on addr. g must refuse requests to addr. In a cluster, nodes says whether this
+// node leads, which is asked before a gateway is let in and before a network is called; nil: this process is alone.
+func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Bot, g *guard.Guard, log *slog.Logger, addr string, nodes *membership) (*core, error) {
+	c := &core{db: db, bus: &bus.Local{}, others: nodes.receiver(cfg, v, log)}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
 	desk.Shard = cfg.OneOf()
@@ -81,10 +81,10 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c.beside = append(c.beside, c.files.Run)
 	standings := manage.NewStandings(func() []platforms.Bot { return c.hub.Bots() }, db, log)
 	var programs hub.Programs
-	var door *agents.Bot // the bot of programs; nil: programs are not let in
+	var agentsBot *agents.Bot // the bot of programs; nil: programs are not let in
 	if cfg.Agents {
-		door = agents.NewBot(db.Callers, c.count, log)
-		bots, programs = append(slices.Clone(bots), door), door
+		agentsBot = agents.NewBot(db.Callers, c.count, log)
+		bots, programs = append(slices.Clone(bots), agentsBot), agentsBot
 	}
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Shard:    cfg.OneOf(),
@@ -95,7 +95,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Replies:  inbound.Replies(cfg.Replies),
 		Programs: programs,
 		Roster:   standings.Changed,
-		Leads:    m.leads,
+		Leads:    nodes.leads,
 		Log:      log,
 	})
 	c.hooks = webhooks.New(bots, webhooks.Options{Log: log, Count: c.hub.Count})
@@ -139,14 +139,14 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	failures := new(limits.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	own := slices.Concat(transfers.Routes(), api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Routes())
-	if door != nil {
-		programs := agents.New(db, door, v, v, c.hub, c.waker, agents.Options{Log: log, Failures: failures})
+	if agentsBot != nil {
+		programs := agents.New(db, agentsBot, v, v, c.hub, c.waker, agents.Options{Log: log, Failures: failures})
 		own = append(own, programs.Routes()...)
 		c.beside = append(c.beside, programs.Run)
 	}
 	o := server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures, Run: set.Run,
-		Hooks: c.hooks.Route, Routes: own, Leads: m.leads,
+		Hooks: c.hooks.Route, Routes: own, Leads: nodes.leads,
 	}
 	if c.others != nil {
 		o.Front = c.others.Front

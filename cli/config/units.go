@@ -92,7 +92,7 @@ func parseAdvertise(v string) (string, error) {
 		return "", err
 	}
 	u, err := url.Parse(base)
-	if ip, no := netip.ParseAddr(u.Hostname()); no == nil && ip.IsUnspecified() {
+	if ip, invalid := netip.ParseAddr(u.Hostname()); invalid == nil && ip.IsUnspecified() {
 		err = errors.New("that is every address and none: write the one by which the other nodes reach this one")
 	} else if u.Path != "" {
 		err = errors.New("the address must not have a path: it is the listener's own")

@@ -25,7 +25,7 @@ type Gateway struct {
 func (g *Gateway) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &answers{voice: voice{Client: &g.Client}, chats: make(map[relay.Chat]chat)}
+	a := &answers{sender: sender{Client: &g.Client}, chats: make(map[relay.Chat]chat)}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	var ended error

@@ -7,32 +7,32 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// voice sends messages and requests to the chat of an event.
-type voice struct {
+// sender sends messages and requests to the chat of an event.
+type sender struct {
 	*client.Client
-	asked int // how many requests it has sent
+	requests int // how many requests it has sent
 }
 
 // repeat answers an event with itself.
-func (v *voice) repeat(ctx context.Context, ev relay.Event) error {
-	return v.says(ctx, ev, "echo: "+ev.Text)
+func (v *sender) repeat(ctx context.Context, ev relay.Event) error {
+	return v.sendText(ctx, ev, "echo: "+ev.Text)
 }
 
-// said makes a message for the chat of the event.
-func said(ev relay.Event, text string) relay.Send {
+// textFor makes a message for the chat of the event.
+func textFor(ev relay.Event, text string) relay.Send {
 	m := meta(ev)
 	m.Notify = true
 	return relay.Send{Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID, Meta: m}
 }
 
-// says sends a message to the chat of the event.
-func (v *voice) says(ctx context.Context, ev relay.Event, text string) error {
-	return v.asks(ctx, ev, said(ev, text))
+// sendText sends a message to the chat of the event.
+func (v *sender) sendText(ctx context.Context, ev relay.Event, text string) error {
+	return v.request(ctx, ev, textFor(ev, text))
 }
 
-// asks sends a request about the chat of the event.
-func (v *voice) asks(ctx context.Context, ev relay.Event, a relay.Action) error {
-	v.asked++
+// request sends a request about the chat of the event.
+func (v *sender) request(ctx context.Context, ev relay.Event, a relay.Action) error {
+	v.requests++
 	return v.Ask(ctx, ev.Source.Platform, a)
 }
 

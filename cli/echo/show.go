@@ -34,7 +34,7 @@ type chat struct {
 
 // answers makes the gateway's answers: the same text, or a demonstration of what else gateways do.
 type answers struct {
-	voice
+	sender
 	chats map[relay.Chat]chat
 }
 
@@ -58,8 +58,8 @@ func (a *answers) show(ctx context.Context, ev relay.Event) error {
 	}
 	if err == nil && !c.offered {
 		c.offered = true
-		err = a.asks(ctx, ev, relay.Prompt{
-			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(a.asked), Meta: meta(ev),
+		err = a.request(ctx, ev, relay.Prompt{
+			Chat: ev.Source.ChatID, Content: offer, Kind: "choice", PromptID: "demo-" + strconv.Itoa(a.requests), Meta: meta(ev),
 			Options: []relay.PromptOption{{ID: showEdit, Label: "Edit a message"}, {ID: showReact, Label: "React to mine"}},
 		})
 	}
@@ -69,11 +69,11 @@ func (a *answers) show(ctx context.Context, ev relay.Event) error {
 
 // edit says something and then something else in the same message.
 func (a *answers) edit(ctx context.Context, ev relay.Event) error {
-	res, err := a.Act(ctx, ev.Source.Platform, said(ev, "This is what I wrote first."))
+	res, err := a.Act(ctx, ev.Source.Platform, textFor(ev, "This is what I wrote first."))
 	if err != nil {
 		return err
 	}
-	return a.asks(ctx, ev, relay.Edit{
+	return a.request(ctx, ev, relay.Edit{
 		Chat: ev.Source.ChatID, Message: res.MessageID, Content: "This is what I wrote afterwards, in place of the first.", Meta: meta(ev),
 	})
 }
@@ -81,12 +81,12 @@ func (a *answers) edit(ctx context.Context, ev relay.Event) error {
 // react reacts to the person's last message.
 func (a *answers) react(ctx context.Context, ev relay.Event, last relay.MessageID) error {
 	if last == "" {
-		return a.says(ctx, ev, "Write something first: I react to your last message.")
+		return a.sendText(ctx, ev, "Write something first: I react to your last message.")
 	}
-	if _, err := a.Act(ctx, ev.Source.Platform, said(ev, "Look at your last message.")); err != nil {
+	if _, err := a.Act(ctx, ev.Source.Platform, textFor(ev, "Look at your last message.")); err != nil {
 		return err
 	}
-	return a.asks(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)})
+	return a.request(ctx, ev, relay.React{Chat: ev.Source.ChatID, Message: last, Emoji: "👍", Meta: meta(ev)})
 }
 
 // sendBack sends back the event's text and files.
@@ -95,15 +95,15 @@ func (a *answers) sendBack(ctx context.Context, ev relay.Event) error {
 	if words == "" {
 		words = "a file"
 	}
-	if err := a.says(ctx, ev, "echo: "+words); err != nil {
+	if err := a.sendText(ctx, ev, "echo: "+words); err != nil {
 		return err
 	}
 	for _, m := range ev.Media {
 		at, err := a.carry(ctx, m)
 		if err != nil && ctx.Err() == nil {
-			err = a.says(ctx, ev, "A file did not come through: "+err.Error())
+			err = a.sendText(ctx, ev, "A file did not come through: "+err.Error())
 		} else if err == nil {
-			err = a.asks(ctx, ev, relay.SendMedia{
+			err = a.request(ctx, ev, relay.SendMedia{
 				Chat: ev.Source.ChatID, Kind: kindOf(m), SourceURL: at, Filename: m.Filename, ReplyTo: ev.MessageID, Meta: meta(ev),
 			})
 		}

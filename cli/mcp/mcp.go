@@ -73,12 +73,12 @@ type Server struct {
 
 	acting   sync.RWMutex  // held for reading while a connection is needed
 	greeted  atomic.Int64  // how often the connector has greeted
-	greeting chan struct{} // it just has
+	greeting chan struct{} // gets a value when the connector has greeted
 
 	mu      sync.Mutex    // guards the fields below
-	looked  chan struct{} // closed when it is known whether the spool is ours
+	looked  chan struct{} // closed when the first attempt to open the spool is over
 	spool   *spool.Spool  // nil: there is none yet
-	trouble error         // why nothing works
+	trouble error         // the error of the newest attempt to open the spool; nil: it is open
 }
 
 // New returns a server that is not running yet.
@@ -195,7 +195,8 @@ func (s *Server) acted(ctx context.Context) {
 	}
 }
 
-// takeSpool opens the spool, and waits while another process has it. It is nil when ctx ends, or when there is no way.
+// takeSpool opens the spool, and waits while another process has it. It returns nil if ctx ends, or if the spool cannot
+// be opened for another reason.
 func (s *Server) takeSpool(ctx context.Context) *spool.Spool {
 	tick := time.NewTicker(lockEvery)
 	defer tick.Stop()
@@ -217,7 +218,7 @@ func (s *Server) takeSpool(ctx context.Context) *spool.Spool {
 	}
 }
 
-// settle says what calls get from now on: the spool, unless it is nil, or why there is nothing.
+// settle records the result of opening the spool, which later calls get: the spool, unless sp is nil, and the error.
 func (s *Server) settle(sp *spool.Spool, trouble error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

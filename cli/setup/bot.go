@@ -132,7 +132,7 @@ func questions(n platforms.Network) int {
 // required reports whether there is no bot without a value for key.
 func required(key platforms.Key) bool { return key.Check(key.Default) != nil }
 
-// asked stands for the address of this server while it is unknown. It is shown to nobody.
+// asked is a placeholder for this server's address until the person was asked for it. It is never shown.
 const asked = "https://asked-for-later.invalid"
 
 // addBot asks for a token, unless it was given, looks at the bot and plans its table. again is true if the person wants
@@ -182,8 +182,8 @@ func (s *interview) addBot(ctx context.Context, p *plan, bot newBot) (again bool
 	return false, s.planBot(ctx, p, bot, one.ID())
 }
 
-// standing looks at a bot that is configured, as it is with that token. A token that is not the configured one is to take
-// its place.
+// standing examines a configured bot with that token. If it is not the configured token, and works, standing plans to
+// write it in place of the configured one.
 func (s *interview) standing(ctx context.Context, p *plan, b config.Bot, token relay.Secret) error {
 	o := b.Options
 	o.Token = token
@@ -424,8 +424,8 @@ type verdict int
 const (
 	good    verdict = iota
 	asItIs          // the person continues in spite of the faults
-	once            // the person fixed something: look once more
-	another         // another token is to be given
+	once            // the person fixed something: the bot is examined once more
+	another         // the person is asked for another token
 )
 
 // looked is the result of a look at a bot. When questions are asked again, there is no second look.

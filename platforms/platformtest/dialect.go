@@ -14,7 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// What every dialect of markdown is asked for, by the tests of each.
+// Checks that the tests of every dialect of markdown use.
 
 // Failer is a test, of package testing or rapid.
 type Failer interface {
@@ -185,11 +185,12 @@ var lines = []string{
 type Pieces struct {
 	Parser parser.Parser
 	Clean  func(source string) string
-	// Diff returns how the rendering within b differs from that of the whole; empty: it does not.
+	// Diff renders source within b and at once, and returns how the two differ; empty: they do not.
 	Diff func(source string, b markdown.Bounds) string
 }
 
-// tightest returns the tightest bounds, from weight on, within which all of source can be parsed, if it can be.
+// tightest returns the smallest bounds, of at least weight, within which no block of source is left unparsed; the zero
+// value, the default bounds, if there are none.
 func (p Pieces) tightest(source string, weight int) markdown.Bounds {
 	for weight < markdown.MaxMarkup {
 		b := markdown.Bounds{Markup: weight}

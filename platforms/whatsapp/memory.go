@@ -34,11 +34,11 @@ func (n *newest) heard(chat relay.ChatID, id relay.MessageID, text string) {
 	}
 	n.of[chat] = id
 	n.mu.Unlock()
-	n.says(id, text)
+	n.remember(id, text)
 }
 
-// says notes the text of a message.
-func (n *newest) says(id relay.MessageID, text string) {
+// remember notes the text of a message.
+func (n *newest) remember(id relay.MessageID, text string) {
 	if len(text) > maxQuoted {
 		text = relay.Shown(text[:maxQuoted]) + "…"
 	}

@@ -60,7 +60,7 @@ func (p *Bot) Receive(ctx context.Context, r platforms.HookRequest) platforms.Ho
 		answer.Refused = platforms.Unreadable
 		b.Undecodable = []platforms.Undecodable{{Raw: r.Body, Err: err}}
 	}
-	p.read(call, &b, &answer)
+	p.collect(call, &b, &answer)
 	if len(b.Events)+len(b.Undecodable) == 0 {
 		return answer
 	}
@@ -134,13 +134,13 @@ type contact struct {
 
 // message is a message of any type.
 type message struct {
-	From    string   `json:"from"`
-	User    string   `json:"from_user_id"`
-	ID      string   `json:"id"`
-	At      string   `json:"timestamp"` // seconds since 1970
-	Type    string   `json:"type"`
-	Chat    anything `json:"chat"`     // set in a group
-	Group   anything `json:"group_id"` // set in a group
+	From    string  `json:"from"`
+	User    string  `json:"from_user_id"`
+	ID      string  `json:"id"`
+	At      string  `json:"timestamp"` // seconds since 1970
+	Type    string  `json:"type"`
+	Chat    present `json:"chat"`     // set in a group
+	Group   present `json:"group_id"` // set in a group
 	Text    struct{ Body string }
 	Image   *media `json:"image"`
 	Video   *media `json:"video"`
@@ -173,10 +173,10 @@ type message struct {
 	} `json:"context"`
 }
 
-// anything is true if the JSON value is neither null nor "".
-type anything bool
+// present is true if the JSON value is neither null nor "".
+type present bool
 
-func (a *anything) UnmarshalJSON(raw []byte) error {
+func (a *present) UnmarshalJSON(raw []byte) error {
 	*a = string(raw) != "null" && string(raw) != `""`
 	return nil
 }
@@ -197,8 +197,8 @@ type media struct {
 
 var errUnreadable = errors.New("a message without an id or a sender")
 
-// read adds the events of a call to b, and sets in answer what was refused and what happened to our messages.
-func (p *Bot) read(call webhook, b *platforms.Batch, answer *platforms.HookAnswer) {
+// collect adds the events of a call to b, and sets in answer what was refused and what happened to our messages.
+func (p *Bot) collect(call webhook, b *platforms.Batch, answer *platforms.HookAnswer) {
 	for _, entry := range call.Entry {
 		for _, c := range entry.Changes {
 			v := c.Value
@@ -210,7 +210,7 @@ func (p *Bot) read(call webhook, b *platforms.Batch, answer *platforms.HookAnswe
 				continue
 			}
 			for _, s := range v.Statuses {
-				answer.Notes = append(answer.Notes, p.noted(s)...)
+				answer.Notes = append(answer.Notes, p.notesOf(s)...)
 			}
 			for _, e := range v.Errors {
 				p.log.Warn("whatsapp tells of an error", "code", e.Code)
@@ -238,8 +238,8 @@ func (p *Bot) read(call webhook, b *platforms.Batch, answer *platforms.HookAnswe
 	}
 }
 
-// noted returns what happened to a message that we sent, if that is counted.
-func (p *Bot) noted(s delivery) []platforms.HookNote {
+// notesOf returns what happened to a message that we sent, if that is counted.
+func (p *Bot) notesOf(s delivery) []platforms.HookNote {
 	if !slices.Contains(platforms.HookNotes(), s.Status) {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 	if ev.ReplyToMessageID != "" {
 		ev.ReplyTo = &relay.Quote{IsOwn: m.Context.From != "" && m.Context.From != from, Text: p.newest.text(ev.ReplyToMessageID)}
 	}
-	if !m.says(ev) {
+	if !m.copyTo(ev) {
 		return nil, nil
 	}
 	if ev.Type == relay.TypeText && strings.HasPrefix(ev.Text, "/") || len(ev.Attachments) > 0 && strings.HasPrefix(ev.Text, "/") {
@@ -288,8 +288,8 @@ func (p *Bot) event(m message, people []contact) (*relay.Event, error) {
 	return ev, nil
 }
 
-// says copies the text, or the files, of m into ev. It reports whether there are any.
-func (m message) says(ev *relay.Event) bool {
+// copyTo copies the text, or the files, of m into ev. It reports whether there are any.
+func (m message) copyTo(ev *relay.Event) bool {
 	switch m.Type {
 	case "text":
 		ev.Text = m.Text.Body
@@ -324,13 +324,13 @@ func (m message) says(ev *relay.Event) bool {
 		}
 		ev.Text = strings.Join(lines, "\n")
 	default:
-		m.shows(ev)
+		m.copyFileTo(ev)
 	}
 	return ev.Text != "" || len(ev.Attachments) > 0
 }
 
-// shows copies the file of m into ev.
-func (m message) shows(ev *relay.Event) {
+// copyFileTo copies the file of m into ev.
+func (m message) copyFileTo(ev *relay.Event) {
 	for _, f := range []struct {
 		kind relay.MessageType
 		is   *media

@@ -60,7 +60,7 @@ func (l *letter) Send(ctx context.Context, t *sender.Turn) (relay.MessageID, err
 	}
 	id, err := l.post(ctx, t, kind, content)
 	if err == nil {
-		l.p.newest.says(id, part)
+		l.p.newest.remember(id, part)
 		l.parts = l.parts[1:]
 	}
 	return id, err

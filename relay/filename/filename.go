@@ -4,7 +4,7 @@
 // Invariants:
 //
 //  1. A name has no separators of paths, no control or invisible characters, and at most Max characters.
-//  2. Its extension follows the bytes: nothing that is no picture is called one.
+//  2. Its extension follows the bytes: only a picture gets the extension of a picture.
 //  3. A shown name cannot end the bracket that it stands in, nor begin a line.
 package filename
 
@@ -62,7 +62,7 @@ func Ext(name string) string {
 }
 
 // Fit returns the clean name of a file with those facts, with an extension that fits them: "voice.oga" is "voice.ogg".
-// One without a name is called after its kind: "photo.jpg".
+// A file without a name is called after its kind: "photo.jpg".
 func Fit(name string, f relay.FileFacts) string {
 	name = Clean(name)
 	if name == "" {
@@ -101,7 +101,7 @@ func cut(stem, ext string) string {
 	return stem + ext
 }
 
-// own are the extensions that promise bytes which can be told: a file has one only if it is that.
+// own are the extensions of types that can be recognised by their bytes: only a file of that type may have one.
 var own = set(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".webp", ".mp4", ".m4v", ".webm", ".ogg", ".oga", ".opus", ".ogv",
 	".mp3", ".m4a", ".m4b", ".wav", ".flac", ".aac", ".avi", ".mov", ".mkv", ".mka", ".pdf", ".heic", ".heif", ".avif", ".tif", ".tiff",
 	".gz", ".tgz", ".tgs", ".7z", ".rar", ".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".3gp", ".amr", ".aif", ".aiff")
@@ -112,7 +112,7 @@ var alias = map[string]string{
 	".tgs": ".gz", ".heif": ".heic", ".mpeg": ".mpg", ".aiff": ".aif", ".3g2": ".3gp", ".spx": ".ogg",
 }
 
-// refused are true but serve nobody: gateways do not transcribe them.
+// refused are extensions that are right but replaced all the same, because gateways do not transcribe files with them.
 var refused = set(".oga", ".opus", ".spx")
 
 func set(names ...string) map[string]bool {

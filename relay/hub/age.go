@@ -14,8 +14,9 @@ import (
 const startTime = 5 * time.Second
 
 // letStart waits, startTime at most, until the gateway has had time to start:
-//   - with a backlog, all of that if it dials as the real gateways do (Stock); else until it shows that it is newer than June;
-//   - without a backlog, until a Stock gateway shows that it is newer; any other program is given entries at once.
+//   - with a backlog and a gateway that dials as the real ones do (Stock), always the whole startTime;
+//   - with a backlog and any other program, until it shows that it is newer than June;
+//   - without a backlog, until a Stock gateway shows that it is newer; for any other program it does not wait.
 func (s *attachment) letStart(ctx context.Context) {
 	l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance)
 	backlog, newer := err != nil || l.Entries > 0, s.newer

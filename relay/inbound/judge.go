@@ -49,7 +49,7 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 }
 
 // judge decides about one event, in the order: own message, duplicate, control, another bot's command, then the
-// candidates. before are the judgements about the events before it in its batch. An error is the store's.
+// possible recipients. before are the judgements about the events before it in its batch. An error is the store's.
 func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
@@ -69,7 +69,7 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 		case ev.Traits.OtherCommand:
 			j = dropped(ev, gate.OtherCommand)
 		default:
-			if j, err = in.judgeCandidates(ctx, ev, before); err == nil {
+			if j, err = in.judgeRecipients(ctx, ev, before); err == nil {
 				err = in.greet(ctx, &j, before)
 			}
 		}
@@ -85,9 +85,9 @@ func (in *Inbound) judge(ctx context.Context, ev relay.Event, before []judgement
 	return j, err
 }
 
-// judgeCandidates puts the gate's question for every instance that could receive ev.
-func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
-	cs, none, err := in.candidates(ctx, ev, "")
+// judgeRecipients puts the gate's question for every instance that could receive ev.
+func (in *Inbound) judgeRecipients(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
+	cs, none, err := in.possibleRecipients(ctx, ev, "")
 	if err != nil {
 		return judgement{}, err
 	}
@@ -129,8 +129,8 @@ func (in *Inbound) judgeCandidates(ctx context.Context, ev relay.Event, before [
 	return j, nil
 }
 
-// give adds the candidate to the receivers of the event, whose frame fits or not, and returns the verdict.
-func (in *Inbound) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
+// give adds the recipient to the receivers of the event, whose frame fits or not, and returns the verdict.
+func (in *Inbound) give(ctx context.Context, j *judgement, c recipient, fits bool) (gate.Reason, error) {
 	ev := j.event
 	j.press = c.press(ev)
 	profile := "" // of its gateway's, the one that acted on the chat last
@@ -168,8 +168,8 @@ func (j *judgement) pack(d relay.Delivery) {
 	}
 }
 
-// candidate is an instance that could receive an event, with its stored facts.
-type candidate struct {
+// recipient is a possible recipient of an event: an instance that could receive it, with its stored facts.
+type recipient struct {
 	instance store.Instance
 	bound    bool           // the author is bound to it, and of their instances it is the one that gets the event
 	grant    bool           // it holds the grant covering the chat
@@ -179,12 +179,12 @@ type candidate struct {
 	told     string         // the text behind the name
 }
 
-// candidates returns the instances that could receive ev: the one among the author's own that gets the event, and the
-// holder of the grant that covers the chat, if that is not one of them. The instance that the author addressed by name
-// comes first. A button press is for one of them only; a press that answers a prompt is for the instance that asked.
-// none is the reason if there is no candidate. spokenTo is the instance whose name was removed from ev's text before;
-// empty: none.
-func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []candidate, none gate.Reason, err error) {
+// possibleRecipients returns the instances that could receive ev: the one among the author's own that gets the event,
+// and the holder of the grant that covers the chat, if that is not one of them. The instance that the author addressed
+// by name comes first. A button press is for one of them only; a press that answers a prompt is for the instance that
+// asked. none is the reason if there is no recipient. spokenTo is the instance whose name was removed from ev's text
+// before; empty: none.
+func (in *Inbound) possibleRecipients(ctx context.Context, ev relay.Event, spokenTo relay.InstanceID) (out []recipient, none gate.Reason, err error) {
 	none = nobody(ev)
 	if ev.Prompt != nil {
 		out, err = in.asker(ctx, ev)
@@ -219,7 +219,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 		said = gate.Without(ev, told)
 	}
 	private := direct(in.bots.Bot(ev.Bot), ev, granted && grant.Chat == src.ChatID)
-	add := func(i relay.InstanceID, c candidate) error {
+	add := func(i relay.InstanceID, c recipient) error {
 		c.direct = private
 		c.instance, err = store.Only(in.facts.Instances(ctx, i))
 		switch {
@@ -237,7 +237,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 	}
 	own, bound := gate.OwnInstance(owned, grant.Instance, named, gate.CommandOf(said), private)
 	if bound {
-		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
+		if err := add(own, recipient{bound: true, grant: granted && grant.Instance == own}); err != nil {
 			return nil, none, err
 		}
 	}
@@ -247,7 +247,7 @@ func (in *Inbound) candidates(ctx context.Context, ev relay.Event, spokenTo rela
 	// For a holder that the author is linked to for commands only, they are a stranger.
 	foreign := granted && grant.Instance != own && !slices.ContainsFunc(gate.Whole(owned), func(o gate.Owned) bool { return o.Instance == grant.Instance })
 	if foreign && !(ev.Traits.Press && bound) {
-		if err := add(grant.Instance, candidate{grant: true}); err != nil {
+		if err := add(grant.Instance, recipient{grant: true}); err != nil {
 			return nil, none, err
 		}
 	}
@@ -275,9 +275,9 @@ func (in *Inbound) spoken(ctx context.Context, ev relay.Event, owned []gate.Owne
 	return i, told, nil
 }
 
-// ask puts the gate's question about one candidate, from known facts: it does not ask the network. known is false if
+// ask puts the gate's question about one recipient, from known facts: it does not ask the network. known is false if
 // only the network's answer about who sees the chat is missing; without it the verdict is no.
-func (in *Inbound) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
+func (in *Inbound) ask(ctx context.Context, ev relay.Event, c recipient) (why gate.Reason, known bool, err error) {
 	f := c.facts(ev)
 	f.Visible = true
 	if why := c.decide(ev, f); why != gate.Delivered || f.Direct {
@@ -290,7 +290,7 @@ func (in *Inbound) ask(ctx context.Context, ev relay.Event, c candidate) (why ga
 
 // decideFor is ask for an event that just came: it is Undecided where only the network's word is missing, and
 // where an earlier event of the chat waits for it.
-func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
+func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c recipient, before []judgement) (gate.Reason, error) {
 	why, known, err := in.ask(ctx, ev, c)
 	if err != nil || known && why != gate.Delivered || c.direct {
 		return why, err
@@ -314,9 +314,9 @@ func (in *Inbound) decideFor(ctx context.Context, ev relay.Event, c candidate, b
 	return gate.Undecided, nil
 }
 
-// knownToSee reports whether somebody who is bound to the candidate can see the event's chat now, if that is known
+// knownToSee reports whether somebody who is bound to the recipient can see the event's chat now, if that is known
 // without asking. A person who writes in a chat sees it.
-func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
+func (in *Inbound) knownToSee(ctx context.Context, ev relay.Event, c recipient) (sees, known bool, err error) {
 	if c.bound {
 		return true, true, nil
 	}
@@ -348,7 +348,7 @@ func direct(b platforms.Bot, ev relay.Event, claimed bool) bool {
 	return ev.Source.ChatType == relay.ChatDM && !(claimed && joinable)
 }
 
-func (c candidate) facts(ev relay.Event) gate.Facts {
+func (c recipient) facts(ev relay.Event) gate.Facts {
 	src := ev.Source
 	policy, declared := c.instance.Relevance[src.Platform]
 	if !declared {
@@ -372,8 +372,8 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 	}
 }
 
-// conversation records why the candidate may act on the event's chat from now on.
-func (c candidate) conversation(ev relay.Event) store.Conversation {
+// conversation records why the recipient may act on the event's chat from now on.
+func (c recipient) conversation(ev relay.Event) store.Conversation {
 	conv := store.Conversation{
 		Scope: ev.Source.Scope, Parent: ev.Source.ParentChatID, Type: ev.Source.ChatType, ByGrant: c.grant,
 	}

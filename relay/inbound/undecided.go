@@ -150,11 +150,11 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 		if ev.Traits.Named {
 			spokenTo = u.Instance
 		}
-		cs, _, err := in.candidates(ctx, ev, spokenTo)
+		cs, _, err := in.possibleRecipients(ctx, ev, spokenTo)
 		if err != nil {
 			return j, err
 		}
-		if i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance }); i >= 0 {
+		if i := slices.IndexFunc(cs, func(c recipient) bool { return c.instance.ID == u.Instance }); i >= 0 {
 			c, known := cs[i], false
 			v.Tenant = c.instance.Tenant
 			j.event = c.completed(ev)
@@ -182,8 +182,8 @@ func (in *Inbound) judgeUndecided(ctx context.Context, p platforms.Bot, u store.
 	}
 }
 
-// askOwners asks the network, until the given time, whether a person bound to the candidate sees the event's chat.
-func (in *Inbound) askOwners(ctx context.Context, p platforms.Bot, ev relay.Event, c candidate, until time.Time) error {
+// askOwners asks the network, until the given time, whether a person bound to the recipient sees the event's chat.
+func (in *Inbound) askOwners(ctx context.Context, p platforms.Bot, ev relay.Event, c recipient, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
 	for u, err := range in.facts.Watchers(ctx, c.instance.ID, ev.Chat()) {
 		if err != nil {

@@ -24,8 +24,8 @@ const (
 	envWakeURL     = "GATEWAY_RELAY_WAKE_URL"
 	envTokenURL    = "GATEWAY_RELAY_IDP_TOKEN_URL"
 	envBusyAck     = "HERMES_GATEWAY_BUSY_ACK_ENABLED"
-	// EnvAllowAll opens a gateway to everybody: to whom the connector passes on, and on bots of the gateway's own to
-	// the whole world.
+	// EnvAllowAll lets a gateway answer everybody: the people whose messages the connector passes on to it, and, if the
+	// gateway also has bots of its own, everybody who writes to those.
 	EnvAllowAll = "GATEWAY_ALLOW_ALL_USERS"
 )
 
@@ -61,8 +61,8 @@ func (a *surroundings) env(wakeURL string) map[string]string {
 	return env
 }
 
-// named returns the bots that a gateway is told to front. That of programs it fronts in any case: it is named if there
-// is no other one.
+// named returns the bots that a gateway's .env names. The bot of programs is named only if it is the only one: every
+// gateway fronts it in any case.
 func (a *surroundings) named() []platforms.Bot {
 	others := slices.DeleteFunc(slices.Clone(a.bots()), func(p platforms.Bot) bool { return p.ID().IsProgram() })
 	if len(others) == 0 {
@@ -91,7 +91,8 @@ func (e Enrolled) EnvLines() []string {
 	return append(lines, envLines(e.Env, EnvAllowAll)...)
 }
 
-// busyAckLines turn the notice off that makes a gateway wait for its own sending, on the task that also reads.
+// busyAckLines switch off a notice of the gateway ("busy"), which it sends on the task that also reads: until it is
+// sent, the gateway reads nothing.
 func busyAckLines(env map[string]string) []string {
 	return append([]string{
 		"# Given a message while its agent works, a gateway would send \"⚡ Interrupting current task\" and read",

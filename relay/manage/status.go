@@ -56,7 +56,7 @@ type BotStatus struct {
 // InstanceStatus is one agent's connection and buffer.
 type InstanceStatus struct {
 	ID         relay.InstanceID `json:"instanceId"`
-	Name       string           `json:"name,omitempty"` // that it was given
+	Name       string           `json:"name,omitempty"` // the name that the person who linked it gave it
 	Tenant     relay.TenantID   `json:"tenant"`
 	State      State            `json:"state"`
 	Revoked    bool             `json:"revoked,omitempty"` // nobody can connect: all its gateways are revoked
@@ -65,7 +65,7 @@ type InstanceStatus struct {
 	Dead       int              `json:"dead"`    // dead letters
 	Prompts    int              `json:"prompts"` // questions with buttons that nobody has answered yet
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
-	RefusedAt  time.Time        `json:"refusedAt,omitzero"` // when somebody dialled as its gateway in vain, and that one has not come since
+	RefusedAt  time.Time        `json:"refusedAt,omitzero"` // when somebody was last refused who dialled as its gateway; zero: its gateway has connected since
 	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
 	Warnings   []string         `json:"warnings,omitempty"` // faults, and how to fix them, in sentences
 	Poke       *wake.Poke       `json:"poke,omitempty"`     // the result of the newest wake poke; nil: none since the start
@@ -73,7 +73,7 @@ type InstanceStatus struct {
 	Answers    int              `json:"answers,omitempty"`  // that wait until a network takes them
 }
 
-// Note says why messages for an instance wait although nothing is wrong: somebody wants it so.
+// Note is a reason why messages for an instance wait although nothing is wrong: somebody wants them to wait.
 type Note struct {
 	Word string `json:"note"` // of a closed set: "quiet"
 	Says string `json:"says"` // behind "it is"
@@ -133,7 +133,8 @@ func (s *observer) status(ctx context.Context, afresh bool) (Status, error) {
 	return out, nil
 }
 
-// statusOf adds to st and to seen how an instance is, unless it has no gateway, and nothing that waits. live: it has one.
+// statusOf adds the state of an instance to out and to seen. live: it has a gateway that is not revoked; an instance
+// without one is added only while its buffer holds something.
 func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, out *Status, seen *Seen) error {
 	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil || !live && lane.Entries == 0 && lane.Dead == 0 {
@@ -155,7 +156,7 @@ func (s *observer) statusOf(ctx context.Context, i store.Instance, live bool, ou
 			return err
 		}
 	}
-	if s.live != nil { // only the running server knows what waits, or will, because no socket fronts its bot
+	if s.live != nil { // only the running server knows which events wait, or will, because no socket fronts their bot
 		st.Warning = s.live.Warning(i.ID)
 		bots, err := s.stuck(ctx, i.ID)
 		if err != nil {

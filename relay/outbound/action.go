@@ -118,7 +118,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 		return res, nil
 	}
 	who.out.counters.Add(count.ActionOK, 1)
-	if says(r.Action) {
+	if isMessage(r.Action) {
 		who.out.counters.Add(count.MessageSent, 1)
 	}
 	return res, nil
@@ -156,8 +156,8 @@ func (a *action) wait(ctx context.Context) error {
 	return err
 }
 
-// says reports whether a person reads a as a message.
-func says(a relay.Action) bool {
+// isMessage reports whether a person reads a as a message.
+func isMessage(a relay.Action) bool {
 	switch a.(type) {
 	case relay.Send, relay.FollowUp, relay.SendMedia, relay.Prompt:
 		return true

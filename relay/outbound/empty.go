@@ -18,7 +18,7 @@ func (q *Queue) Run(ctx context.Context) {
 	defer wg.Wait()
 	for ctx.Err() == nil {
 		q.prune(ctx)
-		at := q.begin(time.Now(), func(j job) { wg.Go(func() { q.over(j, q.attempt(ctx, j)) }) })
+		at := q.begin(time.Now(), func(j job) { wg.Go(func() { q.finish(j, q.attempt(ctx, j)) }) })
 		var look <-chan time.Time
 		if !at.IsZero() {
 			look = time.After(time.Until(at))
@@ -162,18 +162,18 @@ func (q *Queue) lookLocked(now time.Time) {
 	}
 }
 
-// tried is the outcome of a job.
-type tried struct {
-	done  []uint64      // the answers that need no further job
-	away  bool          // the bot could not be reached
-	last  bool          // the bot's other chats come before this one; the next to be tried shows whether the bot is back
-	met   bool          // the network answered
-	after time.Duration // the pause before the next try
-	why   string
+// outcome is the outcome of a job.
+type outcome struct {
+	done    []uint64      // the answers that need no further job
+	away    bool          // the bot could not be reached
+	yields  bool          // the bot's other chats come before this one; the next to be tried shows whether the bot is back
+	reached bool          // the network answered
+	after   time.Duration // the pause before the next try
+	why     string
 }
 
-// over records the outcome of a job.
-func (q *Queue) over(j job, t tried) {
+// finish records the outcome of a job.
+func (q *Queue) finish(j job, o outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now, l := time.Now(), q.lines[j.chat]
@@ -184,13 +184,13 @@ func (q *Queue) over(j job, t tried) {
 			l.waiting[n].late = l.waiting[n].late || l.waiting[n].number == j.number
 		}
 	} else {
-		l.next, l.why, l.away = now.Add(t.after), t.why, t.away && t.last
+		l.next, l.why, l.away = now.Add(o.after), o.why, o.away && o.yields
 		if l.away && q.aloneLocked(j.chat) {
 			l.next = now // the pause of its bot says when to try again
 		}
-		q.metLocked(j.chat.Bot, t, now)
+		q.reachedLocked(j.chat.Bot, o, now)
 	}
-	q.forgetLocked(j.chat, func(w waiter) bool { return slices.Contains(t.done, w.number) })
+	q.forgetLocked(j.chat, func(w waiter) bool { return slices.Contains(o.done, w.number) })
 }
 
 // aloneLocked reports whether all waiting answers of the bot wait in this chat. q.mu must be held.
@@ -203,17 +203,17 @@ func (q *Queue) aloneLocked(in relay.Chat) bool {
 	return true
 }
 
-// metLocked records whether a bot could be reached. q.mu must be held.
-func (q *Queue) metLocked(b relay.Bot, t tried, now time.Time) {
+// reachedLocked records whether a bot could be reached. q.mu must be held.
+func (q *Queue) reachedLocked(b relay.Bot, o outcome, now time.Time) {
 	a := q.away[b]
 	switch {
-	case t.met:
+	case o.reached:
 		delete(q.away, b)
-	case t.away && a == nil:
+	case o.away && a == nil:
 		q.away[b] = &absence{pause: shortest, next: now.Add(shortest)}
 	case a != nil && a.trying: // a job that began before the bot was away tells nothing new
 		a.trying = false
-		if t.away {
+		if o.away {
 			a.pause = min(max(2*a.pause, shortest), longest)
 		}
 		a.next = now.Add(a.pause)

@@ -26,12 +26,12 @@ var errBehind = relay.Later("not sent in time", nil)
 
 // answers reports whether a is the final answer of a turn: gateways send that with a sound. If a gateway never does so,
 // every message counts except those that report progress.
-func answers(a relay.Action, says bool) bool {
+func answers(a relay.Action, marksLast bool) bool {
 	switch a := a.(type) {
 	case relay.Send:
-		return a.Meta.Notify || !says && !a.Meta.NonConversational
+		return a.Meta.Notify || !marksLast && !a.Meta.NonConversational
 	case relay.SendMedia:
-		return a.Meta.Notify || !says && !a.Meta.NonConversational
+		return a.Meta.Notify || !marksLast && !a.Meta.NonConversational
 	}
 	return false
 }
@@ -51,21 +51,21 @@ func idle(a relay.Action) bool {
 
 // keeps reports whether a final answer that failed with err is stored: it certainly was not sent, for a reason that
 // passes. A refusal for good is left to the gateway.
-func keeps(a relay.Action, says bool, err error) bool {
+func keeps(a relay.Action, marksLast bool, err error) bool {
 	ae := relay.Explain(err)
-	return ae != nil && ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0 && ae.Retried() && answers(a, says)
+	return ae != nil && ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0 && ae.Retried() && answers(a, marksLast)
 }
 
-// says reports whether the instance's gateway has ever marked an answer as the last.
-func (who *Caller) says() bool {
-	_, ok := who.out.says.Load(who.instance)
+// marksLast reports whether the instance's gateway has ever marked an answer as the last.
+func (who *Caller) marksLast() bool {
+	_, ok := who.out.marking.Load(who.instance)
 	return ok
 }
 
 // lasts reports whether a is worth waiting for: a final answer, or one that waited already.
 func (who *Caller) lasts(a relay.Action) bool {
 	_, waited := who.attachment.(absent)
-	return waited || who.out.Queue.keep > 0 && answers(a, who.says())
+	return waited || who.out.Queue.keep > 0 && answers(a, who.marksLast())
 }
 
 // learn notes whether the gateway tells its last answers from others.
@@ -73,15 +73,15 @@ func (who *Caller) learn(a relay.Action) {
 	m, ok := a.(relay.SendMedia)
 	s, said := a.(relay.Send)
 	if ok && m.Meta.Notify || said && s.Meta.Notify {
-		if _, known := who.out.says.Load(who.instance); !known {
-			who.out.says.Store(who.instance, nil)
+		if _, known := who.out.marking.Load(who.instance); !known {
+			who.out.marking.Store(who.instance, nil)
 		}
 	}
 }
 
 // keeps reports whether the action is stored that failed with err.
 func (a *action) keeps(err error) bool {
-	return a.who.out.Queue.keep > 0 && keeps(a.request.Action, a.who.says(), err)
+	return a.who.out.Queue.keep > 0 && keeps(a.request.Action, a.who.marksLast(), err)
 }
 
 // keep stores a final answer that was not sent because of failed, and returns the result for its gateway: the answer is

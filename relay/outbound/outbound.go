@@ -70,7 +70,7 @@ type Outbound struct {
 	files    Files
 	log      *slog.Logger
 	reacting reacting
-	says     sync.Map // the instances whose gateways mark their last answers
+	marking  sync.Map // the instances whose gateways mark their last answers
 }
 
 // New makes an Outbound. It starts nothing.

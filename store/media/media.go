@@ -108,7 +108,7 @@ func (rs *Records) Took(i relay.InstanceID, n int) {
 	rs.taken[i] += n
 }
 
-// Mentions reports whether something that is stored may name files: what does not need not be decoded.
+// Mentions reports whether a stored entry may name files. An entry for which it returns false need not be decoded.
 func Mentions(stored []byte) bool { return bytes.Contains(stored, []byte(`"files":[`)) }
 
 // Want records that an entry of i names the files of ev. One that is not held is fetched, again if need be.

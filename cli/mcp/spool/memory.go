@@ -65,13 +65,13 @@ type Message struct {
 	// Known: it was there when the spool was opened.
 	Known bool
 
-	waits bool // it is not confirmed
+	waits bool // an event that is not confirmed
 	given given
 	gone  bool  // out of the history
 	size  int64 // of its line
 }
 
-// given is how often, or in which way, an event was given out.
+// given is the way in which the client got an event.
 type given int
 
 const (
@@ -138,7 +138,7 @@ type memory struct {
 	head    head
 	last    Cursor     // the newest event's
 	waiting []*Message // not confirmed, oldest first
-	order   []*Message // all that are not gone, and some that are, oldest first
+	order   []*Message // all messages in the history, and some that are gone, oldest first
 	chats   map[string]*Chat
 	seen    map[string]bool
 	keys    map[string]*use
@@ -371,7 +371,7 @@ func (m *memory) expire(now time.Time) (changed bool) {
 	return changed
 }
 
-// lines returns the lines that say all that is known.
+// lines returns the lines from which a new file of the spool can be written.
 func (m *memory) lines() iter.Seq[line] {
 	return func(yield func(line) bool) {
 		h := m.head
