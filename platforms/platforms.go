@@ -71,8 +71,8 @@ type Batch struct {
 	// Undecided is called, before Accept returns, for a press about which that is not clear yet: Refused may be called
 	// later, or never. It must not block. Nil: nobody wants to know.
 	Undecided func(press relay.EventID)
-	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. When nothing else of the batch is
-	// stored, and without Save, it is on disk a minute later at most: a crash may bring an older one back.
+	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. If the batch has nothing else to store, and
+	// without Save, the cursor is written within a minute: after a crash the store may have an older one.
 	Cursor []byte
 	Save   bool
 }

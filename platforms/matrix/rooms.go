@@ -41,7 +41,7 @@ type room struct {
 
 func newRooms(me id.UserID) *rooms { return &rooms{me: me, byID: make(map[relay.ChatID]*room)} }
 
-// atLocked returns the record of a room, made if need be. rs.mu must be held.
+// atLocked returns the record of a room, and makes it if there is none. rs.mu must be held.
 func (rs *rooms) atLocked(chat relay.ChatID) *room {
 	r := rs.byID[chat]
 	if r == nil {
@@ -71,7 +71,7 @@ func (rs *rooms) drop(chat relay.ChatID) {
 	delete(rs.byID, chat)
 }
 
-// gap says that of a room something was missed: its members are asked for again.
+// gap records that something was missed in a room, so its members are asked for again.
 func (rs *rooms) gap(chat relay.ChatID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -149,8 +149,8 @@ func (rs *rooms) encryptedRooms() (names []string) {
 	return names
 }
 
-// replaced returns the move that a room is part of, of both sides: anybody can say of a room of their own that it takes
-// another one's place, or that another one takes its place. ok is false unless both say so.
+// replaced returns the move that a room is part of, if both rooms tell of it: anybody can claim that a room of their
+// own replaces another, or is replaced by another. ok is false unless both say so.
 func (rs *rooms) replaced(chat relay.ChatID) (move platforms.Move, ok bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

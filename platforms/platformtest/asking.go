@@ -13,7 +13,7 @@ import (
 
 // Presser is a Harness whose people press buttons, for platforms.Prompter.
 type Presser interface {
-	// Buttons are the ids of the options that a message's buttons stand for now, in order.
+	// Buttons returns the ids of the options that a message's buttons stand for now, in order.
 	Buttons(chat relay.ChatID, message relay.MessageID) []string
 	// Press makes a person press a button on a message of a place.
 	Press(ctx context.Context, who Person, where Place, message relay.MessageID, prompt, option string) error

@@ -153,7 +153,7 @@ func (b *bench) until(holds func() bool, otherwise func() error) {
 	}
 }
 
-// connected waits until the status says so.
+// connected waits until the status is Connected.
 func (b *bench) connected(when string) {
 	b.until(func() bool { return b.p.Status().State == platforms.Connected }, func() error {
 		s := b.p.Status()

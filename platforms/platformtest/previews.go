@@ -10,7 +10,8 @@ import (
 
 // Previewer is a Harness whose network fetches the links in messages, unless it is told not to.
 type Previewer interface {
-	// Fetched are the texts of the bot's messages, edits, captions and drafts so far that it was not told so of.
+	// Fetched returns the texts of the bot's messages, edits, captions and drafts that the network got without being
+	// told not to fetch their links.
 	Fetched() []string
 }
 

@@ -97,7 +97,7 @@ type waiter struct {
 	cost   Cost
 	by     relay.InstanceID
 	looks  bool // only to know when it could enter
-	inside bool // it belongs to the holder of the turn, and waits for the rates only
+	inside bool // the place belongs to the holder of the turn, which waits for the rates only
 	// due is when it could enter, as it last computed. From then on those behind it wait for it.
 	due time.Time
 }

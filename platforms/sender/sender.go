@@ -6,7 +6,7 @@
 //
 //  1. A call that may have been carried out is repeated only if the caller says that a repetition is harmless. If the
 //     outcome of one try is unknown, the outcome of all is unknown.
-//  2. Nothing leaves with less than reserve of the action's time left, if it had to wait.
+//  2. An action that had to wait is sent only if at least reserve of its time is left.
 package sender
 
 import (
@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// reserve of an action's time is left to the call when the limiter opens late, so that the answer comes in
-	// time and the outcome is known.
+	// reserve is how much of an action's time must be left when the limiter opens, so that the answer comes in time and
+	// the outcome is known.
 	reserve = 3 * time.Second
 	// leastPenalty is the penalty of a chat after a 429 that names no time.
 	leastPenalty = time.Second

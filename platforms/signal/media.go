@@ -129,7 +129,7 @@ func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser
 
 var errTooLarge = &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 
-// cut is the error of a call that broke, without the address.
+// cut makes the error of a call that broke, without the address.
 func cut(method string, err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {

@@ -69,7 +69,7 @@ func (p *Bot) idFor(uuid, number string, at int64) relay.MessageID {
 
 func (p *Bot) source(env *envelope, m *dataMessage) relay.Source {
 	who, name := idOf(env.UUID, env.Number), cmp.Or(env.Name, env.Number, env.UUID)
-	id := messageID(string(who), m.Timestamp) // also of a note to self, which is no message of the bot's
+	id := messageID(string(who), m.Timestamp) // a note to self gets an id like this too: it is not a message of the bot
 	src := relay.Source{
 		Platform: Name, ChatID: relay.ChatID(cmp.Or(env.Number, string(who))), ChatType: relay.ChatDM, ChatName: name,
 		UserID: who, UserName: name, UserDisplayName: name, UserHandle: env.Number, MessageID: id,

@@ -49,7 +49,7 @@ func (d *daemon) host() string {
 	return u.Host
 }
 
-// params are those of a method, beside the account.
+// params are a method's parameters, beside the account.
 type params map[string]any
 
 // The codes of errors, of JSON-RPC and of signal-cli.

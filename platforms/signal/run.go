@@ -114,7 +114,7 @@ func read(stream io.Reader, events chan<- string, still *time.Timer, silence tim
 	return nil
 }
 
-// gather adds to an event what else waits.
+// gather returns first and the events that already wait behind it, maxWaiting at most.
 func gather(first string, events <-chan string) []string {
 	all := []string{first}
 	for len(all) < maxWaiting {

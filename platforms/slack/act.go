@@ -53,7 +53,7 @@ func (w *writer) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	return w.turns.Edit(ctx, a, l, func(ctx context.Context, t *sender.Turn) error {
 		params := w.say(a.Chat, l.parts[0])
 		params.Set("ts", string(a.Message))
-		params.Set("blocks", "[]") // else those of before would stand in the text's place
+		params.Set("blocks", "[]") // otherwise the old blocks would be shown instead of the text
 		err := w.again(ctx, t, rest.Update, params, nil)
 		if err == nil {
 			l.parts, l.begun = l.parts[1:], true

@@ -365,7 +365,7 @@ func (f *feeder) list(ctx context.Context, method string, params url.Values) (ou
 	return out, paused, nil
 }
 
-// unseen returns those of a channel's messages that the bot did not write and the inbox does not have.
+// unseen returns the messages of a channel that the bot did not write and that the inbox does not have.
 func (f *feeder) unseen(ctx context.Context, chat relay.ChatID, all []missedMessage) ([]missedMessage, error) {
 	n := normaliser{bot: f.bot, self: f.memory.read().Self}
 	all = slices.DeleteFunc(all, func(m missedMessage) bool { return n.own(&m.data) })

@@ -127,7 +127,7 @@ func (p *Bot) get(ctx context.Context, r fileRef) (io.ReadCloser, error) {
 	return &httpcall.Bounded{ReadCloser: resp.Body, Left: relay.MaxFile, Larger: tooLargeFile(), Private: p.withoutURL}, nil
 }
 
-// withoutURL is the error of a request, without its address and the token.
+// withoutURL returns the error of a request without its address and without the token.
 func (p *Bot) withoutURL(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {

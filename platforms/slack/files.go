@@ -27,7 +27,7 @@ func readRef(ref string) (r fileRef, ok bool) {
 	return r, ok
 }
 
-// filesOf returns the files of m: its own, then those of messages that were passed on with it.
+// filesOf returns the files of m: its own, then those of the messages that it forwards.
 func filesOf(m *messageData) []relay.Attachment {
 	all := slices.Clone(m.Files)
 	for _, a := range m.Attachments {

@@ -21,7 +21,8 @@ const (
 	maxThreadPages = 3
 )
 
-// History implements platforms.Historian: of a channel its messages at the top, of a thread the thread's.
+// History implements platforms.Historian. In a channel it returns the channel's messages outside threads, in a thread
+// those of the thread.
 func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
 	chat, thread := string(ev.Source.ChatID), string(ev.Source.ThreadID)
 	latest := string(ev.MessageID)
@@ -49,7 +50,7 @@ func (p *Bot) History(ctx context.Context, ev relay.Event, n int) ([]relay.Conte
 	return lines, whole || enough, nil
 }
 
-// thread returns the messages of a thread, newest first, and whether they are all that stand there.
+// thread returns the messages of a thread, newest first, and whether these are all of them.
 func (p *Bot) thread(ctx context.Context, root string, params url.Values) (all []messageData, whole bool, err error) {
 	params.Set("ts", root)
 	params.Set("limit", fmt.Sprint(threadPage))

@@ -19,7 +19,7 @@ type normaliser struct {
 // self is the bot's own account, as Slack reports it.
 type self struct {
 	Team   string `json:"team,omitempty"`   // the workspace
-	User   string `json:"user,omitempty"`   // the bot as one of its people
+	User   string `json:"user,omitempty"`   // the bot's own user id
 	Bot    string `json:"bot,omitempty"`    // as an integration
 	Handle string `json:"handle,omitempty"` // its name, without "@"
 }

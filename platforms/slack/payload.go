@@ -61,7 +61,7 @@ type messageData struct {
 	Channel     string           `json:"-"`
 	User        string           `json:"-"`
 	BotID       string           `json:"bot_id"`
-	Username    string           `json:"username"` // of a bot's message, when it gave itself a name
+	Username    string           `json:"username"` // the name that a bot gave itself for this message
 	BotProfile  botProfile       `json:"bot_profile"`
 	Text        string           `json:"text"`
 	TS          string           `json:"ts"`
@@ -287,7 +287,7 @@ func timeOf(ts string) (time.Time, bool) {
 	return time.Unix(seconds, int64(micros)*1000).UTC(), true
 }
 
-// stampOf is t as one of Slack's timestamps.
+// stampOf returns t as a timestamp of Slack.
 func stampOf(t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10) + "." + strconv.Itoa(1_000_000 + t.Nanosecond()/1000)[1:]
 }

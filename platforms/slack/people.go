@@ -151,7 +151,7 @@ func (w *workspace) chats() (out []relay.ChatID) {
 	return out
 }
 
-// forget lets what somebody or a channel is called be asked for again.
+// forget makes the name of a person or a channel be asked for again.
 func (w *workspace) forget(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -99,7 +99,7 @@ func (w *writer) rewrite(chat relay.ChatID, m *rest.Message, blocks []json.RawMe
 	return params
 }
 
-// withoutButtons are m's blocks but those of buttons, and whether there were some.
+// withoutButtons returns m's blocks except those of buttons, and whether there were any buttons.
 func withoutButtons(m *rest.Message) (left []json.RawMessage, had bool) {
 	left = []json.RawMessage{}
 	if m == nil {

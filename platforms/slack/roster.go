@@ -15,7 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// errNoPlace: the id is not one of a channel that Slack shows the bot.
+// errNoPlace: the id is not that of a channel that Slack shows the bot.
 var errNoPlace = errors.New("no such channel")
 
 // unknownPerson and unknownChannel are Slack's words for people and channels that it does not show the bot.

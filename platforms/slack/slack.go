@@ -112,7 +112,7 @@ type Bot struct {
 	log    *slog.Logger
 	status *status.Tracker
 	memory *memory
-	app    *rest.Client // of the app's own token, for sockets
+	app    *rest.Client // a client with the app's own token, for sockets
 	// Connections of their own: what hangs there holds no message up.
 	sockets *httpcall.Client
 	files   *httpcall.Client

@@ -59,7 +59,7 @@ var (
 	messageForm = regexp.MustCompile(`^[0-9]+\.[0-9]+$`)
 )
 
-// checkChat is errUnknownChat unless chat is spelled like one of Slack's ids of channels.
+// checkChat returns errUnknownChat unless chat has the form of a channel id of Slack.
 func checkChat(chat relay.ChatID) error {
 	if !chatForm.MatchString(string(chat)) {
 		return errUnknownChat
@@ -67,7 +67,7 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// checkMessage is errUnknownMessage unless m is spelled like one of Slack's timestamps, which are its messages' ids.
+// checkMessage returns errUnknownMessage unless m has the form of a timestamp of Slack, which its message ids are.
 func checkMessage(m relay.MessageID) error {
 	if !messageForm.MatchString(string(m)) {
 		return errUnknownMessage

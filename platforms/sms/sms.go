@@ -6,8 +6,8 @@
 //
 // Invariants, besides those of package platforms:
 //
-//  1. Nothing of a request counts before Twilio's signature over it is verified, for one of the two ways
-//     in which our address is spelled.
+//  1. Nothing in a request is used before Twilio's signature over it is verified, for either of the two spellings of
+//     our address.
 //  2. A message whose outcome is unknown is never sent again: Twilio accepts no idempotency key.
 package sms
 

@@ -4,7 +4,7 @@
 // Invariants:
 //
 //  1. No read is without a deadline, from the dial to the last byte of a message.
-//  2. An error says nothing of the address, which may hold a credential.
+//  2. No error contains the address, which may hold a credential.
 //  3. When Serve returns, all that the socket started has ended.
 package socket
 
@@ -44,8 +44,8 @@ type Options struct {
 	Wait time.Duration
 	// Close is the code with which this side closes.
 	Close websocket.StatusCode
-	// Whole is the largest message that is read, in bytes. Of a larger one, up to Skipped, only the first Head bytes are
-	// handed on.
+	// Whole is the size of the largest message that is read, in bytes. Of a larger message, up to Skipped, only the
+	// first Head bytes are handed on.
 	Whole, Skipped, Head int64
 }
 

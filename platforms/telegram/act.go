@@ -128,7 +128,7 @@ func (p *Bot) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) 
 	return relay.Result{MovedTo: t.MovedTo}, nil
 }
 
-// ChatInfo implements platforms.ChatInformer. Types are those of events: a forum is a group.
+// ChatInfo implements platforms.ChatInformer. It returns the chat types that events have: a forum is a group.
 func (p *Bot) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	t, err := p.turns.Enter(ctx, a.Chat, ratelimit.Look)
 	if err != nil {

@@ -37,8 +37,8 @@ func refusedWith(err error, phrases ...string) bool {
 		slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(said, p) })
 }
 
-// refusedForGood reports whether the API would refuse the same question again. Of a wrong token (401, 404) and of a
-// rate limit (429) that does not follow.
+// refusedForGood reports whether the API would refuse the same question again. After a wrong token (401, 404) or a rate
+// limit (429) it might not.
 func refusedForGood(err error) bool {
 	f := httpcall.FaultOf(err)
 	return f.Refused(http.StatusBadRequest) || f.Refused(http.StatusForbidden)

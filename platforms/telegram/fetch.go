@@ -65,7 +65,7 @@ func gone(why string, err error) error {
 	return &platforms.MediaError{State: relay.MediaGone, Why: why, Err: err}
 }
 
-// openLocal opens a file that a Bot API server wrote on this machine. Only what lies below dir is read.
+// openLocal opens a file that a Bot API server wrote on this machine. It opens only files below dir.
 func openLocal(dir, path string) (io.ReadCloser, error) {
 	if dir == "" {
 		return nil, gone("the Bot API server keeps it in a folder of its own, and files_dir is not set", nil)

@@ -24,7 +24,7 @@ func (p *Bot) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.Eve
 	return eventID(chat, message)
 }
 
-// checkChat is errUnknownChat unless chat is spelled like one of Telegram's ids.
+// checkChat returns errUnknownChat unless chat has the form of a chat id of Telegram.
 func checkChat(chat relay.ChatID) error {
 	if _, err := strconv.ParseInt(string(chat), 10, 64); err != nil {
 		return errUnknownChat

@@ -77,8 +77,8 @@ func (m menu) show(ctx context.Context) error {
 	return m.client.call(ctx, "setMyCommands", direct, nil)
 }
 
-// withOwn returns the commands of the lists, each once, and then the connector's own, which nobody else's take the
-// place of.
+// withOwn returns the commands of the lists, each once, followed by the connector's own, which no command of the lists
+// replaces.
 func withOwn(lists ...[]botCommand) (out []botCommand) {
 	has := func(all []botCommand, c botCommand) bool {
 		return slices.ContainsFunc(all, func(o botCommand) bool { return o.Command == c.Command })

@@ -242,7 +242,7 @@ func (m *message) body() string {
 	return cmp.Or(m.Text, m.Caption)
 }
 
-// entities are those of body.
+// entities returns the entities of body.
 func (m *message) entities() []tgbotapi.MessageEntity {
 	switch {
 	case m.Text != "":

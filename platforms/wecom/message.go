@@ -124,7 +124,7 @@ func isUser(s string) bool {
 	return s != "" && len(s) <= maxID && !strings.ContainsFunc(s, beyond) && !strings.EqualFold(s, "@all")
 }
 
-// lines are those of parts that say something.
+// lines joins the parts that are not empty, one per line.
 func lines(parts ...string) string {
 	var out []string
 	for _, s := range parts {

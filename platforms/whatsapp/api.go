@@ -17,7 +17,7 @@ const maxAnswer = 1 << 20
 
 type obj map[string]any
 
-// get asks for what lies at path.
+// get reads the document at path into out.
 func (p *Bot) get(ctx context.Context, path string, out any) error {
 	return p.call(ctx, http.MethodGet, path, nil, out)
 }

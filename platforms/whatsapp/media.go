@@ -138,7 +138,8 @@ func (p *Bot) upload(ctx context.Context, f relay.File) (id string, err error) {
 	return out.ID, nil
 }
 
-// FetchMedia implements platforms.MediaFetcher. The address of a file is good for five minutes, and only with the token.
+// FetchMedia implements platforms.MediaFetcher. The address of a file is valid for five minutes, and only with the
+// token.
 func (p *Bot) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	var is struct {
 		URL  string `json:"url"`
@@ -206,7 +207,7 @@ func gone(err error) error {
 	return &platforms.MediaError{State: relay.MediaGone, Why: "WhatsApp does not have it any more", Err: err}
 }
 
-// cut is the error of a transfer that broke, without the address.
+// cut makes the error of a transfer that broke, without the address.
 func (p *Bot) cut(what string, err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {

@@ -68,7 +68,7 @@ func (p *Pump) following(ctx context.Context, e *load) (next store.Entry, ok boo
 	return p.from(ctx, e.Buffer.Seq+1)
 }
 
-// from returns the first entry of the lane from seq on, before which all was looked at.
+// from returns the first entry of the lane from seq on. The pump has looked at all entries before seq.
 func (p *Pump) from(ctx context.Context, seq uint64) (next store.Entry, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()

@@ -111,7 +111,7 @@ func (u *turns) startTimer(c Conversation, t *talk) {
 	t.turn = turn
 }
 
-// end ends the conversation's turn: what waits there may be pushed.
+// end ends the conversation's turn: entries that wait there may be pushed.
 func (u *turns) end(c Conversation) {
 	if t := u.talks[c]; t != nil {
 		t.stopTimer()
@@ -172,7 +172,7 @@ func (u *turns) place(e *load, c Conversation, how Manner, as form) (behind bool
 	return t != nil && (patient || event && how == Live && len(t.waiting) > 0)
 }
 
-// wait adds w to what waits, unless it is there already: an entry may be looked at twice.
+// wait adds w to the waiting entries, unless it is among them: an entry may be looked at twice.
 func (t *talk) wait(w waiting) {
 	if i, there := t.find(w.seq); !there {
 		t.waiting = slices.Insert(t.waiting, i, w)
@@ -184,7 +184,7 @@ func (t *talk) find(seq uint64) (int, bool) {
 	return slices.BinarySearchFunc(t.waiting, seq, func(w waiting, seq uint64) int { return cmp.Compare(w.seq, seq) })
 }
 
-// taken removes entries of the conversation from what waits.
+// taken removes entries of the conversation from those that wait.
 func (u *turns) taken(c Conversation, parts []part) {
 	t := u.talks[c]
 	if t == nil {

@@ -148,7 +148,7 @@ func (p *Places) withdraw(l *Place) bool {
 	return true
 }
 
-// mayLocked reports whether o may have one of the places that are free. p.mu must be held.
+// mayLocked reports whether o may have one of the free places. p.mu must be held.
 func (p *Places) mayLocked(o Owner) bool {
 	_, own := p.tally.Of(o)
 	return len(p.held) < p.all && own < int64(p.each)

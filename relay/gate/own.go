@@ -44,7 +44,7 @@ func OwnInstance(owned []Owned, holder, named relay.InstanceID, command string, 
 	return owned[max(0, slices.IndexFunc(owned, func(o Owned) bool { return o.DMDefault }))].Instance, true
 }
 
-// Whole are those of owned that are not linked for commands only.
+// Whole returns those of owned that are not linked for commands only.
 func Whole(owned []Owned) (whole []Owned) {
 	for _, o := range owned {
 		if len(o.Commands) == 0 {

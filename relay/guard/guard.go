@@ -59,8 +59,8 @@ func Closed(err error) (kind string, ok bool) {
 
 // Options are the settings of a Guard. The zero value allows public addresses only and knows no listener of ours.
 type Options struct {
-	// Allow are ranges the operator opened. Of what lies in them, private, carrier-grade NAT,
-	// unique local and loopback addresses become reachable, and every port but our own.
+	// Allow are ranges that the operator opened. Private, carrier-grade NAT, unique local and loopback addresses in
+	// them become reachable, on every port but our own.
 	Allow []netip.Prefix
 	// Own are the ports our listeners are bound to; on them no address of this machine is reachable.
 	Own []uint16

@@ -104,7 +104,8 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer *sessio
 	return s.session.Run(ctx, hurry)
 }
 
-// admit makes the attachment of a connection, unless it is refused. (Serve stands on the stack of every idle session.)
+// admit makes the attachment of a connection, or returns why it is refused. (Serve stands on the stack of every idle
+// session.)
 func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer *session.Peer) (*attachment, error) {
 	s := h.newAttachment(conn, *peer)
 	if err := h.enter(s); err != nil {

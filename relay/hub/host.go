@@ -115,7 +115,7 @@ func (s *hosted) Bot(b relay.Bot) platforms.Bot {
 	return nil
 }
 
-// Fronted returns the hosted bots that the identities of a session's hellos stand for, in that order.
+// Fronted returns the hosted bots of the identities in a session's hellos, in the order of the identities.
 func (s *hosted) Fronted(ids []relay.Bot) []platforms.Bot {
 	var out []platforms.Bot
 	for _, id := range ids {

@@ -21,7 +21,7 @@ func (s *attachment) takes(ctx context.Context, e store.Entry) bool {
 func (s *attachment) tooQuiet(ctx context.Context, e store.Entry) bool {
 	i, err := store.Only(s.hub.db.Instances(ctx, s.peer.Instance))
 	if err != nil {
-		return false // the pump's next look into the store says so
+		return false // the pump learns of it when it next reads the store
 	}
 	until, rests := i.Rests(time.Now())
 	if !rests {

@@ -104,7 +104,8 @@ func (in *Inbound) interruptFor(j judgement) {
 	}
 }
 
-// announceAll says what became of a batch's events. stored has one for each that was consumed, and then those of marks.
+// announceAll publishes the outcome of a batch's events. stored has one outcome for each event that was consumed, and
+// then those of marks.
 func (in *Inbound) announceAll(judged []judgement, stored []store.ItemOutcome, b platforms.Batch) {
 	for _, j := range judged {
 		switch {
@@ -229,8 +230,8 @@ func (j judgement) profileFor(i relay.InstanceID) string {
 	return j.to[n].Profile
 }
 
-// stored notes under which ids j was stored, one per recipient, and corrects the verdict of an instance that was
-// revoked after it was judged, which has received nothing.
+// stored notes the ids under which j was stored, one per recipient, and corrects the verdict of an instance that was
+// revoked after it was judged: that instance has received nothing.
 func (j judgement) stored(buffers []relay.BufferID) {
 	for n, to := range j.to {
 		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })

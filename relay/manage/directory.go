@@ -18,7 +18,8 @@ type Named struct {
 // directory finds instances and gateways by the names that people type.
 type directory struct{ db *store.DB }
 
-// instance finds the instance a name stands for: its id, that of a gateway of its, or the name it was given.
+// instance finds the instance that a name stands for: the instance's id, the id of one of its gateways, or the name it
+// was given.
 func (d directory) instance(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := store.Only(d.db.Instances(ctx, relay.InstanceID(name)))
 	if !errors.Is(err, store.ErrNotFound) {
@@ -75,7 +76,7 @@ func (d directory) liveGateways(ctx context.Context) (map[relay.InstanceID]bool,
 	return live, nil
 }
 
-// grants are those of an instance; of an empty one: all.
+// grants returns the grants of an instance; if i is empty, all grants.
 func (d directory) grants(ctx context.Context, i relay.InstanceID) ([]Grant, error) {
 	all, err := d.db.Grants(ctx, store.GrantFilter{Instance: i})
 	return each(all, func(g store.Grant) Grant { return d.grant(ctx, g) }), err

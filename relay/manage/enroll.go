@@ -128,7 +128,7 @@ type EnrollmentToken struct {
 	Token     string          `json:"enrollmentToken"` // more than 256 random bits, made to be handed over
 	ExpiresAt time.Time       `json:"expiresAt"`
 	Tenant    relay.TenantID  `json:"tenant"`
-	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway says how it is called
+	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway chooses its name
 	// IdentityURL is where a gateway of August 2026 or newer fetches the proof of its identity. If the token names a
 	// gateway, the URL outlives the token. It is empty if another service identifies the gateways.
 	IdentityURL string `json:"identityUrl,omitempty"`

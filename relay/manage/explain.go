@@ -25,7 +25,7 @@ type Explain struct {
 	Gateway string        `json:"gateway,omitempty"` // the name or the id of the one that a verdict is about
 	Person  string        `json:"person,omitempty"`  // an id, PLATFORM:ID, a name, or "@" and the account's name
 	Since   time.Time     `json:"since,omitzero"`    // judged after that
-	Last    int           `json:"last,omitempty"`    // what became of the newest so many messages, at most maxExplained; 0: that many
+	Last    int           `json:"last,omitempty"`    // the outcomes of that many newest messages, at most maxExplained; 0: maxExplained
 	All     bool          `json:"all,omitempty"`     // also what bots wrote themselves
 }
 

@@ -33,7 +33,7 @@ type Gateway struct {
 	CreatedAt  time.Time        `json:"createdAt"`
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
 	Secrets    int              `json:"secrets"`            // how many are valid: two while a rotation is under way
-	Warnings   []string         `json:"warnings,omitempty"` // those of its instance's status
+	Warnings   []string         `json:"warnings,omitempty"` // the warnings in its instance's status
 	// Holds is what its instance has; nil in a list, and if the instance no longer exists.
 	Holds *Holdings `json:"holds,omitempty"`
 }

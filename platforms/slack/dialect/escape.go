@@ -43,7 +43,8 @@ func literal(s string) string {
 }
 
 var (
-	// pair begins where Slack would take a mark for the beginning of a format, if the same one stands behind it on the line.
+	// pair matches where Slack would take a mark for the beginning of a format, because the same mark stands again
+	// later on the line.
 	pair = regexp.MustCompile("(?:^|[^\\pL\\pN*_~`])(?:\\*[^\\s*][^\n*]*\\*|_[^\\s_][^\n_]*_|~[^\\s~][^\n~]*~|`[^\\s`][^\n`]*`)")
 	// quoted is a mark that makes a quotation of its line. Slack takes the entity for one, too.
 	quoted    = regexp.MustCompile(`(?m)^(&gt;)`)

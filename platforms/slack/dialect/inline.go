@@ -37,7 +37,7 @@ type line struct {
 	open   []byte // the formats that were begun, outermost first
 	blanks string // not written yet: they belong behind the ends of formats
 	ended  bool   // a format has just ended
-	label  bool   // within the words of a link, which have no formats
+	label  bool   // in the text of a link, which has no formats
 }
 
 // text writes s within formats. Its only markup is that of the formats.

@@ -61,7 +61,7 @@ type conn struct {
 	err     error
 
 	// Of the goroutine that reads.
-	connections int // of the app, as the hello said; then greeted was closed
+	connections int // how many connections the app has, according to the hello; set before greeted is closed
 	leaving     bool
 
 	mu      sync.Mutex // guards the fields below

@@ -249,7 +249,7 @@ func (m *Mode) trouble(ctx context.Context, err error, cur *conn) error {
 	return nil
 }
 
-// words are err without the reason of a close, which are Slack's words.
+// words returns the text of err without the reason for a close, which is Slack's text.
 func words(err error) string {
 	var ce websocket.CloseError
 	if errors.As(err, &ce) {

@@ -21,7 +21,7 @@ const reasonDisabled = "link_disabled"
 type said struct {
 	Type string `json:"type"`
 	// Of a hello.
-	Connections int `json:"num_connections"` // of the app, this one among them
+	Connections int `json:"num_connections"` // how many connections the app has, including this one
 	// Of a disconnect.
 	Reason string `json:"reason"`
 	// Of an envelope.
